@@ -1,0 +1,438 @@
+"""ModelBuilder: describe one world, check it, and make a :class:`sim.Model` of it."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.transform import Rotation
+
+from sim.compile import compile_model
+from sim.errors import ModelError
+from sim.model import Frame, Geometry, Mesh, Model, Part
+from warp_kernels import types as codes
+
+WORLD = "world"
+
+JOINT_CODES = {
+    "fixed": codes.FIXED,
+    "revolute": codes.REVOLUTE,
+    "continuous": codes.REVOLUTE,
+    "prismatic": codes.PRISMATIC,
+    "spherical": codes.SPHERICAL,
+    "free": codes.FREE,
+}
+JOINT_DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
+JOINT_COORDINATES = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 4, codes.FREE: 7}
+
+Vector = Sequence[float] | npt.NDArray[np.floating]
+IDENTITY_QUATERNION = (0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass
+class LinkSpec:
+    """A link as the user described it. ``mass`` None: it came without inertial data."""
+
+    name: str
+    mass: float | None
+    com: np.ndarray
+    inertia: np.ndarray
+
+
+@dataclass
+class JointSpec:
+    """A joint as the user described it; angles in rad, lengths in m."""
+
+    name: str
+    type: int
+    parent: str
+    child: str
+    placement: np.ndarray
+    axis: np.ndarray
+    lower: float = -np.inf
+    upper: float = np.inf
+    effort: float = np.inf
+    velocity: float = np.inf
+    damping: float = 0.0
+    armature: float = 0.0
+    stiffness: float = 0.0
+    rest_position: float = 0.0
+    friction_loss: float = 0.0
+    q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass
+class GeometrySpec:
+    """A geometry with the name of its link and its contact parameters."""
+
+    link: str
+    geometry: Geometry
+    friction: float
+    restitution: float
+
+
+class ModelBuilder:
+    """Collects links, joints and geometries of one world; :meth:`finalize` checks them and makes the model.
+
+    Args:
+        gravity: gravity in the world frame [m/s^2].
+    """
+
+    def __init__(self, gravity: Vector = (0.0, 0.0, -9.81)):
+        self.gravity = _finite("gravity", gravity, (3,))
+        self.links: dict[str, LinkSpec] = {}
+        self.joints: dict[str, JointSpec] = {}
+        self.geometries: dict[str, GeometrySpec] = {}
+        self.frames: dict[str, tuple[str, np.ndarray]] = {}
+        self.parts: list[Part] = []
+        self.excluded: set[frozenset[str]] = set()
+
+    # ---- the general calls -------------------------------------------------------------------------------------
+
+    def add_link(
+        self,
+        name: str,
+        *,
+        mass: float | None = None,
+        com: Vector = (0.0, 0.0, 0.0),
+        inertia: npt.ArrayLike | None = None,
+    ) -> str:
+        """Add a rigid link. Every link needs a joint, see :meth:`add_joint`.
+
+        Args:
+            name: unique name.
+            mass: mass [kg]; None for a link without inertial data, which kinematics accept and dynamics refuse.
+            com: centre of mass in the link frame [m].
+            inertia: rotational inertia about the centre of mass in link axes [kg m^2], [3, 3] or its diagonal [3].
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, a negative mass, values that are not finite, an inertia that is not
+                symmetric, not positive semidefinite or violates the triangle inequality.
+        """
+        self._unused(name, self.links, "link")
+        if name == WORLD:
+            raise ModelError(f"link '{name}': this name stands for the world; choose another")
+        if mass is not None and (not np.isfinite(mass) or mass < 0.0):
+            raise ModelError(f"link '{name}': mass is {mass}; it must be finite and not negative")
+        tensor = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=np.float64)
+        tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
+        check_inertia(name, tensor)
+        self.links[name] = LinkSpec(name, mass, _finite(f"link '{name}': com", com, (3,)), tensor)
+        return name
+
+    def add_joint(
+        self,
+        name: str,
+        type: str,
+        *,
+        child: str,
+        parent: str = WORLD,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        axis: Vector = (0.0, 0.0, 1.0),
+        lower: float = -np.inf,
+        upper: float = np.inf,
+        effort: float = np.inf,
+        velocity: float = np.inf,
+        damping: float = 0.0,
+        armature: float = 0.0,
+        stiffness: float = 0.0,
+        rest_position: float = 0.0,
+        friction_loss: float = 0.0,
+        q0: Vector | None = None,
+    ) -> str:
+        """Connect a link to its parent.
+
+        Args:
+            name: unique name.
+            type: "fixed", "revolute", "continuous", "prismatic", "spherical" or "free".
+            child: the link that the joint moves.
+            parent: the link that carries it, or "world". A free joint needs the world.
+            position: origin of the joint frame in the parent link [m]; for a free joint, the initial position.
+            orientation: its orientation, quaternion xyzw; for a free joint, the initial orientation.
+            axis: axis of a revolute or prismatic joint in the joint frame; normalised here.
+            lower: lower limit [rad or m].
+            upper: upper limit [rad or m].
+            effort: largest actuator force [N m or N], kept as data.
+            velocity: largest speed [rad/s or m/s], kept as data.
+            damping: viscous damping.
+            armature: rotor inertia.
+            stiffness: spring constant about ``rest_position``; revolute and prismatic only.
+            rest_position: position at which the spring is at rest.
+            friction_loss: dry friction [N m or N].
+            q0: initial coordinates; default zero, brought inside the limits.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, an unknown type, a zero axis, crossed limits, negative or non-finite
+                properties, or properties that the joint type doesn't have.
+        """
+        self._unused(name, self.joints, "joint")
+        if type not in JOINT_CODES:
+            raise ModelError(f"joint '{name}': unknown type '{type}'; known are {', '.join(JOINT_CODES)}")
+        code = JOINT_CODES[type]
+        where = f"joint '{name}'"
+        scalar_joint = code in (codes.REVOLUTE, codes.PRISMATIC)
+        unit_axis = _finite(f"{where}: axis", axis, (3,))
+        if scalar_joint:
+            length = float(np.linalg.norm(unit_axis))
+            if length < 1e-9:
+                raise ModelError(f"{where}: the axis is zero; give it a direction")
+            unit_axis = unit_axis / length
+        if code == codes.FREE and parent != WORLD:
+            raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
+        if np.isnan(lower) or np.isnan(upper) or lower > upper:
+            raise ModelError(f"{where}: the lower limit {lower} is above the upper limit {upper}")
+        if type == "continuous":
+            lower, upper = -np.inf, np.inf
+        for label, value in (("damping", damping), ("armature", armature), ("stiffness", stiffness), ("friction_loss", friction_loss)):
+            if not np.isfinite(value) or value < 0.0:
+                raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
+        if not np.isfinite(rest_position):
+            raise ModelError(f"{where}: rest_position is {rest_position}; it must be finite")
+        if not scalar_joint and (np.isfinite(lower) or np.isfinite(upper) or stiffness):
+            raise ModelError(f"{where}: limits and stiffness are for revolute and prismatic joints, not {type}")
+        placement = pose(where, position, orientation)
+        initial = _initial_coordinates(where, code, placement, lower, upper, q0)
+        if code == codes.FREE:
+            placement = pose(where, (0.0, 0.0, 0.0), IDENTITY_QUATERNION)
+        self.joints[name] = JointSpec(
+            name, code, parent, child, placement, unit_axis, float(lower), float(upper), float(effort), float(velocity),
+            float(damping), float(armature), float(stiffness), float(rest_position), float(friction_loss), initial,
+        )  # fmt: skip
+        return name
+
+    def add_geometry(
+        self,
+        link: str,
+        type: int,
+        *,
+        name: str | None = None,
+        size: Vector = (0.0, 0.0, 0.0),
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        mesh: Mesh | None = None,
+        friction: float = 1.0,
+        restitution: float = 0.0,
+        rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> str:
+        """Fix a shape to a link.
+
+        Args:
+            link: name of the link, or "world".
+            type: a geometry code of :mod:`warp_kernels.types`.
+            name: unique name; made from the link's if left out.
+            size: see :class:`sim.model.Geometry` [m].
+            position: in the link frame [m].
+            orientation: in the link frame, quaternion xyzw.
+            mesh: for a convex mesh, its hull.
+            friction: Coulomb friction; a pair uses the product of the two.
+            restitution: a pair uses the product of the two.
+            rgba: colour.
+            collides: whether it takes part in contact.
+            visible: whether it is drawn.
+            group: bits of the groups it belongs to.
+            mask: bits of the groups it collides with; both sides must agree.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, sizes that are not positive, negative friction, or restitution outside 0 to 1.
+        """
+        if name is None:
+            number = sum(spec.link == link for spec in self.geometries.values())
+            name = f"{link}/geometry_{number}"
+        self._unused(name, self.geometries, "geometry")
+        where = f"geometry '{name}'"
+        extents = _finite(f"{where}: size", size, (3,))
+        used = {codes.PLANE: 0, codes.SPHERE: 1, codes.CAPSULE: 2, codes.CYLINDER: 2, codes.BOX: 3, codes.CONVEX: 3}
+        if type not in used:
+            raise ModelError(f"{where}: unknown geometry type {type}")
+        if type == codes.CONVEX and mesh is None:
+            raise ModelError(f"{where}: a convex mesh needs mesh=")
+        if (extents[: used[type]] <= 0.0).any():
+            raise ModelError(f"{where}: size {extents.tolist()} must be positive in its first {used[type]} entries")
+        if not np.isfinite(friction) or friction < 0.0:
+            raise ModelError(f"{where}: friction is {friction}; it must be finite and not negative")
+        if not 0.0 <= restitution <= 1.0:
+            raise ModelError(f"{where}: restitution is {restitution}; it must lie between 0 and 1")
+        geometry = Geometry(
+            name, -1, type, pose(where, position, orientation), extents, mesh, tuple(float(c) for c in rgba),  # type: ignore[arg-type]
+            collides, visible, group, mask,
+        )  # fmt: skip
+        self.geometries[name] = GeometrySpec(link, geometry, float(friction), float(restitution))
+        return name
+
+    def add_frame(
+        self, name: str, link: str, position: Vector = (0.0, 0.0, 0.0), orientation: Vector = IDENTITY_QUATERNION
+    ) -> str:
+        """Name a frame fixed to a link. Every link is a frame of its own name already."""
+        if name in self.frames or name in self.links:
+            raise ModelError(f"frame '{name}': a frame or link of this name exists already")
+        self.frames[name] = (link, pose(f"frame '{name}'", position, orientation))
+        return name
+
+    def exclude_collision(self, link_a: str, link_b: str) -> None:
+        """Never let two links touch each other. Links joined by a joint never do."""
+        self.excluded.add(frozenset((link_a, link_b)))
+
+    def add_part(self, name: str, links: Sequence[str], joints: Sequence[str]) -> Part:
+        """Group links and joints under a name, for :meth:`sim.Model.q_slice`."""
+        part = Part(name, tuple(links), tuple(joints))
+        self.parts.append(part)
+        return part
+
+    # ---- whole things ------------------------------------------------------------------------------------------
+
+    def add_ground(self, *, height: float = 0.0, friction: float = 1.0, restitution: float = 1.0, name: str = "ground") -> str:
+        """Add the plane z = height. Its restitution of 1 leaves that of a pair to the other body."""
+        return self.add_geometry(
+            WORLD, codes.PLANE, name=name, position=(0.0, 0.0, height), friction=friction, restitution=restitution,
+            rgba=(0.82, 0.84, 0.86, 1.0),
+        )  # fmt: skip
+
+    def add_sphere(self, *, radius: float, mass: float, name: str | None = None, **options: object) -> Part:
+        """Add a free solid sphere. Options: position, orientation, friction, restitution, rgba, group, mask."""
+        inertia = np.full(3, 0.4 * mass * radius**2)
+        return self._add_body("sphere", name, codes.SPHERE, (radius, 0.0, 0.0), mass, inertia, options)
+
+    def add_box(self, *, half_extents: Vector, mass: float, name: str | None = None, **options: object) -> Part:
+        """Add a free solid box. Options as for :meth:`add_sphere`."""
+        x, y, z = (float(v) for v in half_extents)
+        inertia = mass / 3.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
+        return self._add_body("box", name, codes.BOX, (x, y, z), mass, inertia, options)
+
+    def add_capsule(
+        self, *, radius: float, half_length: float, mass: float, name: str | None = None, **options: object
+    ) -> Part:
+        """Add a free solid capsule along its z axis; half_length is that of the cylinder. Options as for :meth:`add_sphere`."""
+        inertia = capsule_inertia(radius, half_length, mass)
+        return self._add_body("capsule", name, codes.CAPSULE, (radius, half_length, 0.0), mass, inertia, options)
+
+    def add_urdf(self, path: str | os.PathLike[str], **options: object) -> Part:
+        """Add the robot of a URDF file; see :func:`sim.importers.urdf.add_urdf` for the options."""
+        from sim.importers.urdf import add_urdf  # here, since the importer builds on this class
+
+        return add_urdf(self, path, **options)  # type: ignore[arg-type]
+
+    def finalize(self, dtype: str = "float32", *, collapse_fixed: bool = True) -> Model:
+        """Check everything and make the model.
+
+        Args:
+            dtype: "float32" or "float64" (for checks).
+            collapse_fixed: merge links behind fixed joints into the link that carries them; they stay as named frames.
+                Without it each keeps its own parameters.
+
+        Raises:
+            ModelError: naming the link or joint at fault: unknown parent or child, a cycle, two parents, no joint, a moving link
+                without mass.
+        """
+        return compile_model(self, dtype, collapse_fixed)
+
+    def _add_body(
+        self,
+        kind: str,
+        name: str | None,
+        type: int,
+        size: tuple[float, float, float],
+        mass: float,
+        inertia: np.ndarray,
+        options: dict[str, object],
+    ) -> Part:
+        name = name or f"{kind}_{sum(link.startswith(kind + '_') for link in self.links)}"
+        if not mass > 0.0:
+            raise ModelError(f"{kind} '{name}': mass is {mass}; a free body needs a positive one")
+        placement = {key: options.pop(key) for key in ("position", "orientation") if key in options}
+        self.add_link(name, mass=mass, inertia=inertia)
+        try:
+            self.add_joint(f"{name}_free", "free", child=name, **placement)  # type: ignore[arg-type]
+            self.add_geometry(name, type, name=f"{name}/geometry", size=size, **options)  # type: ignore[arg-type]
+        except (ModelError, TypeError):
+            self.links.pop(name)
+            self.joints.pop(f"{name}_free", None)
+            raise
+        return self.add_part(name, [name], [f"{name}_free"])
+
+    def _unused(self, name: str, taken: dict, what: str) -> None:
+        if not name:
+            raise ModelError(f"a {what} needs a name that is not empty")
+        if name in taken:
+            raise ModelError(f"{what} '{name}': a {what} of this name exists already; give each its own, or a robot its own name=")
+
+
+def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
+    """Position and normalised quaternion xyzw as one array [7]."""
+    p = _finite(f"{where}: position", position, (3,))
+    q = _finite(f"{where}: orientation", orientation, (4,))
+    length = float(np.linalg.norm(q))
+    if length < 1e-9:
+        raise ModelError(f"{where}: the orientation is the zero quaternion")
+    return np.concatenate([p, q / length])
+
+
+def check_inertia(link: str, tensor: np.ndarray) -> None:
+    """Raise ModelError if a rotational inertia [3, 3] can't belong to a body."""
+    if tensor.shape != (3, 3) or not np.isfinite(tensor).all():
+        raise ModelError(f"link '{link}': inertia must be nine (or three) finite numbers, is {tensor.tolist()}")
+    scale = max(float(np.abs(tensor).max()), 1e-300)
+    if np.abs(tensor - tensor.T).max() > 1e-6 * scale:
+        raise ModelError(f"link '{link}': inertia is not symmetric: {tensor.tolist()}")
+    moments = np.linalg.eigvalsh(tensor)
+    # Files round their numbers: a thin rod or plate lies on the boundary, so a relative 1e-3 is allowed.
+    if moments[0] < -1e-6 * scale or moments[0] + moments[1] < moments[2] * (1.0 - 1e-3):
+        raise ModelError(
+            f"link '{link}': principal moments {moments.tolist()} violate the triangle inequality; no body has such an inertia"
+        )
+
+
+def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarray:
+    """Principal moments [3] of a solid capsule along z, from a cylinder and two half balls."""
+    length = 2.0 * half_length
+    cylinder = mass * length / (length + 4.0 * radius / 3.0)
+    balls = mass - cylinder
+    axial = cylinder * radius**2 / 2.0 + balls * 0.4 * radius**2
+    ends = 0.4 * radius**2 + half_length**2 + 0.75 * half_length * radius
+    across = cylinder * (radius**2 / 4.0 + length**2 / 12.0) + balls * ends
+    return np.array([across, across, axial])
+
+
+def _finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None
+    if array.shape != shape:
+        raise ModelError(f"{where}: shape {array.shape}, expected {shape}")
+    if not np.isfinite(array).all():
+        raise ModelError(f"{where}: {array.tolist()} is not finite")
+    return array
+
+
+def _initial_coordinates(
+    where: str, code: int, placement: np.ndarray, lower: float, upper: float, q0: Vector | None
+) -> np.ndarray:
+    count = JOINT_COORDINATES[code]
+    if q0 is not None:
+        coordinates = _finite(f"{where}: q0", q0, (count,))
+        if code in (codes.SPHERICAL, codes.FREE):
+            coordinates[-4:] = Rotation.from_quat(coordinates[-4:]).as_quat()
+        return coordinates
+    if code == codes.FREE:
+        return placement.copy()
+    if code == codes.SPHERICAL:
+        return np.array(IDENTITY_QUATERNION)
+    return np.clip(np.zeros(count), lower, upper)
+
+
+__all__ = ["Frame", "ModelBuilder"]

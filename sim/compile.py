@@ -1,0 +1,290 @@
+"""From the builder's description to a model: check the graph, order it, merge what is welded, lay out the arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.model import Frame, Geometry, Model
+from warp_kernels import types as codes
+
+if TYPE_CHECKING:
+    from sim.builder import GeometrySpec, JointSpec, ModelBuilder
+
+WORLD = "world"
+IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
+
+
+@dataclass
+class Body:
+    """A link of the model to be, with what was merged into it."""
+
+    name: str
+    joint: JointSpec
+    parent: int
+    mass: float = 0.0
+    com: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    inertia: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
+    has_inertial: bool = False
+
+
+def compile_model(builder: ModelBuilder, dtype: str, collapse_fixed: bool) -> Model:
+    """See :meth:`sim.ModelBuilder.finalize`."""
+    if dtype not in codes.DTYPES:
+        raise ModelError(f"unknown dtype '{dtype}'; known are {', '.join(codes.DTYPES)}")
+    joint_of = _joint_of_each_link(builder)
+    order = _depth_first(builder, joint_of)
+    bodies, home = _bodies(builder, joint_of, order, collapse_fixed)
+    massless = _check_masses(bodies)
+    geometries, friction, restitution = _geometries(builder, home)
+    frames = _frames(builder, home)
+    excluded = _excluded_pairs(builder, geometries)
+    return _model(builder, dtype, bodies, geometries, friction, restitution, frames, excluded, massless)
+
+
+def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Pose a then b, each position and quaternion xyzw [7]."""
+    rotation = Rotation.from_quat(a[3:])
+    return np.concatenate([a[:3] + rotation.apply(b[:3]), (rotation * Rotation.from_quat(b[3:])).as_quat()])
+
+
+def _joint_of_each_link(builder: ModelBuilder) -> dict[str, JointSpec]:
+    joint_of: dict[str, JointSpec] = {}
+    for joint in builder.joints.values():
+        if joint.child not in builder.links:
+            raise ModelError(f"joint '{joint.name}': unknown child link '{joint.child}'")
+        if joint.parent != WORLD and joint.parent not in builder.links:
+            raise ModelError(f"joint '{joint.name}': unknown parent link '{joint.parent}'")
+        if joint.child in joint_of:
+            raise ModelError(
+                f"link '{joint.child}' has two joints, '{joint_of[joint.child].name}' and '{joint.name}'; loops are not supported"
+            )
+        joint_of[joint.child] = joint
+    for link in builder.links:
+        if link not in joint_of:
+            raise ModelError(f"link '{link}' has no joint; connect it with add_joint (type 'free' for a loose body)")
+    return joint_of
+
+
+def _depth_first(builder: ModelBuilder, joint_of: dict[str, JointSpec]) -> list[str]:
+    children: dict[str, list[str]] = {name: [] for name in (WORLD, *builder.links)}
+    for joint in builder.joints.values():
+        children[joint.parent].append(joint.child)
+    # Trees stand in the order in which their root links were added, children in the order of their joints.
+    position = {name: number for number, name in enumerate(builder.links)}
+    order: list[str] = []
+    stack = sorted(children[WORLD], key=lambda name: position[name], reverse=True)
+    while stack:
+        link = stack.pop()
+        order.append(link)
+        stack.extend(reversed(children[link]))
+    if len(order) < len(builder.links):
+        loop = [link for link in builder.links if link not in set(order)]
+        raise ModelError(f"the joints of links {', '.join(repr(name) for name in loop)} form a cycle that never reaches the world")
+    return order
+
+
+def _bodies(
+    builder: ModelBuilder, joint_of: dict[str, JointSpec], order: list[str], collapse_fixed: bool
+) -> tuple[list[Body], dict[str, tuple[int, np.ndarray]]]:
+    """The links that stay, and for every name the link it belongs to with its pose there."""
+    bodies: list[Body] = []
+    home: dict[str, tuple[int, np.ndarray]] = {WORLD: (-1, IDENTITY)}
+    for name in order:
+        joint = joint_of[name]
+        parent, placement = home[joint.parent]
+        placement = compose(placement, joint.placement)
+        if collapse_fixed and joint.type == codes.FIXED:
+            home[name] = (parent, placement)
+        else:
+            bodies.append(Body(name, replace(joint, placement=placement), parent))
+            home[name] = (len(bodies) - 1, IDENTITY)
+        link = builder.links[name]
+        index, placement = home[name]
+        if index >= 0 and link.mass is not None:
+            _merge(bodies[index], link.mass, link.com, link.inertia, placement)
+    return bodies, home
+
+
+def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placement: np.ndarray) -> None:
+    """Add the mass of a welded link, given in its own frame at ``placement`` in the body's."""
+    rotation = Rotation.from_quat(placement[3:]).as_matrix()
+    point = placement[:3] + rotation @ com
+    total = body.mass + mass
+    centre = (body.mass * body.com + mass * point) / total if total > 0.0 else point
+    body.inertia = (
+        body.inertia
+        + _point_inertia(body.mass, body.com - centre)
+        + rotation @ inertia @ rotation.T
+        + _point_inertia(mass, point - centre)
+    )
+    body.mass, body.com, body.has_inertial = total, centre, True
+
+
+def _point_inertia(mass: float, r: np.ndarray) -> np.ndarray:
+    return mass * (r @ r * np.eye(3) - np.outer(r, r))
+
+
+def _check_masses(bodies: list[Body]) -> tuple[str, ...]:
+    """Names of moving links whose joint has nothing to move because inertial data is missing.
+
+    A link without mass is fine where something further out, or an armature, gives its joint inertia.
+    """
+    carried = [body.mass for body in bodies]
+    for index in reversed(range(len(bodies))):
+        if bodies[index].parent >= 0:
+            carried[bodies[index].parent] += carried[index]
+    missing = []
+    for body, mass in zip(bodies, carried, strict=True):
+        if mass > 0.0 or body.joint.type == codes.FIXED or body.joint.armature > 0.0:
+            continue
+        if body.has_inertial:
+            raise ModelError(f"link '{body.name}' moves and has no mass, nor has anything it carries; give it a positive mass")
+        missing.append(body.name)
+    return tuple(missing)
+
+
+def _geometries(
+    builder: ModelBuilder, home: dict[str, tuple[int, np.ndarray]]
+) -> tuple[list[Geometry], list[float], list[float]]:
+    placed: list[Geometry] = []
+    specs: list[GeometrySpec] = list(builder.geometries.values())
+    for spec in specs:
+        if spec.link not in home:
+            raise ModelError(f"geometry '{spec.geometry.name}': unknown link '{spec.link}'")
+        link, placement = home[spec.link]
+        placed.append(replace(spec.geometry, link=link, placement=compose(placement, spec.geometry.placement)))
+    return placed, [spec.friction for spec in specs], [spec.restitution for spec in specs]
+
+
+def _frames(builder: ModelBuilder, home: dict[str, tuple[int, np.ndarray]]) -> list[Frame]:
+    frames = [Frame(name, *home[name]) for name in builder.links]
+    for name, (link, placement) in builder.frames.items():
+        if link not in home:
+            raise ModelError(f"frame '{name}': unknown link '{link}'")
+        index, base = home[link]
+        frames.append(Frame(name, index, compose(base, placement)))
+    return frames
+
+
+def _excluded_pairs(builder: ModelBuilder, geometries: list[Geometry]) -> frozenset[tuple[int, int]]:
+    """Pairs of geometry indices that never collide: on links joined by a joint, or excluded by name.
+
+    Links welded together count as one. The world itself is nobody's neighbour, so that a link hinged to it still
+    touches the ground; but the base of a robot, welded to the world, is a neighbour of the next link.
+    """
+    cluster = {name: name for name in (WORLD, *builder.links)}
+
+    def head(name: str) -> str:
+        while cluster[name] != name:
+            name = cluster[name]
+        return name
+
+    for joint in builder.joints.values():
+        if joint.type == codes.FIXED and joint.parent != WORLD:
+            cluster[head(joint.child)] = head(joint.parent)
+    pairs = {
+        frozenset((head(joint.parent), head(joint.child))) for joint in builder.joints.values() if joint.parent != WORLD
+    }
+    for names in builder.excluded:
+        for name in names:
+            if name not in cluster:
+                raise ModelError(f"exclude_collision: unknown link '{name}'")
+        pairs.add(frozenset(head(name) for name in names))
+    owners = [head(spec.link) for spec in builder.geometries.values()]
+    colliding = [index for index, geometry in enumerate(geometries) if geometry.collides]
+    return frozenset(
+        (i, j) for i in colliding for j in colliding if i < j and frozenset((owners[i], owners[j])) in pairs
+    )
+
+
+def _model(
+    builder: ModelBuilder,
+    dtype: str,
+    bodies: list[Body],
+    geometries: list[Geometry],
+    friction: list[float],
+    restitution: list[float],
+    frames: list[Frame],
+    excluded: frozenset[tuple[int, int]],
+    massless: tuple[str, ...],
+) -> Model:
+    joints = [body.joint for body in bodies]
+    dofs = np.array([DOFS[joint.type] for joint in joints], dtype=np.int32)
+    parent = np.array([body.parent for body in bodies], dtype=np.int32)
+    qd_start = np.concatenate([[0], np.cumsum(dofs)])[:-1].astype(np.int32)
+    q_start = np.concatenate([[0], np.cumsum([len(joint.q0) for joint in joints])])[:-1].astype(np.int32)
+    roots = np.flatnonzero(parent < 0)
+    dof_link = np.repeat(np.arange(len(bodies)), dofs).astype(np.int32)
+    scalar = [joint.type in (codes.REVOLUTE, codes.PRISMATIC) for joint in joints]
+    dof_parent, tail = _dof_paths(parent, qd_start, dofs)
+    depth = np.zeros(len(dof_link), dtype=np.int32)
+    for k, previous in enumerate(dof_parent):
+        depth[k] = depth[previous] + 1 if previous >= 0 else 0
+
+    def per_dof(values: list[float]) -> np.ndarray:
+        return np.repeat(np.array(values, dtype=np.float64), dofs)
+
+    parameters = {
+        "joint_placement": np.array([joint.placement for joint in joints]).reshape(-1, 7),
+        "mass": np.array([body.mass for body in bodies]),
+        "com": np.array([body.com for body in bodies]).reshape(-1, 3),
+        "inertia": np.array([body.inertia for body in bodies]).reshape(-1, 3, 3),
+        "damping": per_dof([joint.damping for joint in joints]),
+        "armature": per_dof([joint.armature for joint in joints]),
+        "stiffness": per_dof([joint.stiffness for joint in joints]),
+        "rest_position": per_dof([joint.rest_position for joint in joints]),
+        "friction_loss": per_dof([joint.friction_loss for joint in joints]),
+        "lower_limit": per_dof([joint.lower for joint in joints]),
+        "upper_limit": per_dof([joint.upper for joint in joints]),
+        "geometry_placement": np.array([geometry.placement for geometry in geometries]).reshape(-1, 7),
+        "geometry_size": np.array([geometry.size for geometry in geometries]).reshape(-1, 3),
+        "friction": np.array(friction, dtype=np.float64),
+        "restitution": np.array(restitution, dtype=np.float64),
+        "gravity": builder.gravity.copy(),
+    }
+    return Model(
+        dtype=dtype,
+        link_names=tuple(body.name for body in bodies),
+        joint_names=tuple(joint.name for joint in joints),
+        frames=tuple(frames),
+        geometries=tuple(geometries),
+        parts=tuple(builder.parts),
+        excluded_pairs=excluded,
+        q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
+        link_parent=parent,
+        joint_type=np.array([joint.type for joint in joints], dtype=np.int32),
+        joint_axis=np.array([joint.axis for joint in joints]).reshape(-1, 3),
+        joint_q_start=q_start,
+        joint_qd_start=qd_start,
+        link_tree=(np.searchsorted(roots, np.arange(len(bodies)), side="right") - 1).astype(np.int32),
+        link_tail_dof=tail,
+        tree_link_start=np.append(roots, len(bodies)).astype(np.int32),
+        dof_link=dof_link,
+        dof_parent=dof_parent,
+        dof_depth=depth,
+        dof_row_start=np.concatenate([[0], np.cumsum(depth)])[:-1].astype(np.int32),
+        dof_q=np.array([q_start[link] if scalar[link] else -1 for link in dof_link], dtype=np.int32),
+        effort_limit=per_dof([joint.effort for joint in joints]),
+        velocity_limit=per_dof([joint.velocity for joint in joints]),
+        parameters=parameters,
+        massless_links=massless,
+    )
+
+
+def _dof_paths(parent: np.ndarray, qd_start: np.ndarray, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The previous degree of freedom on the path to the root, and the deepest one of each link."""
+    dof_parent = np.full(int(dofs.sum()), -1, dtype=np.int32)
+    tail = np.full(len(parent), -1, dtype=np.int32)
+    for link, (up, start, count) in enumerate(zip(parent, qd_start, dofs, strict=True)):
+        last = tail[up] if up >= 0 else -1
+        for k in range(start, start + count):
+            dof_parent[k] = last
+            last = k
+        tail[link] = last
+    return dof_parent, tail

@@ -1,0 +1,13 @@
+"""The errors that Backswing raises on purpose."""
+
+
+class ModelError(ValueError):
+    """A model that can't be built or simulated; the message names the link, joint or geometry and what to do."""
+
+
+class ImportFileError(ModelError):
+    """A file that can't be read as a model; the message names the file and the element."""
+
+    def __init__(self, path: object, message: str, element: str | None = None):
+        where = f"{path}" if element is None else f"{path}: {element}"
+        super().__init__(f"{where}: {message}")

@@ -1,0 +1,79 @@
+"""The physical parameters of a model: their names, shapes and units.
+
+Every parameter may be shared by all worlds, shape ``[n, ...]``, or given per world, ``[num_worlds, n, ...]``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import ModelError
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """One kind of parameter.
+
+    Attributes:
+        per: what it is counted by: "link", "dof", "geometry" or "world" (a single one).
+        shape: the shape of one value.
+        unit: its SI unit.
+        about: one line for the documentation.
+    """
+
+    per: str
+    shape: tuple[int, ...]
+    unit: str
+    about: str
+
+
+PARAMETERS: dict[str, ParameterSpec] = {
+    "joint_placement": ParameterSpec("link", (7,), "m, -", "pose of the joint in the parent link: position, quaternion xyzw"),
+    "mass": ParameterSpec("link", (), "kg", "link mass"),
+    "com": ParameterSpec("link", (3,), "m", "centre of mass in the link frame"),
+    "inertia": ParameterSpec("link", (3, 3), "kg m^2", "rotational inertia about the centre of mass, link axes"),
+    "damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "joint damping, integrated implicitly"),
+    "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
+    "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),
+    "rest_position": ParameterSpec("dof", (), "rad or m", "joint position at which the spring is at rest"),
+    "friction_loss": ParameterSpec("dof", (), "N m or N", "dry friction of the joint"),
+    "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
+    "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
+    "geometry_placement": ParameterSpec("geometry", (7,), "m, -", "pose of the geometry in its link: position, quaternion xyzw"),
+    "geometry_size": ParameterSpec("geometry", (3,), "m", "radius; radius, half length; half extents; scale of a mesh"),
+    "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
+    "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
+    "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
+}
+
+
+def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num_worlds: int) -> np.ndarray:
+    """Bring one parameter to the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds.
+
+    Args:
+        name: a key of :data:`PARAMETERS`.
+        value: a scalar (used for all), ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity drops the n.
+        counts: the number of links, dofs and geometries.
+        num_worlds: the number of worlds.
+
+    Raises:
+        ModelError: if the name is unknown, the shape fits neither form, or a value is not finite.
+    """
+    if name not in PARAMETERS:
+        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+    spec = PARAMETERS[name]
+    array = np.asarray(value, dtype=np.float64)
+    single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
+    if array.ndim == 0 and not spec.shape:
+        array = np.full(single, float(array))
+    if array.shape == single:
+        array = array[None]
+    elif array.shape != (num_worlds, *single):
+        raise ModelError(f"parameter '{name}' has shape {array.shape}; expected {single} or {(num_worlds, *single)}")
+    if spec.per == "world":
+        array = array[:, None]
+    finite = ~np.isnan(array) if name in ("lower_limit", "upper_limit") else np.isfinite(array)
+    if not finite.all():
+        raise ModelError(f"parameter '{name}' has a value that is not finite at index {tuple(int(i) for i in np.argwhere(~finite)[0])}")
+    return np.ascontiguousarray(array)

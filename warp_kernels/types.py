@@ -1,0 +1,59 @@
+"""The Warp types of one precision, and the integer codes that kernels and models share.
+
+Every kernel module is a factory over the scalar type, called once per precision and cached:
+``kinematics_kernels(wp.float32)`` and ``kinematics_kernels(wp.float64)`` compile from one source.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+# Joint types. A continuous joint is a revolute one without limits.
+FIXED = 0
+REVOLUTE = 1
+PRISMATIC = 2
+SPHERICAL = 3
+FREE = 4
+
+# Geometry types, in the order in which a candidate pair is sorted (first <= second).
+PLANE = 0
+SPHERE = 1
+CAPSULE = 2
+BOX = 3
+CONVEX = 4
+CYLINDER = 5
+
+# Kinds of constraint block in the contact solver.
+CONTACT = 0
+LOWER_LIMIT = 1
+UPPER_LIMIT = 2
+FRICTION_LOSS = 3
+
+DTYPES = {"float32": wp.float32, "float64": wp.float64}
+
+
+@functools.cache
+def warp_types(scalar: Any) -> SimpleNamespace:
+    """Types of one precision.
+
+    ``spatial`` is a 6-vector, angular part first. ``inertia`` is a spatial inertia with ten entries
+    about the reference point: mass, the first moment ``m c`` (3), then Ixx, Iyy, Izz, Ixy, Ixz, Iyz of the
+    rotational inertia about that point.
+    """
+    return SimpleNamespace(
+        scalar=scalar,
+        vec2=wp.types.vector(2, scalar),
+        vec3=wp.types.vector(3, scalar),
+        quat=wp.types.quaternion(scalar),
+        mat33=wp.types.matrix((3, 3), scalar),
+        transform=wp.types.transformation(scalar),
+        spatial=wp.types.vector(6, scalar),
+        inertia=wp.types.vector(10, scalar),
+    )
+
+
+def kernel_module(name: str, scalar: Any) -> wp.Module:
+    """The Warp module that holds the kernels of one file in one precision."""
+    return wp.get_module(f"backswing.{name}.{scalar.__name__}")
