@@ -1,0 +1,210 @@
+"""Forward dynamics by the articulated-body algorithm, and the scalar whose gradient is that of forward dynamics.
+
+Articulated-body algorithm: Featherstone 2014, table 7.1, with every joint taken as a sequence of one-degree-of-freedom joints,
+so that its inner step is one symmetric rank-1 update. Its factors U and D give the sparse factorisation M = L' D L
+(see :mod:`warp_kernels.factor`). Reverse mode never goes through it: the gradient of qdd = ABA(q, qd, tau) with cotangent g
+is that of -w . ID(q, qd, qdd) at fixed qdd and w = M^-1 g, one pass from the roots to the leaves.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.kinematics import joint_functions
+from warp_kernels.spatial import spatial_functions
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def aba_kernels(scalar: Any) -> SimpleNamespace:
+    """The articulated-body algorithm for one precision, launched over (tree, world)."""
+    t = warp_types(scalar)
+    sp = spatial_functions(scalar)
+    joints = joint_functions(scalar)
+    vec3, mat33, spatial, inertia10 = t.vec3, t.mat33, t.spatial, t.inertia
+    module = kernel_module("aba", scalar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def aba(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_type: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        dof_q: wp.array(dtype=int),
+        dt: scalar,
+        # Parameters
+        damping: wp.array2d(dtype=scalar),
+        armature: wp.array2d(dtype=scalar),
+        stiffness: wp.array2d(dtype=scalar),
+        rest_position: wp.array2d(dtype=scalar),
+        gravity: wp.array2d(dtype=vec3),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        tau: wp.array2d(dtype=scalar),
+        wrench: wp.array2d(dtype=spatial),
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Data out
+        velocity: wp.array2d(dtype=spatial),
+        acceleration: wp.array2d(dtype=spatial),
+        bias_force: wp.array2d(dtype=spatial),
+        articulated_a: wp.array2d(dtype=mat33),
+        articulated_b: wp.array2d(dtype=mat33),
+        articulated_c: wp.array2d(dtype=mat33),
+        factor_u: wp.array2d(dtype=spatial),
+        factor_d: wp.array2d(dtype=scalar),
+        innovation: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+    ):
+        tree, world = wp.tid()
+        first = tree_link_start[tree]
+        last = tree_link_start[tree + 1]
+        identity = wp.identity(n=3, dtype=scalar)
+        g = gravity[wp.min(world, gravity.shape[0] - 1), 0]
+        # Velocities, velocity products (kept in acceleration until the last pass), rigid inertias, bias forces.
+        for link in range(first, last):
+            parent = link_parent[link]
+            v_joint = spatial()
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                v_joint += subspace[k, world] * qd[world, k]
+            v_parent = spatial()
+            if parent >= 0:
+                v_parent = velocity[parent, world]
+            v = v_parent + v_joint
+            velocity[link, world] = v
+            acceleration[link, world] = joints.velocity_product(joint_type[link], v_parent, v_joint)
+            rigid = link_inertia[link, world]
+            articulated_a[link, world] = sp.rotational(rigid)
+            articulated_b[link, world] = wp.skew(sp.first_moment(rigid))
+            articulated_c[link, world] = rigid[0] * identity
+            force = sp.cross_force(v, sp.apply_inertia(rigid, v))
+            if wrench.shape[0] > 0:
+                force -= wrench[link, world]
+            bias_force[link, world] = force
+        # Articulated inertias and bias forces, leaves to root.
+        for reverse in range(last - first):
+            link = last - 1 - reverse
+            parent = link_parent[link]
+            a = articulated_a[link, world]
+            b = articulated_b[link, world]
+            c = articulated_c[link, world]
+            force = bias_force[link, world]
+            dof_first = joint_qd_start[link]
+            dof_last = joint_qd_start[link + 1]
+            for back in range(dof_last - dof_first):
+                k = dof_last - 1 - back
+                s = subspace[k, world]
+                s_w = sp.angular(s)
+                s_v = sp.linear(s)
+                u_w = a * s_w + b * s_v
+                u_v = s_w * b + c * s_v
+                damp = damping[wp.min(world, damping.shape[0] - 1), k]
+                spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
+                rotor = armature[wp.min(world, armature.shape[0] - 1), k]
+                d = wp.dot(s_w, u_w) + wp.dot(s_v, u_v) + rotor + dt * (damp + dt * spring)
+                d_inv = scalar(1.0) / d
+                torque = tau[world, k] - damp * qd[world, k]
+                if dof_q[k] >= 0:
+                    rest = rest_position[wp.min(world, rest_position.shape[0] - 1), k]
+                    torque -= spring * (q[world, dof_q[k]] + dt * qd[world, k] - rest)
+                innov = torque - wp.dot(s, force)
+                factor_u[k, world] = sp.join(u_w, u_v)
+                factor_d[k, world] = d_inv
+                innovation[k, world] = innov
+                a -= wp.outer(u_w * d_inv, u_w)
+                b -= wp.outer(u_w * d_inv, u_v)
+                c -= wp.outer(u_v * d_inv, u_v)
+                force += sp.join(u_w, u_v) * (d_inv * innov)
+            if parent >= 0:
+                bias = acceleration[link, world]
+                w = sp.angular(bias)
+                v_lin = sp.linear(bias)
+                force += sp.join(a * w + b * v_lin, w * b + c * v_lin)
+                articulated_a[parent, world] += a
+                articulated_b[parent, world] += b
+                articulated_c[parent, world] += c
+                bias_force[parent, world] += force
+        # Accelerations, root to leaves.
+        for link in range(first, last):
+            parent = link_parent[link]
+            acc = sp.join(vec3(), -g)
+            if parent >= 0:
+                acc = acceleration[parent, world]
+            acc += acceleration[link, world]
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                value = (innovation[k, world] - wp.dot(factor_u[k, world], acc)) * factor_d[k, world]
+                qdd[world, k] = value
+                acc += subspace[k, world] * value
+            acceleration[link, world] = acc
+
+    return SimpleNamespace(module=module, aba=aba)
+
+
+@functools.cache
+def power_kernels(scalar: Any) -> SimpleNamespace:
+    """The scalar ``w . ID(q, qd, qdd)`` for one precision, launched over (tree, world), with Warp's own adjoint."""
+    t = warp_types(scalar)
+    sp = spatial_functions(scalar)
+    joints = joint_functions(scalar)
+    vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
+    module = kernel_module("power", scalar)
+
+    @wp.func
+    def net_force_power(rigid: inertia10, velocity: spatial, acceleration: spatial, direction: spatial):
+        momentum = sp.apply_inertia(rigid, velocity)
+        force = sp.apply_inertia(rigid, acceleration) + sp.cross_force(velocity, momentum)
+        return wp.dot(direction, force)
+
+    @wp.kernel(module=module)
+    def inverse_dynamics_power(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_type: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Parameters
+        gravity: wp.array2d(dtype=vec3),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        weight: wp.array2d(dtype=scalar),
+        wrench: wp.array2d(dtype=spatial),
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Data out
+        velocity: wp.array2d(dtype=spatial),
+        acceleration: wp.array2d(dtype=spatial),
+        direction: wp.array2d(dtype=spatial),
+        power: wp.array2d(dtype=scalar),
+    ):
+        tree, world = wp.tid()
+        for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
+            parent = link_parent[link]
+            v_parent = spatial()
+            a_parent = sp.join(vec3(), -gravity[wp.min(world, gravity.shape[0] - 1), 0])
+            y_parent = spatial()
+            if parent >= 0:
+                v_parent = velocity[parent, world]
+                a_parent = acceleration[parent, world]
+                y_parent = direction[parent, world]
+            velocity[link, world] = v_parent
+            direction[link, world] = y_parent
+            # Sums over the joint's degrees of freedom live in the arrays: a local carried through a run-time loop has no right adjoint.
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                velocity[link, world] += subspace[k, world] * qd[world, k]
+                direction[link, world] += subspace[k, world] * weight[world, k]
+            v_joint = velocity[link, world] - v_parent
+            acceleration[link, world] = a_parent + joints.velocity_product(joint_type[link], v_parent, v_joint)
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                acceleration[link, world] += subspace[k, world] * qdd[world, k]
+            power[tree, world] += net_force_power(
+                link_inertia[link, world], velocity[link, world], acceleration[link, world], direction[link, world]
+            )
+            if wrench.shape[0] > 0:
+                power[tree, world] -= wp.dot(direction[link, world], wrench[link, world])
+
+    return SimpleNamespace(module=module, inverse_dynamics_power=inverse_dynamics_power)
