@@ -1,0 +1,59 @@
+# Two commands do everything: `make demo` and `make test`. Both make the virtual environment .venv when it is missing.
+#
+#   PYTHON     Python 3.11 or newer for the virtual environment (default: the first suitable one on the PATH)
+#   VENV       where the virtual environment is made (default: .venv)
+#   PIP_FLAGS  more options for pip install
+#   ARGS       more options for the command that the target runs, such as ARGS="--seed 3"
+
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+PIP_FLAGS ?=
+ARGS ?=
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
+	@echo "make test   install, then linters, type checker and all tests"
+	@echo "make lint   linters and type checker alone"
+	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
+	@echo "make clean  remove .venv, out and caches"
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/python -m examples.throw --out out/throw $(ARGS)
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python -m bench.step --json out/bench/step.json $(ARGS)
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Backswing needs Python 3.11 or newer; none was found. Name one: make demo PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than Python 3.11, which Backswing needs"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing Backswing into $(VENV) (some minutes the first time)"
+	$(INSTALL) -e ".[plot]"
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing Backswing with its test tools and peers into $(VENV) (some minutes the first time)"
+	$(INSTALL) -e ".[plot,test,peers]"
+	@touch $@ $(VENV)/.installed-demo
+
+clean:
+	rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
