@@ -1,0 +1,95 @@
+"""Pictures to files. Every write is atomic: the file is there whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from sim.errors import ModelError
+
+# A 4x4 threshold pattern that never moves: unlike error diffusion it gives no noise that dances from frame to frame.
+BAYER = (np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]) + 0.5) / 16.0 - 0.5
+DITHER = 6.0  # peak to peak, in steps of 1/255: about the distance between neighbouring palette colours in a smooth sky
+
+
+def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> Path:
+    """Write an endless animation.
+
+    All frames share one palette made from all of them, so that nothing flickers.
+
+    Args:
+        path: the file, ending in .gif.
+        frames: uint8 [frames, height, width, 3].
+        fps: frames per second, at most 50 (GIF counts hundredths of a second, and viewers slow down below two).
+
+    Returns:
+        the path.
+
+    Raises:
+        ModelError: for another suffix, a missing folder, frames of another shape or type, or fps out of range.
+    """
+    if not 0.1 <= fps <= 50.0:
+        raise ModelError(f"fps is {fps}; a GIF can have 0.1 to 50 frames per second, so draw every second frame of a faster motion")
+    pictures = _check_pictures(frames, 4)
+    palette = _shared_palette(pictures)
+    height, width = pictures.shape[1:3]
+    pattern = np.tile(BAYER, (height // 4 + 1, width // 4 + 1))[:height, :width, None] * DITHER
+    indexed = []
+    for picture in pictures:
+        dithered = np.clip(np.round(picture + pattern), 0, 255).astype(np.uint8)
+        indexed.append(Image.fromarray(dithered).quantize(palette=palette, dither=Image.Dither.NONE))
+    # Rounded from the running time, so that the whole animation keeps its length.
+    ticks = np.round(np.arange(len(indexed) + 1) * 100.0 / fps)
+    durations = [int(d) * 10 for d in np.diff(ticks)]
+    return write_file(
+        path,
+        (".gif",),
+        lambda name: indexed[0].save(
+            name, format="GIF", save_all=True, append_images=indexed[1:], duration=durations, loop=0, optimize=False, disposal=1
+        ),
+    )
+
+
+def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
+    """Write one picture, uint8 [height, width, 3], to a file ending in .png. Raises ModelError as :func:`write_gif` does."""
+    checked = _check_pictures(picture, 3)
+    return write_file(path, (".png",), lambda name: Image.fromarray(checked).save(name, format="PNG"))
+
+
+def write_file(path: str | os.PathLike[str], suffixes: Sequence[str], write: Callable[[str], object]) -> Path:
+    """Let ``write`` fill a new file beside the target, then move it there.
+
+    Raises:
+        ModelError: if the suffix is none of ``suffixes``, the folder does not exist or the path is a folder.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in suffixes:
+        raise ModelError(f"{target}: the name must end in {' or '.join(suffixes)}")
+    if not target.parent.is_dir():
+        raise ModelError(f"{target}: there is no folder '{target.parent}'; make it first")
+    if target.is_dir():
+        raise ModelError(f"{target}: is a folder; give the name of a file")
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as folder:
+        new = Path(folder) / f"new{target.suffix.lower()}"
+        write(str(new))
+        new.replace(target)
+    return target
+
+
+def _check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
+    array = np.asarray(frames)
+    if array.ndim != dimensions or array.shape[-1] != 3 or array.dtype != np.uint8 or 0 in array.shape:
+        form = "[frames, height, width, 3]" if dimensions == 4 else "[height, width, 3]"
+        raise ModelError(f"pictures are {array.dtype} of shape {array.shape}; expected uint8 {form}")
+    return array
+
+
+def _shared_palette(pictures: np.ndarray) -> Image.Image:
+    """256 colours from up to twelve frames spread over the animation, each at a quarter of its size."""
+    chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, 12).astype(int))]
+    step = 2 if min(chosen.shape[1:3]) >= 64 else 1
+    strip = np.concatenate(list(chosen[:, ::step, ::step]), axis=0)
+    return Image.fromarray(strip).quantize(colors=256, method=Image.Quantize.MEDIANCUT)

@@ -1,0 +1,275 @@
+"""A ray tracer over the triangles of a model, on the CPU or a GPU."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.compile import compose
+from sim.errors import ModelError
+from sim.model import Model
+from sim.render.shapes import Triangles, sphere, tessellate
+from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera
+from warp_kernels import types as codes
+from warp_kernels.render import render_kernels
+
+IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+SUN = np.array([-0.45, -0.55, 1.0])
+SUN_RADIUS = 0.02  # of the sun's disc over its distance: how soft shadows are at their edge
+TRAIL_BEADS = 96
+
+
+class Renderer:
+    """Draws frames of one model. Make it once, then call :meth:`draw` for every frame.
+
+    Args:
+        model: the model; its visible geometries are drawn, planes as a checkered ground.
+        width: of the picture [pixels].
+        height: of the picture [pixels].
+        camera: the camera.
+        markers: balls that stand still.
+        trails: paths of points, drawn up to the frame shown.
+        device: Warp device, such as "cpu" or "cuda:0".
+        supersamples: rays through a pixel on an edge; a square number.
+        tile: side of the squares of the ground [m].
+
+    Raises:
+        ModelError: for a size that is not positive, or supersamples that are no square number.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        width: int,
+        height: int,
+        camera: Camera,
+        markers: Sequence[Marker] = (),
+        trails: Sequence[Trail] = (),
+        device: str | None = None,
+        supersamples: int = 9,
+        tile: float = 0.5,
+    ):
+        if width < 1 or height < 1:
+            raise ModelError(f"picture of {width} x {height} pixels: both numbers must be positive")
+        if round(supersamples**0.5) ** 2 != supersamples or supersamples < 1:
+            raise ModelError(f"supersamples is {supersamples}; it must be a square number such as 4, 9 or 16")
+        self.model, self.width, self.height = model, width, height
+        self.trails = tuple(trails)
+        self.device = wp.get_device(device)
+        self.kernels = render_kernels()
+        self._collect(markers)
+        self._set_planes()
+        self.view = self._view(camera, tile)
+        with wp.ScopedDevice(self.device):
+            self.samples = wp.array(_sample_pattern(round(supersamples**0.5)), dtype=wp.vec4)
+            self.color = wp.zeros((height, width), dtype=wp.vec3)
+            self.shown = wp.zeros((height, width), dtype=int)
+            self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
+        self.mesh: wp.Mesh | None = None
+
+    def draw(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
+        """One picture, uint8 [height, width, 3].
+
+        Args:
+            poses: link poses [num_links, 7], world frame.
+            frame: how far the trails have come.
+        """
+        link_poses = check_poses(self.model, np.asarray(poses)[None])[0]
+        instance_poses, scales = self._instances(link_poses, frame)
+        # Nothing is copied on the CPU, so what the kernels read must live until they are done.
+        poses_device = wp.array(instance_poses.astype(np.float32), dtype=wp.transform, device=self.device)
+        self._place(poses_device, wp.array(scales.astype(np.float32), dtype=float, device=self.device))
+        assert self.mesh is not None
+        fixed = [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
+        size = (self.height, self.width)
+        wp.launch(
+            self.kernels.shade_pixels, size, [*fixed, self.mesh.id, poses_device], [self.color, self.shown], device=self.device
+        )
+        wp.launch(
+            self.kernels.refine_edges, size, [*fixed, self.samples, self.mesh.id, poses_device, self.color, self.shown],
+            [self.pixels], device=self.device,
+        )  # fmt: skip
+        return self.pixels.numpy().copy()
+
+    def _collect(self, markers: Sequence[Marker]) -> None:
+        """Gather everything made of triangles; an instance is one rigid piece of it."""
+        drawn = [g for g in self.model.geometries if g.visible and g.type != codes.PLANE]
+        self.instance_links = np.array([g.link for g in drawn], dtype=int)
+        self.placements = [g.placement for g in drawn]
+        shapes: list[Triangles] = [tessellate(g) for g in drawn]
+        colors = [g.rgba[:3] for g in drawn]
+        self.marker_poses = [np.concatenate([np.asarray(m.position, dtype=float), IDENTITY[3:]]) for m in markers]
+        shapes += [sphere(m.radius) for m in markers]
+        colors += [m.color for m in markers]
+        for trail in self.trails:
+            shapes += [sphere(trail.radius, 10)] * TRAIL_BEADS
+            colors += [trail.color] * TRAIL_BEADS
+        shapes.append(_speck())  # so that a world without a single triangle is a mesh too
+        colors.append((0.0, 0.0, 0.0))
+        starts = np.cumsum([0, *(len(s.vertices) for s in shapes)])
+        faces = np.concatenate([s.faces + start for s, start in zip(shapes, starts[:-1], strict=True)])
+        with wp.ScopedDevice(self.device):
+            self.local = wp.array(np.concatenate([s.vertices for s in shapes]).astype(np.float32), dtype=wp.vec3)
+            self.indices = wp.array(faces.ravel().astype(np.int32), dtype=int)
+            self.vertex_instance = _numbers([len(s.vertices) for s in shapes])
+            self.triangle_instance = _numbers([len(s.faces) for s in shapes])
+            self.normals = wp.array(np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3)
+            self.colors = wp.array(_linear(np.array(colors)).astype(np.float32), dtype=wp.vec3)
+
+    def _set_planes(self) -> None:
+        planes = [g for g in self.model.geometries if g.visible and g.type == codes.PLANE]
+        for plane in planes:
+            if plane.link >= 0:
+                raise ModelError(f"geometry '{plane.name}': only planes fixed to the world can be drawn")
+        poses = np.array([plane.placement for plane in planes]).reshape(-1, 7)
+        colors = _linear(np.array([plane.rgba[:3] for plane in planes]).reshape(-1, 3))
+        self.planes = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
+        self.plane_colors = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
+
+    def _view(self, camera: Camera, tile: float) -> object:
+        right, up, backward = camera.axes()
+        pixel = 2.0 * np.tan(np.radians(camera.fov) / 2.0) / self.height
+        distance = float(np.linalg.norm(np.subtract(camera.position, camera.target)))
+        view = self.kernels.View()
+        view.eye, view.right, view.up = wp.vec3(*map(float, camera.position)), wp.vec3(*(right * pixel)), wp.vec3(*(up * pixel))
+        view.forward = wp.vec3(*-backward)
+        view.width, view.height = self.width, self.height
+        view.sun = wp.vec3(*(SUN / np.linalg.norm(SUN)))
+        view.sun_color = wp.vec3(0.80, 0.75, 0.66)
+        view.zenith = wp.vec3(0.22, 0.42, 0.72)
+        view.horizon = wp.vec3(0.74, 0.82, 0.90)
+        view.bounce = wp.vec3(0.20, 0.19, 0.18)
+        view.tile = tile
+        view.fog = 0.25 / max(distance, 1e-3)
+        return view
+
+    def _instances(self, link_poses: np.ndarray, frame: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pose [n, 7] and scale [n] of every instance in a frame."""
+        poses = [p if k < 0 else compose(link_poses[k], p) for k, p in zip(self.instance_links, self.placements, strict=True)]
+        poses += self.marker_poses
+        scales = [1.0] * len(poses)
+        for trail in self.trails:
+            beads = _beads(trail, frame)
+            poses += [np.concatenate([bead, IDENTITY[3:]]) for bead in beads]
+            scales += list(np.linspace(0.3, 1.0, TRAIL_BEADS))
+        return np.array([*poses, IDENTITY]), np.array([*scales, 0.0])
+
+    def _place(self, poses: wp.array, scales: wp.array) -> None:
+        if self.mesh is None:
+            points = wp.zeros(len(self.local), dtype=wp.vec3, device=self.device)
+        else:
+            points = self.mesh.points
+        wp.launch(
+            self.kernels.place_vertices, len(self.local), [self.local, self.vertex_instance, poses, scales], [points],
+            device=self.device,
+        )  # fmt: skip
+        if self.mesh is None:
+            self.mesh = wp.Mesh(points, self.indices)
+        else:
+            self.mesh.refit()
+
+
+def render_frames(
+    model: Model,
+    poses: npt.ArrayLike,
+    camera: Camera | None = None,
+    width: int = 640,
+    height: int = 480,
+    *,
+    markers: Sequence[Marker] = (),
+    trails: Sequence[Trail] = (),
+    device: str | None = None,
+    supersamples: int = 9,
+    frames: Sequence[int] | None = None,
+) -> np.ndarray:
+    """Pictures of a motion, uint8 [frames, height, width, 3].
+
+    Args:
+        model: the model.
+        poses: link poses [frames, num_links, 7] (position, quaternion xyzw), world frame.
+        camera: the camera; without one, :func:`fit_camera` shows the whole motion.
+        width: of a picture [pixels].
+        height: of a picture [pixels].
+        markers: balls that stand still, such as a target.
+        trails: paths of points, one point per frame of ``poses``.
+        device: Warp device; the default one if left out.
+        supersamples: rays through a pixel on an edge; a square number.
+        frames: the frames to draw; all of them if left out.
+
+    Raises:
+        ModelError: for poses of another shape or that are not finite, or a trail of another length.
+    """
+    return np.stack(
+        list(
+            iterate_frames(
+                model, poses, camera, width, height, markers=markers, trails=trails, device=device, supersamples=supersamples,
+                frames=frames,
+            )  # fmt: skip
+        )
+    )
+
+
+def iterate_frames(
+    model: Model,
+    poses: npt.ArrayLike,
+    camera: Camera | None = None,
+    width: int = 640,
+    height: int = 480,
+    *,
+    markers: Sequence[Marker] = (),
+    trails: Sequence[Trail] = (),
+    device: str | None = None,
+    supersamples: int = 9,
+    frames: Sequence[int] | None = None,
+) -> Iterator[np.ndarray]:
+    """As :func:`render_frames`, one picture at a time, for a progress bar or a long motion."""
+    checked = check_poses(model, poses)
+    for trail in trails:
+        if np.shape(trail.points) != (len(checked), 3):
+            raise ModelError(f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}")
+    camera = camera or fit_camera(model, checked, markers=markers, aspect=width / height)
+    renderer = Renderer(
+        model, width=width, height=height, camera=camera, markers=markers, trails=trails, device=device, supersamples=supersamples
+    )
+    for frame in range(len(checked)) if frames is None else frames:
+        yield renderer.draw(checked[frame], frame)
+
+
+def _beads(trail: Trail, frame: int) -> np.ndarray:
+    """The path up to a frame as points at equal distances [TRAIL_BEADS, 3]."""
+    path = np.asarray(trail.points, dtype=np.float64)[: frame + 1]
+    travelled = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
+    places = np.linspace(0.0, travelled[-1], TRAIL_BEADS)
+    return np.stack([np.interp(places, travelled, path[:, axis]) for axis in range(3)], axis=1)
+
+
+def _speck() -> Triangles:
+    corners = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    return Triangles(corners, np.array([[0, 1, 2]]), np.ones((1, 3, 3)))
+
+
+def _numbers(counts: list[int]) -> wp.array:
+    """0 repeated counts[0] times, 1 repeated counts[1] times and so on."""
+    return wp.array(np.repeat(np.arange(len(counts)), counts).astype(np.int32), dtype=int)
+
+
+def _linear(srgb: np.ndarray) -> np.ndarray:
+    """Linear light of colours given as people pick them (sRGB)."""
+    c = np.clip(srgb, 0.0, 1.0)
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def _sample_pattern(side: int) -> np.ndarray:
+    """side^2 rays: place in the pixel (2) and offset of the sun (2), each stratified and the two shuffled against each other."""
+    grid = (np.arange(side) + 0.5) / side
+    places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    order = np.random.default_rng(5).permutation(len(places))
+    radius = SUN_RADIUS * np.sqrt((np.arange(len(places)) + 0.5) / len(places))
+    turn = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(len(places))
+    disc = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=1)
+    return np.concatenate([places, disc[order]], axis=1)
+
+
+__all__ = ["Renderer", "iterate_frames", "render_frames"]

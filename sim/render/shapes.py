@@ -1,0 +1,121 @@
+"""Triangles of every geometry type, with normals that are smooth where the surface is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from sim.errors import ModelError
+from sim.model import GEOMETRY_TYPE_NAMES, Geometry
+from warp_kernels import types as codes
+
+CREASE = np.cos(np.radians(35.0))
+
+
+@dataclass(frozen=True)
+class Triangles:
+    """A triangle mesh in the frame of its geometry.
+
+    Attributes:
+        vertices: [nv, 3] in metres.
+        faces: [nf, 3] vertex indices, counter-clockwise seen from outside.
+        normals: [nf, 3, 3] unit normal at every corner of every face.
+    """
+
+    vertices: np.ndarray
+    faces: np.ndarray
+    normals: np.ndarray
+
+
+def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
+    """Triangles of a geometry other than a plane.
+
+    Args:
+        geometry: the geometry; its placement is left to the caller.
+        segments: number of sides of a full circle.
+
+    Raises:
+        ModelError: for a plane, which has no end, or a geometry without the mesh that it needs.
+    """
+    radius, half_length = float(geometry.size[0]), float(geometry.size[1])
+    if geometry.type == codes.SPHERE:
+        return _round(radius, 0.0, segments)
+    if geometry.type == codes.CAPSULE:
+        return _round(radius, half_length, segments)
+    if geometry.type == codes.CYLINDER:
+        return _revolve(np.array([[radius, -half_length], [radius, half_length]]), -half_length, half_length, segments)
+    if geometry.type == codes.BOX:
+        return box(geometry.size)
+    if geometry.mesh is None:
+        kind = GEOMETRY_TYPE_NAMES.get(geometry.type, str(geometry.type))
+        raise ModelError(f"geometry '{geometry.name}': a {kind} without a mesh has no triangles to draw")
+    return with_normals(geometry.mesh.vertices * geometry.size, geometry.mesh.faces)
+
+
+def sphere(radius: float, segments: int = 32) -> Triangles:
+    """A ball of the given radius [m] about the origin."""
+    return _round(radius, 0.0, segments)
+
+
+def box(half_extents: np.ndarray) -> Triangles:
+    """A box about the origin; half_extents [3] in metres."""
+    signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
+    quads = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
+    faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
+    return with_normals(signs * half_extents, faces)
+
+
+def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
+    """Add corner normals: the area-weighted mean of the faces about a vertex that bend less than the crease angle of 35 degrees."""
+    vertices = np.asarray(vertices, dtype=np.float64)
+    faces = np.asarray(faces, dtype=np.int64)
+    edges = vertices[faces[:, 1:]] - vertices[faces[:, :1]]
+    areas = np.cross(edges[:, 0], edges[:, 1])
+    sizes = np.linalg.norm(areas, axis=1)
+    faces, areas, sizes = faces[sizes > 0.0], areas[sizes > 0.0], sizes[sizes > 0.0]
+    flat = areas / sizes[:, None]
+    # Files often repeat a vertex for every face, so corners meet where their positions do.
+    _, place = np.unique(np.round(vertices, 9), axis=0, return_inverse=True)
+    corners = np.arange(faces.size)
+    owner = corners // 3
+    incidence = sparse.csr_matrix((np.ones(faces.size), (corners, place.reshape(-1)[faces.ravel()])))
+    pairs = (incidence @ incidence.T).tocoo()
+    smooth = np.einsum("ij,ij->i", flat[owner[pairs.row]], flat[owner[pairs.col]]) > CREASE
+    shape = (faces.size, len(faces))
+    mean = sparse.csr_matrix((np.ones(smooth.sum()), (pairs.row[smooth], owner[pairs.col[smooth]])), shape) @ areas
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    return Triangles(vertices, faces.astype(np.int32), mean.reshape(-1, 3, 3))
+
+
+def _round(radius: float, half_length: float, segments: int) -> Triangles:
+    rings = max(segments // 4, 2)
+    angles = np.linspace(0.0, np.pi / 2.0, rings + 1)[:-1]
+    upper = np.stack([radius * np.cos(angles), half_length + radius * np.sin(angles)], axis=1)
+    lower = upper[::-1] * (1.0, -1.0)
+    profile = np.concatenate([lower if half_length > 0.0 else lower[:-1], upper])
+    return _revolve(profile, -half_length - radius, half_length + radius, segments)
+
+
+def _revolve(profile: np.ndarray, bottom: float, top: float, segments: int) -> Triangles:
+    """Turn a profile of (radius, z), from bottom to top, about z; close it with a point on the axis at either end."""
+    turn = 2.0 * np.pi * np.arange(segments) / segments
+    rings = np.stack(
+        [
+            profile[:, :1] * np.cos(turn),
+            profile[:, :1] * np.sin(turn),
+            np.broadcast_to(profile[:, 1:], (len(profile), segments)),
+        ],
+        axis=2,
+    )
+    vertices = np.concatenate([rings.reshape(-1, 3), [[0.0, 0.0, bottom], [0.0, 0.0, top]]])
+    here = np.arange(segments)
+    after = (here + 1) % segments
+    south = np.full(segments, len(vertices) - 2)
+    faces = [np.stack([south, after, here], axis=1)]
+    for ring in range(len(profile) - 1):
+        a, b = ring * segments, (ring + 1) * segments
+        faces.append(np.stack([a + here, a + after, b + after], axis=1))
+        faces.append(np.stack([a + here, b + after, b + here], axis=1))
+    last = (len(profile) - 1) * segments
+    faces.append(np.stack([last + here, last + after, south + 1], axis=1))
+    return with_normals(vertices, np.concatenate(faces))

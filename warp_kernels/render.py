@@ -1,0 +1,260 @@
+"""Kernels of the ray tracer: place the triangles of a frame, trace one ray per pixel, refine where the picture has edges.
+
+Single precision only, since Warp's meshes are; pictures need no more. Nothing here has an adjoint.
+"""
+
+import functools
+from types import SimpleNamespace
+
+import warp as wp
+
+from warp_kernels.types import kernel_module
+
+# What a pixel shows, when it is not the triangle of an instance (those count from 0).
+SKY = -1
+GROUND = -2
+
+
+@functools.cache
+def render_kernels() -> SimpleNamespace:
+    """Kernels of the ray tracer."""
+    mod = kernel_module("render", wp.float32)
+
+    @wp.struct
+    class View:
+        """A pinhole camera and the light. ``right`` and ``up`` are scaled to the size of one pixel at distance 1."""
+
+        eye: wp.vec3
+        right: wp.vec3
+        up: wp.vec3
+        forward: wp.vec3
+        width: int
+        height: int
+        sun: wp.vec3
+        sun_color: wp.vec3
+        zenith: wp.vec3
+        horizon: wp.vec3
+        bounce: wp.vec3
+        tile: float
+        fog: float
+
+    @wp.func
+    def mix(a: wp.vec3, b: wp.vec3, t: float):
+        return a * (1.0 - t) + b * t
+
+    @wp.func
+    def sky(view: View, direction: wp.vec3):
+        height = wp.clamp(direction[2], 0.0, 1.0)
+        return mix(view.horizon, view.zenith, wp.pow(height + 1.0e-6, 0.5))
+
+    @wp.func
+    def ramp(x: float, width: float):
+        """Mean of a square wave of period 2 over [x - width / 2, x + width / 2]."""
+        a = 0.5 * (x - 0.5 * width)
+        b = 0.5 * (x + 0.5 * width)
+        above = 2.0 * wp.abs(b - wp.floor(b) - 0.5)
+        below = 2.0 * wp.abs(a - wp.floor(a) - 0.5)
+        return (below - above) / width
+
+    @wp.func
+    def checker(x: float, y: float, width: float):
+        """Checkerboard between 0 and 1 with unit tiles, averaged over a square of the given width so that it never flickers."""
+        w = wp.max(width, 1.0e-3)
+        return 0.5 - 0.5 * ramp(x, w) * ramp(y, w)
+
+    @wp.func
+    def in_sun(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, sun: wp.vec3):
+        """1 where the sun reaches the point, 0 in the shade."""
+        offset = 1.0e-4 + 2.0e-4 * wp.length(point)
+        hit = wp.mesh_query_ray(mesh, point + normal * offset, sun, 1.0e3)
+        if hit.result:
+            return 0.0
+        return 1.0
+
+    @wp.func
+    def openness(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, reach: float):
+        """How much of the sky a ground point sees: less under and beside things, from the nearest surface above it."""
+        probe = point + normal * (0.35 * reach)
+        near = wp.mesh_query_point_no_sign(mesh, probe, reach)
+        if near.result:
+            distance = wp.length(wp.mesh_eval_position(mesh, near.face, near.u, near.v) - probe)
+            part = wp.clamp(distance / reach, 0.0, 1.0)
+            return 0.45 + 0.55 * part * part * (3.0 - 2.0 * part)
+        return 1.0
+
+    @wp.func
+    def lit(view: View, albedo: wp.vec3, normal: wp.vec3, sunlight: float, open_sky: float):
+        facing = wp.max(wp.dot(normal, view.sun), 0.0) * sunlight
+        upward = 0.5 + 0.5 * normal[2]
+        ambient = mix(view.bounce, view.zenith * 0.35 + wp.vec3(0.38, 0.38, 0.38), upward) * open_sky
+        return wp.cw_mul(albedo, view.sun_color * facing + ambient)
+
+    @wp.func
+    def trace(
+        view: View,
+        mesh: wp.uint64,
+        sun: wp.vec3,
+        direction: wp.vec3,
+        planes: wp.array(dtype=wp.transform),
+        plane_colors: wp.array(dtype=wp.vec3),
+        instance_poses: wp.array(dtype=wp.transform),
+        instance_colors: wp.array(dtype=wp.vec3),
+        triangle_instance: wp.array(dtype=int),
+        corner_normals: wp.array(dtype=wp.vec3),
+    ):
+        """Colour along one ray (linear, 0 to 1), and what it hit."""
+        nearest = float(1.0e6)
+        plane = int(-1)
+        for i in range(planes.shape[0]):
+            up = wp.quat_rotate(wp.transform_get_rotation(planes[i]), wp.vec3(0.0, 0.0, 1.0))
+            closing = wp.dot(direction, up)
+            height = wp.dot(view.eye - wp.transform_get_translation(planes[i]), up)
+            if closing * height < 0.0:
+                t = -height / closing
+                if t < nearest:
+                    nearest = t
+                    plane = i
+        color = sky(view, direction)
+        shown = SKY
+        hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
+        if hit.result:
+            shown = triangle_instance[hit.face]
+            point = view.eye + direction * hit.t
+            # Warp's u and v weigh the first and the second corner.
+            local = (
+                corner_normals[3 * hit.face] * hit.u
+                + corner_normals[3 * hit.face + 1] * hit.v
+                + corner_normals[3 * hit.face + 2] * (1.0 - hit.u - hit.v)
+            )
+            normal = wp.normalize(wp.quat_rotate(wp.transform_get_rotation(instance_poses[shown]), local))
+            flat = hit.normal
+            if wp.dot(flat, direction) > 0.0:
+                flat = -flat
+            if wp.dot(normal, direction) > 0.2:
+                normal = -normal
+            sunlight = float(0.0)
+            if wp.dot(normal, sun) > 0.0:
+                sunlight = in_sun(mesh, point, flat, sun)
+            color = lit(view, instance_colors[shown], normal, sunlight, 1.0)
+            half = wp.normalize(sun - direction)
+            shine = wp.pow(wp.max(wp.dot(normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
+            color = color + view.sun_color * (0.22 * shine)
+        elif plane >= 0:
+            shown = GROUND
+            point = view.eye + direction * nearest
+            local = wp.transform_point(wp.transform_inverse(planes[plane]), point)
+            normal = wp.quat_rotate(wp.transform_get_rotation(planes[plane]), wp.vec3(0.0, 0.0, 1.0))
+            if wp.dot(normal, direction) > 0.0:
+                normal = -normal
+            slant = wp.max(wp.abs(wp.dot(normal, direction)), 1.0e-3)
+            footprint = nearest * wp.length(view.up) / (slant * view.tile)
+            shade = checker(local[0] / view.tile, local[1] / view.tile, footprint)
+            albedo = plane_colors[plane] * (0.78 + 0.22 * shade)
+            sunlight = in_sun(mesh, point, normal, sun)
+            color = lit(view, albedo, normal, sunlight, openness(mesh, point, normal, 0.12))
+            haze = 1.0 - wp.exp(-nearest * nearest * view.fog * view.fog)
+            color = mix(color, view.horizon, haze)
+        return color, shown
+
+    @wp.func
+    def encode(c: float):
+        """A soft shoulder for what is too bright, then the sRGB curve; 0 to 255."""
+        x = wp.max(c, 0.0)
+        if x > 0.8:
+            x = 0.8 + 0.2 * (1.0 - wp.exp(-(x - 0.8) / 0.2))
+        if x <= 0.0031308:
+            x = 12.92 * x
+        else:
+            x = 1.055 * wp.pow(x, 1.0 / 2.4) - 0.055
+        return wp.clamp(255.0 * x, 0.0, 255.0)
+
+    @wp.func
+    def ray(view: View, column: float, row: float):
+        x = column - 0.5 * float(view.width)
+        y = 0.5 * float(view.height) - row
+        return wp.normalize(view.forward + view.right * x + view.up * y)
+
+    @wp.kernel(module=mod, enable_backward=False)
+    def place_vertices(
+        # Model
+        local: wp.array(dtype=wp.vec3),
+        vertex_instance: wp.array(dtype=int),
+        # Data in
+        instance_poses: wp.array(dtype=wp.transform),
+        instance_scales: wp.array(dtype=float),
+        # Data out
+        placed_out: wp.array(dtype=wp.vec3),
+    ):
+        i = wp.tid()
+        k = vertex_instance[i]
+        placed_out[i] = wp.transform_point(instance_poses[k], local[i] * instance_scales[k])
+
+    @wp.kernel(module=mod, enable_backward=False)
+    def shade_pixels(
+        # Model
+        view: View,
+        planes: wp.array(dtype=wp.transform),
+        plane_colors: wp.array(dtype=wp.vec3),
+        instance_colors: wp.array(dtype=wp.vec3),
+        triangle_instance: wp.array(dtype=int),
+        corner_normals: wp.array(dtype=wp.vec3),
+        # Data in
+        mesh: wp.uint64,
+        instance_poses: wp.array(dtype=wp.transform),
+        # Data out
+        color_out: wp.array2d(dtype=wp.vec3),
+        shown_out: wp.array2d(dtype=int),
+    ):
+        row, column = wp.tid()
+        direction = ray(view, float(column) + 0.5, float(row) + 0.5)
+        color, shown = trace(
+            view, mesh, view.sun, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance, corner_normals
+        )
+        color_out[row, column] = color
+        shown_out[row, column] = shown
+
+    @wp.kernel(module=mod, enable_backward=False)
+    def refine_edges(
+        # Model
+        view: View,
+        planes: wp.array(dtype=wp.transform),
+        plane_colors: wp.array(dtype=wp.vec3),
+        instance_colors: wp.array(dtype=wp.vec3),
+        triangle_instance: wp.array(dtype=int),
+        corner_normals: wp.array(dtype=wp.vec3),
+        samples: wp.array(dtype=wp.vec4),
+        # Data in
+        mesh: wp.uint64,
+        instance_poses: wp.array(dtype=wp.transform),
+        color: wp.array2d(dtype=wp.vec3),
+        shown: wp.array2d(dtype=int),
+        # Data out
+        pixel_out: wp.array3d(dtype=wp.uint8),
+    ):
+        """Where a neighbour shows something else or is much brighter: the mean of several rays, each with a sun of its own."""
+        row, column = wp.tid()
+        here = color[row, column]
+        edge = int(0)
+        for k in range(9):
+            r = wp.clamp(row + k // 3 - 1, 0, view.height - 1)
+            c = wp.clamp(column + k % 3 - 1, 0, view.width - 1)
+            gap = color[r, c] - here
+            if shown[r, c] != shown[row, column] or wp.abs(gap[0]) + wp.abs(gap[1]) + wp.abs(gap[2]) > 0.12:
+                edge = 1
+        if edge == 1:
+            total = wp.vec3(0.0, 0.0, 0.0)
+            for k in range(samples.shape[0]):
+                s = samples[k]
+                direction = ray(view, float(column) + s[0], float(row) + s[1])
+                side = wp.normalize(wp.cross(view.sun, wp.vec3(0.0, 0.6, 0.8)))
+                sun = wp.normalize(view.sun + side * s[2] + wp.cross(view.sun, side) * s[3])
+                found, what = trace(
+                    view, mesh, sun, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance,
+                    corner_normals,
+                )  # fmt: skip
+                total = total + found
+            here = total / float(samples.shape[0])
+        for i in range(3):
+            pixel_out[row, column, i] = wp.uint8(wp.clamp(encode(here[i]) + 0.5, 0.0, 255.0))
+
+    return SimpleNamespace(View=View, place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges)
