@@ -1,0 +1,133 @@
+"""Which geometries may touch, and the arrays on a device that the collision kernels need."""
+
+import numpy as np
+import warp as wp
+
+from sim.errors import ModelError
+from sim.model import GEOMETRY_TYPE_NAMES, Geometry, Model
+from warp_kernels import types as codes
+from warp_kernels.collision.pairs import MAX_CONTACTS
+
+
+def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs of geometries that may touch, found once for a model.
+
+    Both collide, at least one of them moves, they are on different links, group and mask agree on both sides, and the
+    pair isn't excluded.
+
+    Returns:
+        geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
+        :mod:`warp_kernels.types`), ordered by the types and then by the indices.
+
+    Raises:
+        ModelError: for a pair of types without a contact function, naming both geometries and their links.
+    """
+    colliding = [index for index, geometry in enumerate(model.geometries) if geometry.collides]
+    pairs = [
+        _by_type(model, i, j)
+        for position, i in enumerate(colliding)
+        for j in colliding[position + 1 :]
+        if _may_touch(model, i, j)
+    ]
+    pairs.sort(key=lambda pair: (model.geometries[pair[0]].type, model.geometries[pair[1]].type, *pair))
+    for i, j in pairs:
+        if _types(model, i, j) not in MAX_CONTACTS:
+            raise ModelError(_unsupported(model, i, j))
+    array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
+    return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
+
+
+def default_max_contacts(model: Model) -> int:
+    """Room for contacts per world that is enough for most scenes.
+
+    The most contacts that all candidate pairs could have together, but no more than 4 for each moving geometry that
+    collides plus 16: of the many pairs of a robot's links only a few touch at once. Where that is too few,
+    ``contact_overflow`` counts what was left out; give the simulator a larger number then.
+    """
+    pair_a, pair_b = candidate_pairs(model)
+    most = sum(MAX_CONTACTS[_types(model, i, j)] for i, j in zip(pair_a, pair_b, strict=True))
+    moving = sum(geometry.collides and not _is_static(model, geometry) for geometry in model.geometries)
+    return min(most, 4 * moving + 16)
+
+
+class CollisionModel:
+    """The arrays of a model that the kernels ``detect`` and ``evaluate`` share, on one device.
+
+    Attributes:
+        num_pairs: number of candidate pairs.
+        pair_a: first geometry of each pair [num_pairs].
+        pair_b: second geometry of each pair [num_pairs].
+        geometry_link: link of each geometry, -1 for the world [num_geometries].
+        geometry_type: type code of each geometry [num_geometries].
+        link_tree: tree of each link [num_links].
+        vertex_start: where each geometry's hull starts in ``hull_vertices`` [num_geometries + 1].
+        hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
+
+    Raises:
+        ModelError: see :func:`candidate_pairs`.
+    """
+
+    def __init__(self, model: Model, device: wp.DeviceLike = None):
+        pair_a, pair_b = candidate_pairs(model)
+        hulls = [_hull(geometry) for geometry in model.geometries]
+        vertices = np.concatenate([np.zeros((0, 3)), *hulls])
+        vec3 = codes.warp_types(model.scalar).vec3
+
+        def integers(values: object) -> wp.array:
+            return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
+
+        self.num_pairs = len(pair_a)
+        self.pair_a = integers(pair_a)
+        self.pair_b = integers(pair_b)
+        self.geometry_link = integers([geometry.link for geometry in model.geometries])
+        self.geometry_type = integers([geometry.type for geometry in model.geometries])
+        self.link_tree = integers(model.link_tree)
+        self.vertex_start = integers(np.concatenate([[0], np.cumsum([len(hull) for hull in hulls])]))
+        self.hull_vertices = wp.array(vertices, dtype=vec3, device=device)
+
+    @property
+    def arrays(self) -> list[wp.array]:
+        """The arrays under ``# Model`` in the order in which both kernels take them."""
+        return [
+            self.pair_a, self.pair_b, self.geometry_link, self.geometry_type, self.link_tree, self.vertex_start,
+            self.hull_vertices,
+        ]  # fmt: skip
+
+
+def _hull(geometry: Geometry) -> np.ndarray:
+    if geometry.type != codes.CONVEX or geometry.mesh is None or not geometry.collides:
+        return np.zeros((0, 3))
+    return np.asarray(geometry.mesh.vertices, dtype=np.float64).reshape(-1, 3)
+
+
+def _is_static(model: Model, geometry: Geometry) -> bool:
+    return geometry.link < 0 or model.link_tail_dof[geometry.link] < 0
+
+
+def _may_touch(model: Model, i: int, j: int) -> bool:
+    a, b = model.geometries[i], model.geometries[j]
+    if a.link == b.link or (_is_static(model, a) and _is_static(model, b)):
+        return False
+    if not (a.group & b.mask and b.group & a.mask):
+        return False
+    return (min(i, j), max(i, j)) not in model.excluded_pairs
+
+
+def _by_type(model: Model, i: int, j: int) -> tuple[int, int]:
+    return (i, j) if model.geometries[i].type <= model.geometries[j].type else (j, i)
+
+
+def _types(model: Model, i: int, j: int) -> tuple[int, int]:
+    return model.geometries[i].type, model.geometries[j].type
+
+
+def _unsupported(model: Model, i: int, j: int) -> str:
+    def describe(index: int) -> str:
+        geometry = model.geometries[index]
+        link = "the world" if geometry.link < 0 else f"link '{model.link_names[geometry.link]}'"
+        return f"geometry '{geometry.name}' ({GEOMETRY_TYPE_NAMES[geometry.type]}) of {link}"
+
+    return (
+        f"{describe(i)} and {describe(j)} may touch, but contact of these two shapes is not supported; exclude the "
+        "pair with exclude_collision or group and mask, set collides=False on one of them, or use another shape"
+    )

@@ -1,0 +1,30 @@
+"""Contacts of a plane (geometry a) with spheres, capsules, boxes and convex hulls (geometry b).
+
+The plane is the one through the origin of its frame, its solid side below z = 0. Every contact is a ball of some
+radius (zero for a corner) against the plane, so the normal is the plane's.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def plane_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. Contact functions return (distance, point, normal from a to b)."""
+    t = warp_types(scalar)
+    vec3, transform = t.vec3, t.transform
+
+    @wp.func
+    def plane_ball(plane: transform, centre: vec3, radius: scalar):
+        """A ball against a plane; the point is midway between the plane and the ball's lowest point."""
+        normal = wp.quat_rotate(wp.transform_get_rotation(plane), vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
+        distance = wp.dot(normal, centre - wp.transform_get_translation(plane)) - radius
+        point = centre - (radius + scalar(0.5) * distance) * normal
+        return distance, point, normal
+
+    return SimpleNamespace(plane_ball=plane_ball)
