@@ -1,0 +1,60 @@
+"""Every Warp module of this package in one precision, for checks that go over all of them (compiling ahead, registers)."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+import warp_kernels
+
+
+def source_modules() -> list[ModuleType]:
+    """The Python modules of this package, sub-packages included, by name."""
+    found = pkgutil.walk_packages(warp_kernels.__path__, prefix="warp_kernels.")
+    return [importlib.import_module(info.name) for info in found if info.name != __name__]
+
+
+def all_kernels(scalar: Any) -> list[wp.Kernel]:
+    """Every kernel of one precision.
+
+    A factory is a function ``<name>_kernels(scalar)`` that returns a namespace holding kernels. Where one needs further
+    arguments, its file lists their values: ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
+
+    Args:
+        scalar: ``wp.float32`` or ``wp.float64``.
+
+    Raises:
+        TypeError: if a factory needs arguments that its file doesn't list.
+    """
+    kernels: dict[int, wp.Kernel] = {}
+    for source in source_modules():
+        for namespace in _built(source, scalar):
+            kernels.update({id(k): k for k in vars(namespace).values() if isinstance(k, wp.Kernel)})
+    return list(kernels.values())
+
+
+def all_modules(scalar: Any) -> list[wp.Module]:
+    """Every Warp module of one precision, each with all its kernels defined, by name."""
+    modules = {kernel.module.name: kernel.module for kernel in all_kernels(scalar)}
+    return [modules[name] for name in sorted(modules)]
+
+
+def _built(source: ModuleType, scalar: Any) -> Iterator[SimpleNamespace]:
+    variants = getattr(source, "VARIANTS", {})
+    for name, factory in vars(source).items():
+        if not name.endswith("_kernels") or getattr(factory, "__module__", None) != source.__name__:
+            continue
+        parameters = inspect.signature(factory).parameters
+        needed = [p for p in parameters if parameters[p].default is inspect.Parameter.empty and p != "scalar"]
+        if needed and name not in variants:
+            raise TypeError(
+                f"{source.__name__}.{name} needs {', '.join(needed)}; list values in its file as VARIANTS['{name}']"
+            )
+        # Drawing has one precision: its factory takes no scalar type.
+        precision = (scalar,) if "scalar" in parameters else ()
+        for arguments in variants.get(name, [()]):
+            yield factory(*precision, *arguments)
