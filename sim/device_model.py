@@ -1,0 +1,163 @@
+"""DeviceModel: the Warp arrays of a model on one device, and the gradients of its parameters."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.errors import ModelError
+from sim.model import Model
+from sim.parameters import PARAMETERS, check_parameter
+from warp_kernels.types import warp_types
+
+POSES = ("joint_placement", "geometry_placement")
+
+
+class DeviceModel:
+    """A model's topology and parameters as Warp arrays on one device, in the model's dtype.
+
+    The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
+    an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
+    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``.
+
+    Args:
+        model: the model.
+        device: Warp device or its name; None for Warp's current one.
+        num_worlds: number of worlds, for parameters given per world.
+        parameters: values that replace the model's own, ``[n, ...]`` or ``[num_worlds, n, ...]``.
+        requires_grad: names of the parameters that get a gradient.
+
+    Attributes:
+        parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
+            ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
+            scalars otherwise.
+
+    Raises:
+        ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        device: wp.DeviceLike = None,
+        num_worlds: int = 1,
+        parameters: Mapping[str, npt.ArrayLike] | None = None,
+        requires_grad: Iterable[str] = (),
+    ):
+        self.model = model
+        self.device = wp.get_device(device)
+        self.num_worlds = num_worlds
+        self.types = warp_types(model.scalar)
+        self.requires_grad = tuple(requires_grad)
+        for name in self.requires_grad:
+            if name not in PARAMETERS:
+                raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+
+        def upload(array: np.ndarray) -> wp.array:
+            return wp.array(array, dtype=wp.int32, device=self.device)
+
+        self.tree_link_start = upload(model.tree_link_start)
+        self.link_parent = upload(model.link_parent)
+        self.link_tree = upload(model.link_tree)
+        self.link_tail_dof = upload(model.link_tail_dof)
+        self.joint_type = upload(model.joint_type)
+        self.joint_axis: wp.array = wp.array(model.joint_axis, dtype=self.types.vec3, device=self.device)
+        self.joint_q_start = upload(model.joint_q_start)
+        self.joint_qd_start = upload(np.append(model.joint_qd_start, model.nv))
+        self.dof_link = upload(model.dof_link)
+        self.dof_parent = upload(model.dof_parent)
+        self.dof_depth = upload(model.dof_depth)
+        self.dof_row_start = upload(model.dof_row_start)
+        self.dof_q = upload(model.dof_q)
+
+        self.parameters: dict[str, wp.array] = {}
+        self._given_norm: dict[str, np.ndarray] = {}
+        self._per_world: dict[str, bool] = {}
+        values = {**model.parameters, **(parameters or {})}
+        for name, value in values.items():
+            self.set_parameter(name, value)
+
+    def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
+        """Give a parameter a new value, and zero its gradient.
+
+        Quaternions of placements are normalised, and of an inertia the symmetric part is taken; :meth:`gradient`
+        accounts for both. The Warp array stays the same one if its shape does, so that captured launches see the new value.
+
+        Args:
+            name: a key of :data:`sim.parameters.PARAMETERS`.
+            value: a scalar (used for all), ``[n, ...]`` or ``[num_worlds, n, ...]``.
+
+        Raises:
+            ModelError: for an unknown name, a wrong shape, a value that is not finite, a zero quaternion.
+        """
+        array = check_parameter(name, value, self.model.counts, self.num_worlds)
+        self._per_world[name] = np.ndim(value) > len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
+        if name in POSES:
+            norm = np.linalg.norm(array[..., 3:], axis=-1, keepdims=True)
+            if (norm < 1e-9).any():
+                index = tuple(int(i) for i in np.argwhere(norm < 1e-9)[0][:-1])
+                raise ModelError(f"parameter '{name}' has a zero quaternion at index {index}")
+            self._given_norm[name] = norm
+            array = np.concatenate([array[..., :3], array[..., 3:] / norm], axis=-1)
+        if name == "inertia":
+            array = (array + np.swapaxes(array, -1, -2)) / 2.0
+        current = self.parameters.get(name)
+        if current is not None and current.shape == array.shape[:2]:
+            current.assign(array)
+            if current.grad is not None:
+                current.grad.zero_()
+        else:
+            self.parameters[name] = wp.array(
+                array, dtype=self._dtype(name), device=self.device, requires_grad=name in self.requires_grad
+            )
+
+    def gradient(self, name: str) -> np.ndarray:
+        """The accumulated gradient of a parameter, in the shape in which its value was given.
+
+        The gradient of a placement's quaternion is tangent to the unit sphere, that of an inertia is symmetric.
+
+        Args:
+            name: one of ``requires_grad``.
+
+        Returns:
+            ``[n, ...]`` for a shared parameter, ``[num_worlds, n, ...]`` for one given per world.
+
+        Raises:
+            ModelError: if the gradient was not asked for.
+        """
+        if name not in self.requires_grad:
+            raise ModelError(f"parameter '{name}' has no gradient; name it in requires_grad")
+        array = self.parameters[name]
+        gradient = array.grad.numpy().reshape(*array.shape, *PARAMETERS[name].shape)
+        if name in POSES:
+            unit = array.numpy().reshape(gradient.shape)[..., 3:]
+            q = gradient[..., 3:]
+            q = (q - unit * (unit * q).sum(axis=-1, keepdims=True)) / self._given_norm[name]
+            gradient = np.concatenate([gradient[..., :3], q], axis=-1).astype(gradient.dtype)
+        if name == "inertia":
+            gradient = (gradient + np.swapaxes(gradient, -1, -2)) / 2.0
+        if PARAMETERS[name].per == "world":
+            gradient = gradient[:, 0]
+        return gradient if self._per_world[name] else gradient[0]
+
+    def zero_gradients(self) -> None:
+        """Set the gradients of all parameters to zero."""
+        for name in self.requires_grad:
+            self.parameters[name].grad.zero_()
+
+    def require_masses(self) -> None:
+        """Check that dynamics are defined.
+
+        Raises:
+            ModelError: naming the links that move and came without inertial data.
+        """
+        if self.model.massless_links:
+            names = ", ".join(repr(name) for name in self.model.massless_links)
+            raise ModelError(
+                f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
+            )
+
+    def _dtype(self, name: str) -> type:
+        by_shape = {(): self.types.scalar, (3,): self.types.vec3, (3, 3): self.types.mat33, (7,): self.types.transform}
+        return by_shape[PARAMETERS[name].shape]
