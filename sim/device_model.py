@@ -19,7 +19,8 @@ class DeviceModel:
 
     The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
     an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
-    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``.
+    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. ``ancestor`` comes on top: the ancestors of
+    every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.factor`).
 
     Args:
         model: the model.
@@ -70,6 +71,7 @@ class DeviceModel:
         self.dof_depth = upload(model.dof_depth)
         self.dof_row_start = upload(model.dof_row_start)
         self.dof_q = upload(model.dof_q)
+        self.ancestor = upload(packed_ancestors(model))
 
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
@@ -82,7 +84,8 @@ class DeviceModel:
         """Give a parameter a new value, and zero its gradient.
 
         Quaternions of placements are normalised, and of an inertia the symmetric part is taken; :meth:`gradient`
-        accounts for both. The Warp array stays the same one if its shape does, so that captured launches see the new value.
+        accounts for both. The Warp array stays the same one if its shape does, so that captured launches see the
+        new value.
 
         Args:
             name: a key of :data:`sim.parameters.PARAMETERS`.
@@ -161,3 +164,14 @@ class DeviceModel:
     def _dtype(self, name: str) -> type:
         by_shape = {(): self.types.scalar, (3,): self.types.vec3, (3, 3): self.types.mat33, (7,): self.types.transform}
         return by_shape[PARAMETERS[name].shape]
+
+
+def packed_ancestors(model: Model) -> np.ndarray:
+    """Degrees of freedom above each one; those of k stand from ``dof_row_start[k]`` on, that at depth d at place d."""
+    ancestors = np.zeros(int(model.dof_depth.sum()), dtype=np.int32)
+    for k in range(model.nv):
+        above = model.dof_parent[k]
+        for depth in reversed(range(model.dof_depth[k])):
+            ancestors[model.dof_row_start[k] + depth] = above
+            above = model.dof_parent[above]
+    return ancestors
