@@ -3,6 +3,8 @@
 Single precision only, since Warp's meshes are; pictures need no more. Nothing here has an adjoint.
 """
 
+# ruff: noqa: UP018 (float(0.0) declares a variable that a kernel changes; a bare literal is a constant)
+
 import functools
 from types import SimpleNamespace
 
@@ -12,7 +14,8 @@ from warp_kernels.types import kernel_module
 
 # What a pixel shows, when it is not the triangle of an instance (those count from 0).
 SKY = -1
-GROUND = -2
+SUNNY_GROUND = -2
+SHADED_GROUND = -3
 
 
 @functools.cache
@@ -140,7 +143,7 @@ def render_kernels() -> SimpleNamespace:
             shine = wp.pow(wp.max(wp.dot(normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
             color = color + view.sun_color * (0.22 * shine)
         elif plane >= 0:
-            shown = GROUND
+            shown = SUNNY_GROUND
             point = view.eye + direction * nearest
             local = wp.transform_point(wp.transform_inverse(planes[plane]), point)
             normal = wp.quat_rotate(wp.transform_get_rotation(planes[plane]), wp.vec3(0.0, 0.0, 1.0))
@@ -151,6 +154,8 @@ def render_kernels() -> SimpleNamespace:
             shade = checker(local[0] / view.tile, local[1] / view.tile, footprint)
             albedo = plane_colors[plane] * (0.78 + 0.22 * shade)
             sunlight = in_sun(mesh, point, normal, sun)
+            if sunlight == 0.0:
+                shown = SHADED_GROUND
             color = lit(view, albedo, normal, sunlight, openness(mesh, point, normal, 0.12))
             haze = 1.0 - wp.exp(-nearest * nearest * view.fog * view.fog)
             color = mix(color, view.horizon, haze)
@@ -208,7 +213,16 @@ def render_kernels() -> SimpleNamespace:
         row, column = wp.tid()
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
         color, shown = trace(
-            view, mesh, view.sun, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance, corner_normals
+            view,
+            mesh,
+            view.sun,
+            direction,
+            planes,
+            plane_colors,
+            instance_poses,
+            instance_colors,
+            triangle_instance,
+            corner_normals,
         )
         color_out[row, column] = color
         shown_out[row, column] = shown
@@ -231,7 +245,10 @@ def render_kernels() -> SimpleNamespace:
         # Data out
         pixel_out: wp.array3d(dtype=wp.uint8),
     ):
-        """Where a neighbour shows something else or is much brighter: the mean of several rays, each with a sun of its own."""
+        """Where a neighbour shows something else or is much brighter: the mean of several rays, each with a sun of its own.
+
+        The ground's squares need no such care, see ``checker``.
+        """
         row, column = wp.tid()
         here = color[row, column]
         edge = int(0)
@@ -239,7 +256,8 @@ def render_kernels() -> SimpleNamespace:
             r = wp.clamp(row + k // 3 - 1, 0, view.height - 1)
             c = wp.clamp(column + k % 3 - 1, 0, view.width - 1)
             gap = color[r, c] - here
-            if shown[r, c] != shown[row, column] or wp.abs(gap[0]) + wp.abs(gap[1]) + wp.abs(gap[2]) > 0.12:
+            contrast = wp.abs(gap[0]) + wp.abs(gap[1]) + wp.abs(gap[2])
+            if shown[r, c] != shown[row, column] or (shown[row, column] >= 0 and contrast > 0.12):
                 edge = 1
         if edge == 1:
             total = wp.vec3(0.0, 0.0, 0.0)
@@ -248,7 +266,7 @@ def render_kernels() -> SimpleNamespace:
                 direction = ray(view, float(column) + s[0], float(row) + s[1])
                 side = wp.normalize(wp.cross(view.sun, wp.vec3(0.0, 0.6, 0.8)))
                 sun = wp.normalize(view.sun + side * s[2] + wp.cross(view.sun, side) * s[3])
-                found, what = trace(
+                found, _shown = trace(
                     view, mesh, sun, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance,
                     corner_normals,
                 )  # fmt: skip
@@ -257,4 +275,6 @@ def render_kernels() -> SimpleNamespace:
         for i in range(3):
             pixel_out[row, column, i] = wp.uint8(wp.clamp(encode(here[i]) + 0.5, 0.0, 255.0))
 
-    return SimpleNamespace(View=View, place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges)
+    return SimpleNamespace(
+        View=View, place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges
+    )

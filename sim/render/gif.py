@@ -32,7 +32,9 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         ModelError: for another suffix, a missing folder, frames of another shape or type, or fps out of range.
     """
     if not 0.1 <= fps <= 50.0:
-        raise ModelError(f"fps is {fps}; a GIF can have 0.1 to 50 frames per second, so draw every second frame of a faster motion")
+        raise ModelError(
+            f"fps is {fps}; a GIF can have 0.1 to 50 frames per second, so draw every second frame of a faster motion"
+        )
     pictures = _check_pictures(frames, 4)
     palette = _shared_palette(pictures)
     height, width = pictures.shape[1:3]
@@ -48,13 +50,20 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         path,
         (".gif",),
         lambda name: indexed[0].save(
-            name, format="GIF", save_all=True, append_images=indexed[1:], duration=durations, loop=0, optimize=False, disposal=1
+            name,
+            format="GIF",
+            save_all=True,
+            append_images=indexed[1:],
+            duration=durations,
+            loop=0,
+            optimize=False,
+            disposal=1,
         ),
     )
 
 
 def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
-    """Write one picture, uint8 [height, width, 3], to a file ending in .png. Raises ModelError as :func:`write_gif` does."""
+    """Write one picture, uint8 [height, width, 3], to a .png file. Raises as :func:`write_gif` does."""
     checked = _check_pictures(picture, 3)
     return write_file(path, (".png",), lambda name: Image.fromarray(checked).save(name, format="PNG"))
 

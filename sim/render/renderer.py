@@ -77,15 +77,21 @@ class Renderer:
             frame: how far the trails have come.
         """
         link_poses = check_poses(self.model, np.asarray(poses)[None])[0]
-        instance_poses, scales = self._instances(link_poses, frame)
-        # Nothing is copied on the CPU, so what the kernels read must live until they are done.
-        poses_device = wp.array(instance_poses.astype(np.float32), dtype=wp.transform, device=self.device)
-        self._place(poses_device, wp.array(scales.astype(np.float32), dtype=float, device=self.device))
-        assert self.mesh is not None
+        if self.mesh is None:
+            # The tree of boxes is laid out once, so with the trails at full length, and stretched from frame to frame.
+            points = wp.zeros(len(self.local), dtype=wp.vec3, device=self.device)
+            self._place(link_poses, -1, points)
+            self.mesh = wp.Mesh(points, self.indices)
+        poses_device = self._place(link_poses, frame, self.mesh.points)
+        self.mesh.refit()
         fixed = [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
         size = (self.height, self.width)
         wp.launch(
-            self.kernels.shade_pixels, size, [*fixed, self.mesh.id, poses_device], [self.color, self.shown], device=self.device
+            self.kernels.shade_pixels,
+            size,
+            [*fixed, self.mesh.id, poses_device],
+            [self.color, self.shown],
+            device=self.device,
         )
         wp.launch(
             self.kernels.refine_edges, size, [*fixed, self.samples, self.mesh.id, poses_device, self.color, self.shown],
@@ -115,7 +121,9 @@ class Renderer:
             self.indices = wp.array(faces.ravel().astype(np.int32), dtype=int)
             self.vertex_instance = _numbers([len(s.vertices) for s in shapes])
             self.triangle_instance = _numbers([len(s.faces) for s in shapes])
-            self.normals = wp.array(np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3)
+            self.normals = wp.array(
+                np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3
+            )
             self.colors = wp.array(_linear(np.array(colors)).astype(np.float32), dtype=wp.vec3)
 
     def _set_planes(self) -> None:
@@ -133,7 +141,11 @@ class Renderer:
         pixel = 2.0 * np.tan(np.radians(camera.fov) / 2.0) / self.height
         distance = float(np.linalg.norm(np.subtract(camera.position, camera.target)))
         view = self.kernels.View()
-        view.eye, view.right, view.up = wp.vec3(*map(float, camera.position)), wp.vec3(*(right * pixel)), wp.vec3(*(up * pixel))
+        view.eye, view.right, view.up = (
+            wp.vec3(*map(float, camera.position)),
+            wp.vec3(*(right * pixel)),
+            wp.vec3(*(up * pixel)),
+        )
         view.forward = wp.vec3(*-backward)
         view.width, view.height = self.width, self.height
         view.sun = wp.vec3(*(SUN / np.linalg.norm(SUN)))
@@ -147,28 +159,26 @@ class Renderer:
 
     def _instances(self, link_poses: np.ndarray, frame: int) -> tuple[np.ndarray, np.ndarray]:
         """Pose [n, 7] and scale [n] of every instance in a frame."""
-        poses = [p if k < 0 else compose(link_poses[k], p) for k, p in zip(self.instance_links, self.placements, strict=True)]
+        poses = [
+            p if k < 0 else compose(link_poses[k], p) for k, p in zip(self.instance_links, self.placements, strict=True)
+        ]
         poses += self.marker_poses
         scales = [1.0] * len(poses)
         for trail in self.trails:
             beads = _beads(trail, frame)
             poses += [np.concatenate([bead, IDENTITY[3:]]) for bead in beads]
-            scales += list(np.linspace(0.3, 1.0, TRAIL_BEADS))
+            scales += list(np.linspace(0.5, 1.0, TRAIL_BEADS))
         return np.array([*poses, IDENTITY]), np.array([*scales, 0.0])
 
-    def _place(self, poses: wp.array, scales: wp.array) -> None:
-        if self.mesh is None:
-            points = wp.zeros(len(self.local), dtype=wp.vec3, device=self.device)
-        else:
-            points = self.mesh.points
-        wp.launch(
-            self.kernels.place_vertices, len(self.local), [self.local, self.vertex_instance, poses, scales], [points],
-            device=self.device,
-        )  # fmt: skip
-        if self.mesh is None:
-            self.mesh = wp.Mesh(points, self.indices)
-        else:
-            self.mesh.refit()
+    def _place(self, link_poses: np.ndarray, frame: int, points: wp.array) -> wp.array:
+        """Write the vertices of a frame; returns the poses of the instances on the device."""
+        poses, scales = self._instances(link_poses, frame)
+        # The array must outlive the launches that read it, so the caller keeps what is returned here.
+        poses_device = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
+        scales_device = wp.array(scales.astype(np.float32), dtype=float, device=self.device)
+        inputs = [self.local, self.vertex_instance, poses_device, scales_device]
+        wp.launch(self.kernels.place_vertices, len(self.local), inputs, [points], device=self.device)
+        return poses_device
 
 
 def render_frames(
@@ -204,9 +214,17 @@ def render_frames(
     return np.stack(
         list(
             iterate_frames(
-                model, poses, camera, width, height, markers=markers, trails=trails, device=device, supersamples=supersamples,
+                model,
+                poses,
+                camera,
+                width,
+                height,
+                markers=markers,
+                trails=trails,
+                device=device,
+                supersamples=supersamples,
                 frames=frames,
-            )  # fmt: skip
+            )
         )
     )
 
@@ -228,18 +246,27 @@ def iterate_frames(
     checked = check_poses(model, poses)
     for trail in trails:
         if np.shape(trail.points) != (len(checked), 3):
-            raise ModelError(f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}")
+            raise ModelError(
+                f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}"
+            )
     camera = camera or fit_camera(model, checked, markers=markers, aspect=width / height)
     renderer = Renderer(
-        model, width=width, height=height, camera=camera, markers=markers, trails=trails, device=device, supersamples=supersamples
+        model,
+        width=width,
+        height=height,
+        camera=camera,
+        markers=markers,
+        trails=trails,
+        device=device,
+        supersamples=supersamples,
     )
     for frame in range(len(checked)) if frames is None else frames:
         yield renderer.draw(checked[frame], frame)
 
 
 def _beads(trail: Trail, frame: int) -> np.ndarray:
-    """The path up to a frame as points at equal distances [TRAIL_BEADS, 3]."""
-    path = np.asarray(trail.points, dtype=np.float64)[: frame + 1]
+    """The path up to a frame (-1: the whole) as points at equal distances [TRAIL_BEADS, 3]."""
+    path = np.asarray(trail.points, dtype=np.float64)[: frame + 1 or None]
     travelled = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
     places = np.linspace(0.0, travelled[-1], TRAIL_BEADS)
     return np.stack([np.interp(places, travelled, path[:, axis]) for axis in range(3)], axis=1)
@@ -262,7 +289,7 @@ def _linear(srgb: np.ndarray) -> np.ndarray:
 
 
 def _sample_pattern(side: int) -> np.ndarray:
-    """side^2 rays: place in the pixel (2) and offset of the sun (2), each stratified and the two shuffled against each other."""
+    """side^2 rays: place in the pixel (2) and offset of the sun (2), stratified, one shuffled against the other."""
     grid = (np.arange(side) + 0.5) / side
     places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     order = np.random.default_rng(5).permutation(len(places))

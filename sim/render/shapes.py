@@ -9,7 +9,7 @@ from sim.errors import ModelError
 from sim.model import GEOMETRY_TYPE_NAMES, Geometry
 from warp_kernels import types as codes
 
-CREASE = np.cos(np.radians(35.0))
+CREASE = np.cos(np.radians(35.0))  # surfaces that turn more between two faces show an edge
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def box(half_extents: np.ndarray) -> Triangles:
 
 
 def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
-    """Add corner normals: the area-weighted mean of the faces about a vertex that bend less than the crease angle of 35 degrees."""
+    """Add corner normals: the area-weighted mean of the faces about a vertex that turn less than the crease angle."""
     vertices = np.asarray(vertices, dtype=np.float64)
     faces = np.asarray(faces, dtype=np.int64)
     edges = vertices[faces[:, 1:]] - vertices[faces[:, :1]]

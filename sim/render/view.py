@@ -39,13 +39,15 @@ class Camera:
         backward = np.subtract(self.position, self.target).astype(np.float64)
         right = np.cross(np.asarray(self.up, dtype=np.float64), backward)
         if not (np.isfinite(right).all() and np.linalg.norm(right) > 1e-9):
-            raise ModelError(f"camera: position {self.position}, target {self.target} and up {self.up} leave its orientation open")
+            raise ModelError(
+                f"camera: position {self.position}, target {self.target} and up {self.up} leave its orientation open"
+            )
         backward /= np.linalg.norm(backward)
         right /= np.linalg.norm(right)
         return np.stack([right, np.cross(backward, right), backward])
 
     def project(self, points: npt.ArrayLike, width: int, height: int) -> np.ndarray:
-        """Pixel coordinates (column, row) [..., 2] of world points [..., 3]; (0, 0) is the top left corner of the picture."""
+        """Pixel coordinates (column, row) [..., 2] of world points [..., 3]; (0, 0) is the top left corner."""
         seen = (np.asarray(points, dtype=np.float64) - np.asarray(self.position)) @ self.axes().T
         scale = 0.5 * height / np.tan(np.radians(self.fov) / 2.0)
         x, y = seen[..., 0] / -seen[..., 2], seen[..., 1] / -seen[..., 2]
@@ -75,7 +77,7 @@ class Trail:
 
     name: str
     points: np.ndarray
-    radius: float = 0.008
+    radius: float = 0.01
     color: Color = (0.95, 0.55, 0.10)
 
 
@@ -95,7 +97,7 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     array = np.array(poses, dtype=np.float64)
     if array.ndim != 3 or array.shape[1:] != (model.num_links, 7) or not len(array):
         raise ModelError(
-            f"poses have shape {array.shape}; expected [frames, {model.num_links}, 7]: position and quaternion xyzw of every link"
+            f"poses have shape {array.shape}; expected [frames, {model.num_links}, 7]: position and quaternion xyzw"
         )
     if not np.isfinite(array).all():
         frame, link = np.argwhere(~np.isfinite(array))[0][:2]
@@ -137,7 +139,7 @@ def fit_camera(
     axes = Camera(backward, (0.0, 0.0, 0.0)).axes()
     right, up, back = (points @ axes.T).T
     tangent = np.tan(np.radians(fov) / 2.0) / margin
-    # In the plane of one picture axis the two sides of the view are lines; where the outermost ones cross stands the eye.
+    # Seen along one axis of the picture, the sides of the view are two lines; the eye is where the outermost cross.
     centre, eye = np.zeros(3), -np.inf
     for axis, (across, slope) in enumerate(((right, tangent * aspect), (up, tangent))):
         low, high = np.min(across - slope * back), np.max(across + slope * back)
