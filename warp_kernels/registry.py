@@ -21,14 +21,14 @@ def source_modules() -> list[ModuleType]:
 def all_kernels(scalar: Any) -> list[wp.Kernel]:
     """Every kernel of one precision.
 
-    A factory is a function ``<name>_kernels(scalar)`` that returns a namespace holding kernels. Where one needs further
+    A factory is a function ``<name>_kernels(scalar)`` that returns a namespace holding kernels. Where one takes further
     arguments, its file lists their values: ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
 
     Args:
         scalar: ``wp.float32`` or ``wp.float64``.
 
     Raises:
-        TypeError: if a factory needs arguments that its file doesn't list.
+        TypeError: if a factory takes arguments that its file doesn't list.
     """
     kernels: dict[int, wp.Kernel] = {}
     for source in source_modules():
@@ -49,10 +49,10 @@ def _built(source: ModuleType, scalar: Any) -> Iterator[SimpleNamespace]:
         if not name.endswith("_kernels") or getattr(factory, "__module__", None) != source.__name__:
             continue
         parameters = inspect.signature(factory).parameters
-        needed = [p for p in parameters if parameters[p].default is inspect.Parameter.empty and p != "scalar"]
-        if needed and name not in variants:
+        further = [parameter for parameter in parameters if parameter != "scalar"]
+        if further and name not in variants:
             raise TypeError(
-                f"{source.__name__}.{name} needs {', '.join(needed)}; list values in its file as VARIANTS['{name}']"
+                f"{source.__name__}.{name} takes {', '.join(further)}; list values in its file as VARIANTS['{name}']"
             )
         # Drawing has one precision: its factory takes no scalar type.
         precision = (scalar,) if "scalar" in parameters else ()
