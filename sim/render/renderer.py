@@ -10,7 +10,7 @@ from sim.compile import compose
 from sim.errors import ModelError
 from sim.model import Model
 from sim.render.shapes import Triangles, sphere, tessellate
-from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera
+from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera, linear_light
 from warp_kernels import types as codes
 from warp_kernels.render import render_kernels
 
@@ -63,7 +63,7 @@ class Renderer:
         self._set_planes()
         self.view = self._view(camera, tile)
         with wp.ScopedDevice(self.device):
-            self.samples = wp.array(_sample_pattern(round(supersamples**0.5)), dtype=wp.vec4)
+            self.samples: wp.array = wp.array(_sample_pattern(round(supersamples**0.5)), dtype=wp.vec4)
             self.color = wp.zeros((height, width), dtype=wp.vec3)
             self.shown = wp.zeros((height, width), dtype=int)
             self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
@@ -117,14 +117,16 @@ class Renderer:
         starts = np.cumsum([0, *(len(s.vertices) for s in shapes)])
         faces = np.concatenate([s.faces + start for s, start in zip(shapes, starts[:-1], strict=True)])
         with wp.ScopedDevice(self.device):
-            self.local = wp.array(np.concatenate([s.vertices for s in shapes]).astype(np.float32), dtype=wp.vec3)
-            self.indices = wp.array(faces.ravel().astype(np.int32), dtype=int)
+            self.local: wp.array = wp.array(
+                np.concatenate([s.vertices for s in shapes]).astype(np.float32), dtype=wp.vec3
+            )
+            self.indices: wp.array = wp.array(faces.ravel().astype(np.int32), dtype=int)
             self.vertex_instance = _numbers([len(s.vertices) for s in shapes])
             self.triangle_instance = _numbers([len(s.faces) for s in shapes])
-            self.normals = wp.array(
+            self.normals: wp.array = wp.array(
                 np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3
             )
-            self.colors = wp.array(_linear(np.array(colors)).astype(np.float32), dtype=wp.vec3)
+            self.colors: wp.array = wp.array(linear_light(np.array(colors)).astype(np.float32), dtype=wp.vec3)
 
     def _set_planes(self) -> None:
         planes = [g for g in self.model.geometries if g.visible and g.type == codes.PLANE]
@@ -132,9 +134,9 @@ class Renderer:
             if plane.link >= 0:
                 raise ModelError(f"geometry '{plane.name}': only planes fixed to the world can be drawn")
         poses = np.array([plane.placement for plane in planes]).reshape(-1, 7)
-        colors = _linear(np.array([plane.rgba[:3] for plane in planes]).reshape(-1, 3))
-        self.planes = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
-        self.plane_colors = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
+        colors = linear_light(np.array([plane.rgba[:3] for plane in planes]).reshape(-1, 3))
+        self.planes: wp.array = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
+        self.plane_colors: wp.array = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
 
     def _view(self, camera: Camera, tile: float) -> object:
         right, up, backward = camera.axes()
@@ -174,8 +176,8 @@ class Renderer:
         """Write the vertices of a frame; returns the poses of the instances on the device."""
         poses, scales = self._instances(link_poses, frame)
         # The array must outlive the launches that read it, so the caller keeps what is returned here.
-        poses_device = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
-        scales_device = wp.array(scales.astype(np.float32), dtype=float, device=self.device)
+        poses_device: wp.array = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
+        scales_device: wp.array = wp.array(scales.astype(np.float32), dtype=float, device=self.device)
         inputs = [self.local, self.vertex_instance, poses_device, scales_device]
         wp.launch(self.kernels.place_vertices, len(self.local), inputs, [points], device=self.device)
         return poses_device
@@ -280,12 +282,6 @@ def _speck() -> Triangles:
 def _numbers(counts: list[int]) -> wp.array:
     """0 repeated counts[0] times, 1 repeated counts[1] times and so on."""
     return wp.array(np.repeat(np.arange(len(counts)), counts).astype(np.int32), dtype=int)
-
-
-def _linear(srgb: np.ndarray) -> np.ndarray:
-    """Linear light of colours given as people pick them (sRGB)."""
-    c = np.clip(srgb, 0.0, 1.0)
-    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
 
 
 def _sample_pattern(side: int) -> np.ndarray:

@@ -81,6 +81,12 @@ class Trail:
     color: Color = (0.95, 0.55, 0.10)
 
 
+def linear_light(srgb: np.ndarray) -> np.ndarray:
+    """Linear light of colours given as people pick them (sRGB, 0 to 1)."""
+    c = np.clip(srgb, 0.0, 1.0)
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
 def transform_points(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Points [n, 3] moved by poses [..., 7] (position, quaternion xyzw): [..., n, 3]."""
     flat = np.asarray(pose, dtype=np.float64).reshape(-1, 7)
@@ -136,7 +142,7 @@ def fit_camera(
     points = _extent(model, check_poses(model, poses), markers)
     a, e = np.radians(azimuth), np.radians(elevation)
     backward = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
-    axes = Camera(backward, (0.0, 0.0, 0.0)).axes()
+    axes = Camera(tuple(backward), (0.0, 0.0, 0.0)).axes()
     right, up, back = (points @ axes.T).T
     tangent = np.tan(np.radians(fov) / 2.0) / margin
     # Seen along one axis of the picture, the sides of the view are two lines; the eye is where the outermost cross.

@@ -1,0 +1,54 @@
+"""Where the links stand on the stage, and how they move."""
+
+import numpy as np
+from pxr import Gf, Sdf, Usd, UsdGeom, Vt
+
+from sim.model import Model
+from sim.usd.shapes import child_name, set_pose
+
+RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", "Joints")
+
+
+def link_paths(model: Model) -> list[Sdf.Path]:
+    """A path for each link: /World/part/link for robots, /World/link for loose bodies.
+
+    No link is put under another one: a rigid body below a rigid body would move twice.
+    """
+    part_of = {link: part.name for part in model.parts if len(part.links) > 1 for link in part.links}
+    world = Sdf.Path("/World")
+    taken: dict[Sdf.Path, set[str]] = {world: set(RESERVED)}
+    groups: dict[str, Sdf.Path] = {}
+    paths = []
+    for link in model.link_names:
+        parent, name = world, link
+        if link in part_of:
+            part = part_of[link]
+            if part not in groups:
+                groups[part] = world.AppendChild(child_name(part, taken[world]))
+                taken[groups[part]] = set()
+            parent, name = groups[part], link.removeprefix(f"{part}/")
+        paths.append(parent.AppendChild(child_name(name, taken[parent])))
+    return paths
+
+
+def set_motion(xform: UsdGeom.Xformable, poses: np.ndarray) -> None:
+    """Pose of every frame [frames, 7] as time samples; a link that stands still gets the default value alone."""
+    translate, orient = set_pose(xform, poses[0])
+    if len(poses) < 2 or not np.ptp(poses, axis=0).any():
+        return
+    for frame, (position, quaternion) in enumerate(zip(poses[:, :3], continuous(poses[:, 3:]), strict=True)):
+        time = Usd.TimeCode(frame)
+        translate.Set(Gf.Vec3d(*map(float, position)), time)
+        orient.Set(Gf.Quatf(float(quaternion[3]), *map(float, quaternion[:3])), time)
+
+
+def continuous(quaternions: np.ndarray) -> np.ndarray:
+    """The same rotations [frames, ..., 4] without jumps of sign: between two frames lies the short way."""
+    flips = np.einsum("f...i,f...i->f...", quaternions[1:], quaternions[:-1]) < 0.0
+    signs = np.cumprod(np.where(flips, -1.0, 1.0), axis=0)
+    return np.concatenate([quaternions[:1], quaternions[1:] * signs[..., None]])
+
+
+def quaternion_array(quaternions: np.ndarray) -> Vt.QuatfArray:
+    """Quaternions xyzw [n, 4] as a USD array."""
+    return Vt.QuatfArray([Gf.Quatf(float(q[3]), float(q[0]), float(q[1]), float(q[2])) for q in quaternions])

@@ -1,0 +1,58 @@
+"""Materials of a stage, one for each colour and one for each pair of friction and restitution."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
+
+from sim.render.view import linear_light
+
+Color = tuple[float, float, float, float]
+
+
+def linear_color(color: Sequence[float]) -> Gf.Vec3f:
+    """A colour as people pick it (sRGB), alpha ignored, in the linear light that USD counts in."""
+    return Gf.Vec3f(*map(float, linear_light(np.asarray(color[:3]))))
+
+
+class Materials:
+    """Makes materials under /World/Materials when they are first asked for."""
+
+    def __init__(self, stage: Usd.Stage):
+        self.stage = stage
+        self.colors: dict[Color, UsdShade.Material] = {}
+        self.physics: dict[tuple[float, float], UsdShade.Material] = {}
+        UsdGeom.Scope.Define(stage, "/World/Materials")
+
+    def bind(self, prim: Usd.Prim, rgba: Color) -> None:
+        """Paint a prim; rgba as on the screen (sRGB), alpha is opacity."""
+        key = tuple(round(float(value), 6) for value in rgba)
+        if key not in self.colors:
+            self.colors[key] = self._color(f"/World/Materials/color_{len(self.colors)}", key)  # type: ignore[arg-type,index]
+        UsdShade.MaterialBindingAPI.Apply(prim).Bind(self.colors[key])  # type: ignore[index]
+
+    def bind_physics(self, prim: Usd.Prim, friction: float, restitution: float) -> None:
+        """Give a collider its friction and restitution."""
+        key = (friction, restitution)
+        if key not in self.physics:
+            material = UsdShade.Material.Define(self.stage, f"/World/Materials/contact_{len(self.physics)}")
+            contact = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
+            contact.CreateStaticFrictionAttr(friction)
+            contact.CreateDynamicFrictionAttr(friction)
+            contact.CreateRestitutionAttr(restitution)
+            self.physics[key] = material
+        UsdShade.MaterialBindingAPI.Apply(prim).Bind(
+            self.physics[key], UsdShade.Tokens.weakerThanDescendants, "physics"
+        )
+
+    def _color(self, path: str, rgba: Color) -> UsdShade.Material:
+        material = UsdShade.Material.Define(self.stage, path)
+        shader = UsdShade.Shader.Define(self.stage, f"{path}/surface")
+        shader.CreateIdAttr("UsdPreviewSurface")
+        shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(linear_color(rgba))
+        shader.CreateInput("opacity", Sdf.ValueTypeNames.Float).Set(rgba[3])
+        shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(0.5)
+        shader.CreateInput("metallic", Sdf.ValueTypeNames.Float).Set(0.0)
+        surface = shader.CreateOutput("surface", Sdf.ValueTypeNames.Token)
+        material.CreateSurfaceOutput().ConnectToSource(surface)
+        return material

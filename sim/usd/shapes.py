@@ -1,0 +1,140 @@
+"""Geometries as prims: meshes to look at, implicit shapes to collide with."""
+
+import numpy as np
+from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdPhysics, Vt
+
+from sim.errors import ModelError
+from sim.model import GEOMETRY_TYPE_NAMES, Geometry
+from sim.render.shapes import Triangles, tessellate
+from sim.usd.materials import Materials, linear_color
+from warp_kernels import types as codes
+
+GROUND_TILES = 40  # along each side of the drawn part of a plane
+TILE = 0.5  # side of a tile [m]
+DARK = 0.84  # brightness of the darker tiles over that of the plane's own colour
+
+
+def child_name(wanted: str, taken: set[str]) -> str:
+    """A valid prim name like the one wanted that no sibling has; it is added to ``taken``."""
+    base = Tf.MakeValidIdentifier(wanted)
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}_{number}"
+    taken.add(name)
+    return name
+
+
+def identity_pose(position: object) -> np.ndarray:
+    """A position as a pose [7]."""
+    return np.concatenate([np.asarray(position, dtype=np.float64), [0.0, 0.0, 0.0, 1.0]])
+
+
+def set_pose(
+    xform: UsdGeom.Xformable, pose: np.ndarray, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+) -> tuple[UsdGeom.XformOp, UsdGeom.XformOp]:
+    """Give a prim the ops translate, orient and scale with their default values; returns the first two."""
+    translate = xform.AddTranslateOp()
+    translate.Set(Gf.Vec3d(*map(float, pose[:3])))
+    orient = xform.AddOrientOp()
+    orient.Set(Gf.Quatf(float(pose[6]), *map(float, pose[3:6])))
+    xform.AddScaleOp().Set(Gf.Vec3f(*scale))
+    return translate, orient
+
+
+def add_visual(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: Materials) -> None:
+    """What a geometry looks like: a mesh with normals, colour and material."""
+    if geometry.type == codes.PLANE:
+        _add_ground(stage, path, geometry, materials)
+        return
+    mesh = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
+    set_pose(mesh, geometry.placement)
+    materials.bind(mesh.GetPrim(), geometry.rgba)
+
+
+def author_mesh(
+    stage: Usd.Stage, path: Sdf.Path, triangles: Triangles, color: tuple[float, float, float]
+) -> UsdGeom.Mesh:
+    """A triangle mesh with a normal at every corner of every face."""
+    mesh = UsdGeom.Mesh.Define(stage, path)
+    points = triangles.vertices.astype(np.float32)
+    mesh.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(points))
+    mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(triangles.faces), 3, dtype=np.int32)))
+    mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(triangles.faces.astype(np.int32).ravel()))
+    mesh.CreateNormalsAttr(Vt.Vec3fArray.FromNumpy(triangles.normals.reshape(-1, 3).astype(np.float32)))
+    mesh.SetNormalsInterpolation(UsdGeom.Tokens.faceVarying)
+    _finish_mesh(mesh, points, color)
+    return mesh
+
+
+def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Prim:
+    """What a geometry touches with: an implicit shape, or the convex hull of a mesh, of purpose guide."""
+    size = [float(value) for value in geometry.size]
+    scale = (1.0, 1.0, 1.0)
+    if geometry.type == codes.PLANE:
+        shape = UsdGeom.Plane.Define(stage, path)
+        shape.CreateAxisAttr(UsdGeom.Tokens.z)
+        shape.CreateWidthAttr(GROUND_TILES * TILE)
+        shape.CreateLengthAttr(GROUND_TILES * TILE)
+    elif geometry.type == codes.SPHERE:
+        shape = UsdGeom.Sphere.Define(stage, path)
+        shape.CreateRadiusAttr(size[0])
+    elif geometry.type in (codes.CAPSULE, codes.CYLINDER):
+        kind = UsdGeom.Capsule if geometry.type == codes.CAPSULE else UsdGeom.Cylinder
+        shape = kind.Define(stage, path)
+        shape.CreateAxisAttr(UsdGeom.Tokens.z)
+        shape.CreateRadiusAttr(size[0])
+        shape.CreateHeightAttr(2.0 * size[1])
+    elif geometry.type == codes.BOX:
+        shape = UsdGeom.Cube.Define(stage, path)
+        shape.CreateSizeAttr(2.0)
+        scale = (size[0], size[1], size[2])
+    elif geometry.type == codes.CONVEX:
+        shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
+        UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
+    else:
+        kind_name = GEOMETRY_TYPE_NAMES.get(geometry.type, str(geometry.type))
+        raise ModelError(f"geometry '{geometry.name}': USD has no collider for a {kind_name}")
+    if geometry.type != codes.CONVEX:
+        shape.CreateExtentAttr(UsdGeom.Boundable.ComputeExtentFromPlugins(shape, Usd.TimeCode.Default()))
+    shape.CreatePurposeAttr(UsdGeom.Tokens.guide)
+    set_pose(shape, geometry.placement, scale)
+    UsdPhysics.CollisionAPI.Apply(shape.GetPrim())
+    return shape.GetPrim()
+
+
+def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: Materials) -> None:
+    """A square piece of a plane as tiles in two shades, so that one sees how things move over it."""
+    count = GROUND_TILES
+    line = (np.arange(count + 1) - count / 2.0) * TILE
+    x, y = np.meshgrid(line, line, indexing="ij")
+    points = np.stack([x, y, np.zeros_like(x)], axis=-1).reshape(-1, 3).astype(np.float32)
+    i, j = (index.ravel() for index in np.meshgrid(np.arange(count), np.arange(count), indexing="ij"))
+    corner = i * (count + 1) + j
+    faces = np.stack([corner, corner + count + 1, corner + count + 2, corner + 1], axis=1).astype(np.int32)
+    mesh = UsdGeom.Mesh.Define(stage, path)
+    mesh.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(points))
+    mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(faces), 4, dtype=np.int32)))
+    mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(faces.ravel()))
+    mesh.CreateNormalsAttr([Gf.Vec3f(0.0, 0.0, 1.0)])
+    mesh.SetNormalsInterpolation(UsdGeom.Tokens.constant)
+    _finish_mesh(mesh, points, geometry.rgba[:3])
+    set_pose(mesh, geometry.placement)
+    materials.bind(mesh.GetPrim(), geometry.rgba)
+    dark = np.flatnonzero((i + j) % 2).astype(np.int32)
+    subset = UsdGeom.Subset.CreateGeomSubset(
+        mesh,
+        "dark_tiles",
+        UsdGeom.Tokens.face,
+        Vt.IntArray.FromNumpy(dark),
+        "materialBind",
+        UsdGeom.Tokens.nonOverlapping,
+    )
+    red, green, blue, alpha = geometry.rgba
+    materials.bind(subset.GetPrim(), (DARK * red, DARK * green, DARK * blue, alpha))
+
+
+def _finish_mesh(mesh: UsdGeom.Mesh, points: np.ndarray, color: tuple[float, float, float]) -> None:
+    mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
+    mesh.CreateExtentAttr(Vt.Vec3fArray.FromNumpy(np.stack([points.min(axis=0), points.max(axis=0)])))
+    mesh.CreateDisplayColorAttr([linear_color(color)])

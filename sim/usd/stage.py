@@ -1,0 +1,194 @@
+"""Write the motion of a model as a USD stage: pictures, physics and time samples in one file."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
+
+from sim.errors import ModelError
+from sim.model import Model
+from sim.render.gif import write_file
+from sim.render.shapes import sphere
+from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera
+from sim.usd.instances import add_instancers, check_world_poses
+from sim.usd.links import link_paths, set_motion
+from sim.usd.materials import Materials, linear_color
+from sim.usd.physics import add_joints, add_mass, articulation_roots
+from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
+
+SUFFIXES = (".usda", ".usdc", ".usd")
+
+
+def write_usd(
+    path: str | os.PathLike[str],
+    model: Model,
+    poses: npt.ArrayLike,
+    *,
+    fps: float,
+    markers: Sequence[Marker] = (),
+    trails: Sequence[Trail] = (),
+    camera: Camera | None = None,
+) -> Path:
+    """Write a motion as a USD stage.
+
+    One world: every link is an Xform with its visuals as meshes, its colliders as implicit shapes of purpose guide,
+    mass properties and joints, so that the file is also a UsdPhysics description of the model. Many worlds: visuals
+    only, one PointInstancer for each link.
+
+    Args:
+        path: the file, ending in .usda (text), .usdc or .usd (binary).
+        model: the model.
+        poses: link poses, position and quaternion xyzw in the world frame: [frames, num_links, 7] for one world,
+            [frames, num_worlds, num_links, 7] for several.
+        fps: frames per second; frame k is at time code k.
+        markers: balls to draw, such as a target.
+        trails: paths of points to draw as curves [m]; whole from the start.
+        camera: the camera; without one it is made to see the whole motion.
+
+    Returns:
+        the path.
+
+    Raises:
+        ModelError: for another suffix, a missing folder, poses of another shape or that are not finite, or an fps that is
+            not positive.
+    """
+    if not (np.isfinite(fps) and fps > 0.0):
+        raise ModelError(f"fps is {fps}; it must be positive")
+    many = np.ndim(poses) == 4
+    checked = check_world_poses(model, poses) if many else check_poses(model, poses)
+
+    def write(name: str) -> None:
+        stage = _new_stage(name, len(checked), float(fps))
+        materials = Materials(stage)
+        _add_static(stage, model, materials)
+        if many:
+            add_instancers(stage, model, checked, materials)
+        else:
+            _add_links(stage, model, checked, materials)
+        _add_extras(stage, markers, trails, materials)
+        flat = checked.reshape(-1, model.num_links, 7)
+        _add_camera(stage, camera or fit_camera(model, flat, markers=markers))
+        _add_lights(stage)
+        stage.GetRootLayer().Save()
+
+    return write_file(path, SUFFIXES, write)
+
+
+def _new_stage(name: str, frames: int, fps: float) -> Usd.Stage:
+    stage = Usd.Stage.CreateNew(name)
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)
+    stage.SetTimeCodesPerSecond(fps)
+    stage.SetFramesPerSecond(fps)
+    stage.SetStartTimeCode(0.0)
+    stage.SetEndTimeCode(float(frames - 1))
+    world = UsdGeom.Xform.Define(stage, "/World")
+    stage.SetDefaultPrim(world.GetPrim())
+    Usd.ModelAPI(world).SetKind(Kind.Tokens.assembly)
+    return stage
+
+
+def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
+    """Gravity, and what is fixed to the world."""
+    gravity = model.parameters["gravity"]
+    strength = float(np.linalg.norm(gravity))
+    scene = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
+    scene.CreateGravityMagnitudeAttr(strength)
+    direction = gravity / strength if strength > 0.0 else np.array([0.0, 0.0, -1.0])
+    scene.CreateGravityDirectionAttr(Gf.Vec3f(*map(float, direction)))
+    fixed = [k for k, geometry in enumerate(model.geometries) if geometry.link < 0]
+    if fixed:
+        UsdGeom.Xform.Define(stage, "/World/Static")
+    _add_geometries(stage, Sdf.Path("/World/Static"), model, fixed, materials)
+
+
+def _add_links(stage: Usd.Stage, model: Model, poses: np.ndarray, materials: Materials) -> None:
+    paths = link_paths(model)
+    for parent in sorted({path.GetParentPath() for path in paths}):
+        UsdGeom.Xform.Define(stage, parent)
+    for link, path in enumerate(paths):
+        xform = UsdGeom.Xform.Define(stage, path)
+        set_motion(xform, poses[:, link])
+        UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
+        add_mass(xform.GetPrim(), model, link)
+        owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
+        _add_geometries(stage, path, model, owned, materials)
+    for link in articulation_roots(model):
+        UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
+    add_joints(stage, model, paths)
+
+
+def _add_geometries(
+    stage: Usd.Stage, parent: Sdf.Path, model: Model, indices: Sequence[int], materials: Materials
+) -> None:
+    taken: set[str] = set()
+    for index in indices:
+        geometry = model.geometries[index]
+        name = child_name(geometry.name.rsplit("/", 1)[-1], taken)
+        if geometry.visible:
+            add_visual(stage, parent.AppendChild(name), geometry, materials)
+        if geometry.collides:
+            collider = add_collider(stage, parent.AppendChild(child_name(f"{name}_collider", taken)), geometry)
+            materials.bind_physics(
+                collider, float(model.parameters["friction"][index]), float(model.parameters["restitution"][index])
+            )
+
+
+def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Trail], materials: Materials) -> None:
+    if markers or trails:
+        UsdGeom.Scope.Define(stage, "/World/Marks")
+    taken: set[str] = set()
+    for marker in markers:
+        path = Sdf.Path("/World/Marks").AppendChild(child_name(marker.name, taken))
+        mesh = author_mesh(stage, path, sphere(marker.radius), marker.color)
+        set_pose(mesh, identity_pose(marker.position))
+        materials.bind(mesh.GetPrim(), (*marker.color, 1.0))
+    for trail in trails:
+        path = Sdf.Path("/World/Marks").AppendChild(child_name(trail.name, taken))
+        points = np.asarray(trail.points, dtype=np.float32).reshape(-1, 3)
+        if len(points) < 2 or not np.isfinite(points).all():
+            raise ModelError(f"trail '{trail.name}': a curve needs at least two points, all of them finite")
+        curve = UsdGeom.BasisCurves.Define(stage, path)
+        curve.CreateTypeAttr(UsdGeom.Tokens.linear)
+        curve.CreateCurveVertexCountsAttr([len(points)])
+        curve.CreatePointsAttr(points)
+        curve.CreateWidthsAttr([2.0 * trail.radius])
+        curve.SetWidthsInterpolation(UsdGeom.Tokens.constant)
+        curve.CreateExtentAttr(
+            np.stack([points.min(axis=0), points.max(axis=0)]) + trail.radius * np.array([[-1], [1]])
+        )
+        curve.CreateDisplayColorAttr([linear_color(trail.color)])
+        materials.bind(curve.GetPrim(), (*trail.color, 1.0))
+
+
+def _add_camera(stage: Usd.Stage, view: Camera) -> None:
+    camera = UsdGeom.Camera.Define(stage, "/World/Camera")
+    right, up, backward = view.axes()
+    matrix = Gf.Matrix4d(1.0)
+    for row, axis in enumerate((right, up, backward, np.asarray(view.position, dtype=float))):
+        matrix.SetRow3(row, Gf.Vec3d(*map(float, axis)))
+    camera.AddTransformOp().Set(matrix)
+    # Aperture and focal length share a unit, so only their ratio, the angle of view, matters.
+    aperture = 24.0
+    camera.CreateVerticalApertureAttr(aperture)
+    camera.CreateHorizontalApertureAttr(aperture * 4.0 / 3.0)
+    camera.CreateFocalLengthAttr(float(aperture / (2.0 * np.tan(np.radians(view.fov) / 2.0))))
+    camera.CreateClippingRangeAttr(Gf.Vec2f(0.01, 1000.0))
+    camera.CreateFocusDistanceAttr(float(np.linalg.norm(np.subtract(view.position, view.target))))
+
+
+def _add_lights(stage: Usd.Stage) -> None:
+    UsdGeom.Scope.Define(stage, "/World/Lights")
+    sun = UsdLux.DistantLight.Define(stage, "/World/Lights/Sun")
+    sun.CreateNormalizeAttr(True)
+    sun.CreateIntensityAttr(2.5)
+    sun.CreateAngleAttr(1.0)
+    sun.CreateColorAttr(Gf.Vec3f(1.0, 0.95, 0.85))
+    sun.AddRotateXYZOp().Set(Gf.Vec3f(30.0, -22.0, 0.0))
+    sky = UsdLux.DomeLight.Define(stage, "/World/Lights/Sky")
+    sky.CreateIntensityAttr(0.6)
+    sky.CreateColorAttr(Gf.Vec3f(0.85, 0.92, 1.0))
