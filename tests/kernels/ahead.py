@@ -89,7 +89,8 @@ def parse_report(report: str) -> list[Resources]:
     """Read the output of ``ptxas -v``."""
     found = []
     for part in report.split("Compiling entry function '")[1:]:
-        name = part[: part.index("'")]
+        # Warp names the entry after factory, kernel and direction: f_kernels__locals__name_cuda_kernel_forward.
+        name = part[: part.index("'")].split("__locals__")[-1].replace("_cuda_kernel_", " ")
         stack, stores, loads = map(
             int, _groups(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", part)
         )
@@ -100,10 +101,10 @@ def parse_report(report: str) -> list[Resources]:
 
 def table(rows: list[tuple[str, Resources]]) -> str:
     """Rows of (module, resources) as text."""
-    lines = [f"{'module':44} {'kernel':56} {'registers':>9} {'stack':>7} {'spill stores':>12} {'spill loads':>11}"]
+    lines = [f"{'module':40} {'kernel':40} {'registers':>9} {'stack':>7} {'spill stores':>12} {'spill loads':>11}"]
     for module, row in rows:
         lines.append(
-            f"{module:44} {row.kernel:56} {row.registers:9} {row.stack:7} {row.spill_stores:12} {row.spill_loads:11}"
+            f"{module:40} {row.kernel:40} {row.registers:9} {row.stack:7} {row.spill_stores:12} {row.spill_loads:11}"
         )
     return "\n".join(lines) + "\n"
 
