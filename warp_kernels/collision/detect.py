@@ -53,16 +53,10 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         for pair in range(pair_a.shape[0]):
             a = pair_a[pair]
             b = pair_b[pair]
-            link_a = geometry_link[a]
-            link_b = geometry_link[b]
-            reference = frame.reference_tree(link_a, link_b, link_tree)
-            offset_a = frame.origin_offset(link_a, reference, link_tree, origin, world)
-            offset_b = frame.origin_offset(link_b, reference, link_tree, origin, world)
-            pose_a = frame.geometry_pose(a, link_a, offset_a, geometry_placement, pose, world)
-            pose_b = frame.geometry_pose(b, link_b, offset_b, geometry_placement, pose, world)
+            pose_a, pose_b = frame.pair_poses(a, b, world, geometry_link, link_tree, geometry_placement, pose, origin)
             size_a = geometry_size[size_row, a]
             size_b = geometry_size[size_row, b]
-            kind = geometry_type[a] * wp.static(NUM_TYPES) + geometry_type[b]
+            kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
             start = vertex_start[b]
             features = pairs.candidate_features(
                 kind, pose_a, size_a, pose_b, size_b, hull_vertices, start, vertex_start[b + 1], margin

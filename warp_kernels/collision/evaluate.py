@@ -58,15 +58,9 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         pair = slot_pair[slot, world]
         a = pair_a[pair]
         b = pair_b[pair]
-        link_a = geometry_link[a]
-        link_b = geometry_link[b]
-        reference = frame.reference_tree(link_a, link_b, link_tree)
-        offset_a = frame.origin_offset(link_a, reference, link_tree, origin, world)
-        offset_b = frame.origin_offset(link_b, reference, link_tree, origin, world)
-        pose_a = frame.geometry_pose(a, link_a, offset_a, geometry_placement, pose, world)
-        pose_b = frame.geometry_pose(b, link_b, offset_b, geometry_placement, pose, world)
+        pose_a, pose_b = frame.pair_poses(a, b, world, geometry_link, link_tree, geometry_placement, pose, origin)
         size_row = wp.min(world, geometry_size.shape[0] - 1)
-        kind = geometry_type[a] * wp.static(NUM_TYPES) + geometry_type[b]
+        kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
         distance, point, normal = pairs.feature_contact(
             kind, slot_feature[slot, world], pose_a, geometry_size[size_row, a], pose_b, geometry_size[size_row, b],
             hull_vertices, vertex_start[b],

@@ -79,6 +79,27 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         return transform(p + offset, q)
 
     @wp.func
+    def pair_poses(
+        a: int,
+        b: int,
+        world: int,
+        geometry_link: wp.array(dtype=wp.int32),
+        link_tree: wp.array(dtype=wp.int32),
+        geometry_placement: wp.array2d(dtype=transform),
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+    ):
+        """Poses of the two geometries of a pair relative to its reference."""
+        link_a = geometry_link[a]
+        link_b = geometry_link[b]
+        reference = reference_tree(link_a, link_b, link_tree)
+        offset_a = origin_offset(link_a, reference, link_tree, origin, world)
+        offset_b = origin_offset(link_b, reference, link_tree, origin, world)
+        pose_a = geometry_pose(a, link_a, offset_a, geometry_placement, pose, world)
+        pose_b = geometry_pose(b, link_b, offset_b, geometry_placement, pose, world)
+        return pose_a, pose_b
+
+    @wp.func
     def contact_frame(normal: vec3):
         """Rows: the unit normal and two tangents, right-handed; see :func:`pole_basis`.
 
@@ -97,6 +118,6 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         reference_tree=reference_tree,
         origin_offset=origin_offset,
-        geometry_pose=geometry_pose,
+        pair_poses=pair_poses,
         contact_frame=contact_frame,
     )

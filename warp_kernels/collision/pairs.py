@@ -1,6 +1,8 @@
 """The pairs of geometry types that can touch: which features each may have, and the contact of one feature.
 
-A new pair gets an entry in :data:`MAX_CONTACTS` and a branch in each of the two functions below.
+A feature is what touches what (which corner, which end, which face); as long as it stays the same the contact is a
+smooth function of poses and sizes. A new pair gets an entry in :data:`MAX_CONTACTS` and a branch in each of the two
+functions below.
 """
 
 import functools
@@ -9,28 +11,62 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.balls import ball_functions
+from warp_kernels.collision.boxes import box_functions
+from warp_kernels.collision.capsules import LOWER, UPPER, capsule_functions
+from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.plane import plane_functions
-from warp_kernels.types import CONVEX, PLANE, SPHERE, warp_types
+from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE, warp_types
 
 # The most contacts that a pair of types (first <= second) can have at once.
 MAX_CONTACTS = {
     (PLANE, SPHERE): 1,
+    (PLANE, CAPSULE): 2,
+    (PLANE, BOX): 4,
+    (PLANE, CONVEX): 4,
+    (SPHERE, SPHERE): 1,
+    (SPHERE, CAPSULE): 1,
+    (SPHERE, BOX): 1,
+    (CAPSULE, CAPSULE): 2,
 }
 
 NUM_TYPES = CONVEX + 1
-PLANE_SPHERE = PLANE * NUM_TYPES + SPHERE
+
+
+def pair_kind(type_a: int, type_b: int) -> int:
+    """One number for a pair of types."""
+    return type_a * NUM_TYPES + type_b
 
 
 @functools.cache
 def pair_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision.
 
-    ``kind`` is type_a * NUM_TYPES + type_b; ``hull`` the packed vertices of all hulls, of which b owns those from
+    ``kind`` is that of :func:`pair_kind`; ``hull`` holds the packed vertices of all hulls, of which b owns those from
     ``start`` to before ``end``. Poses are relative to the reference of the pair.
     """
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
+    balls = ball_functions(scalar)
+    boxes = box_functions(scalar)
+    capsules = capsule_functions(scalar)
+    hulls = hull_functions(scalar)
     plane = plane_functions(scalar)
+
+    @wp.func
+    def hull_features(
+        pose_a: transform,
+        pose_b: transform,
+        scale: vec3,
+        hull: wp.array(dtype=vec3),
+        start: int,
+        end: int,
+        margin: scalar,
+    ):
+        normal = plane.plane_normal(pose_a)
+        height = wp.dot(normal, wp.transform_get_translation(pose_b) - wp.transform_get_translation(pose_a))
+        local = wp.quat_rotate_inv(wp.transform_get_rotation(pose_b), normal)
+        return hulls.lowest_vertices(hull, start, end, scale, local, height, margin)
 
     @wp.func
     def candidate_features(
@@ -44,8 +80,22 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         end: int,
         margin: scalar,
     ):
-        """Up to four features of a pair that may be within the margin, in ascending order; -1 fills the rest."""
-        return wp.vec4i(0, -1, -1, -1)
+        """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
+        features = wp.vec4i(0, -1, -1, -1)
+        if kind == wp.static(pair_kind(PLANE, CAPSULE)):
+            features = wp.vec4i(LOWER, UPPER, -1, -1)
+        elif kind == wp.static(pair_kind(PLANE, BOX)):
+            features = boxes.face_corners(pose_b, plane.plane_normal(pose_a))
+        elif kind == wp.static(pair_kind(PLANE, CONVEX)):
+            features = hull_features(pose_a, pose_b, size_b, hull, start, end, margin)
+        elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
+            features = wp.vec4i(capsules.sphere_capsule_feature(pose_a, pose_b, size_b), -1, -1, -1)
+        elif kind == wp.static(pair_kind(SPHERE, BOX)):
+            features = wp.vec4i(boxes.sphere_box_feature(pose_a, pose_b, size_b), -1, -1, -1)
+        elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
+            both = capsules.capsule_capsule_features(pose_a, size_a, pose_b, size_b)
+            features = wp.vec4i(both[0], both[1], -1, -1)
+        return features
 
     @wp.func
     def feature_contact(
@@ -58,12 +108,31 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         hull: wp.array(dtype=vec3),
         start: int,
     ):
-        """Distance, point and normal (from a to b) of one feature of a pair; smooth as long as the feature stays."""
+        """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
+        centre_a = wp.transform_get_translation(pose_a)
+        centre_b = wp.transform_get_translation(pose_b)
         distance = scalar(0.0)
         point = vec3()
         normal = vec3()
-        if kind == wp.static(PLANE_SPHERE):
-            distance, point, normal = plane.plane_ball(pose_a, wp.transform_get_translation(pose_b), size_b[0])
+        if kind == wp.static(pair_kind(PLANE, SPHERE)):
+            distance, point, normal = plane.plane_ball(pose_a, centre_b, size_b[0])
+        elif kind == wp.static(pair_kind(PLANE, CAPSULE)):
+            end = capsules.end_centre(pose_b, size_b[1], feature)
+            distance, point, normal = plane.plane_ball(pose_a, end, size_b[0])
+        elif kind == wp.static(pair_kind(PLANE, BOX)):
+            corner = boxes.corner(pose_b, size_b, feature)
+            distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
+        elif kind == wp.static(pair_kind(PLANE, CONVEX)):
+            vertex = hulls.vertex_point(pose_b, hull, start, size_b, feature)
+            distance, point, normal = plane.plane_ball(pose_a, vertex, scalar(0.0))
+        elif kind == wp.static(pair_kind(SPHERE, SPHERE)):
+            distance, point, normal = balls.ball_ball(centre_a, size_a[0], centre_b, size_b[0])
+        elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
+            distance, point, normal = capsules.sphere_capsule(feature, pose_a, size_a, pose_b, size_b)
+        elif kind == wp.static(pair_kind(SPHERE, BOX)):
+            distance, point, normal = boxes.sphere_box(feature, pose_a, size_a, pose_b, size_b)
+        elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
+            distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
         return distance, point, normal
 
     return SimpleNamespace(candidate_features=candidate_features, feature_contact=feature_contact)

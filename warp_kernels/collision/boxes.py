@@ -1,0 +1,125 @@
+"""Corners of boxes, and contacts of boxes with spheres."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.balls import ball_functions
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def box_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. Contact functions return (distance, point, normal from a to b)."""
+    t = warp_types(scalar)
+    vec3, transform = t.vec3, t.transform
+    balls = ball_functions(scalar)
+
+    @wp.func
+    def corner(pose: transform, half_extents: vec3, index: int):
+        """Corner 0 to 7; bits 0, 1, 2 of the index say whether it is on the positive side of x, y, z."""
+        signs = vec3(
+            scalar(2 * (index & 1) - 1), scalar(2 * ((index >> 1) & 1) - 1), scalar(2 * ((index >> 2) & 1) - 1)
+        )
+        return wp.transform_point(pose, wp.cw_mul(signs, half_extents))
+
+    @wp.func
+    def face_corners(pose: transform, direction: vec3):
+        """The corners, in ascending order, of the face that looks most against a direction.
+
+        The corner that is deepest along it is among them, and so are both corners of an edge that lies lowest.
+        """
+        local = wp.quat_rotate_inv(wp.transform_get_rotation(pose), direction)
+        corners = wp.vec4i(0, 2, 4, 6)
+        bit = 1
+        along = local[0]
+        if wp.abs(local[1]) > wp.abs(along):
+            corners = wp.vec4i(0, 1, 4, 5)
+            bit = 2
+            along = local[1]
+        if wp.abs(local[2]) > wp.abs(along):
+            corners = wp.vec4i(0, 1, 2, 3)
+            bit = 4
+            along = local[2]
+        if along < scalar(0.0):
+            corners += wp.vec4i(bit, bit, bit, bit)
+        return corners
+
+    @wp.func
+    def zone(coordinate: scalar, half_extent: scalar):
+        """Where a coordinate lies: 0 within the box, 1 below it, 2 above it.
+
+        A nanometre outside counts as within: as close as that, an edge or corner would give no direction.
+        """
+        result = 0
+        if coordinate < -half_extent - scalar(1.0e-9):
+            result = 1
+        if coordinate > half_extent + scalar(1.0e-9):
+            result = 2
+        return result
+
+    @wp.func
+    def nearest_face(local: vec3, half_extents: vec3):
+        """Zones of the face nearest to a point inside the box."""
+        depth = vec3(
+            half_extents[0] - wp.abs(local[0]), half_extents[1] - wp.abs(local[1]), half_extents[2] - wp.abs(local[2])
+        )
+        weight = 1
+        along = local[0]
+        least = depth[0]
+        if depth[1] < least:
+            weight = 3
+            along = local[1]
+            least = depth[1]
+        if depth[2] < least:
+            weight = 9
+            along = local[2]
+        if along >= scalar(0.0):
+            weight = 2 * weight
+        return weight
+
+    @wp.func
+    def sphere_box_feature(pose_a: transform, pose_b: transform, size_b: vec3):
+        """Zones of the sphere's centre, zone x + 3 zone y + 9 zone z; inside the box those of the nearest face.
+
+        One zone that isn't 0 stands for a face, two for an edge, three for a corner.
+        """
+        local = wp.transform_point(wp.transform_inverse(pose_b), wp.transform_get_translation(pose_a))
+        feature = zone(local[0], size_b[0]) + 3 * zone(local[1], size_b[1]) + 9 * zone(local[2], size_b[2])
+        if feature == 0:
+            feature = nearest_face(local, size_b)
+        return feature
+
+    @wp.func
+    def zone_sign(zone_code: int):
+        sign = 0
+        if zone_code == 1:
+            sign = -1
+        if zone_code == 2:
+            sign = 1
+        return sign
+
+    @wp.func
+    def sphere_box(feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3):
+        centre = wp.transform_get_translation(pose_a)
+        q = wp.transform_get_rotation(pose_b)
+        local = wp.quat_rotate_inv(q, centre - wp.transform_get_translation(pose_b))
+        x = zone_sign(feature % 3)
+        y = zone_sign((feature // 3) % 3)
+        z = zone_sign(feature // 9)
+        signs = vec3(scalar(x), scalar(y), scalar(z))
+        # From the sphere's centre to the closest place of the face, edge or corner, as if a face or an edge had no end.
+        delta = wp.cw_mul(signs, size_b) - wp.cw_mul(wp.cw_mul(signs, signs), local)
+        if x * x + y * y + z * z == 1:
+            # A face: the same formula outside and inside, so a centre that passes the surface changes nothing.
+            normal = -wp.quat_rotate(q, signs)
+            distance = -wp.dot(delta, signs) - size_a[0]
+            point = centre + (size_a[0] + scalar(0.5) * distance) * normal
+            return distance, point, normal
+        return balls.ball_ball(centre, size_a[0], centre + wp.quat_rotate(q, delta), scalar(0.0))
+
+    return SimpleNamespace(
+        corner=corner, face_corners=face_corners, sphere_box_feature=sphere_box_feature, sphere_box=sphere_box
+    )

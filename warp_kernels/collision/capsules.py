@@ -1,0 +1,165 @@
+"""Contacts of capsules with spheres and with each other.
+
+A capsule is the set of points within a radius of a segment along z. A place on the segment has one of three modes: free
+(where the other shape is closest), lower end, upper end. The feature of a pair fixes the modes, so that its contact is
+smooth.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.balls import ball_functions
+from warp_kernels.types import warp_types
+
+FREE = 0
+LOWER = 1
+UPPER = 2
+
+# Axes with a smaller squared sine between them (0.57 degrees) count as parallel: they touch at both ends of their overlap.
+# Where such axes cross, the distance at those ends exceeds the least one by at most (0.01 l)^2 / (2 d), with l the
+# distance from the crossing to the end and d the distance of the axes.
+PARALLEL_SINE_SQUARED = 1.0e-4
+
+
+@functools.cache
+def capsule_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. Contact functions return (distance, point, normal from a to b)."""
+    t = warp_types(scalar)
+    vec3, vec2, transform = t.vec3, t.vec2, t.transform
+    balls = ball_functions(scalar)
+
+    @wp.func
+    def axis(pose: transform):
+        return wp.quat_rotate(wp.transform_get_rotation(pose), vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
+
+    @wp.func
+    def mode_of(place: scalar, half_length: scalar):
+        mode = FREE
+        if place <= -half_length:
+            mode = LOWER
+        if place >= half_length:
+            mode = UPPER
+        return mode
+
+    @wp.func
+    def end_place(mode: int, half_length: scalar):
+        """Place of an end along the axis; zero for the mode that leaves it free."""
+        place = scalar(0.0)
+        if mode == LOWER:
+            place = -half_length
+        if mode == UPPER:
+            place = half_length
+        return place
+
+    @wp.func
+    def end_centre(pose: transform, half_length: scalar, mode: int):
+        return wp.transform_get_translation(pose) + end_place(mode, half_length) * axis(pose)
+
+    @wp.func
+    def sphere_capsule_feature(pose_a: transform, pose_b: transform, size_b: vec3):
+        """The mode of the place on the capsule's segment that is closest to the sphere."""
+        delta = wp.transform_get_translation(pose_a) - wp.transform_get_translation(pose_b)
+        return mode_of(wp.dot(delta, axis(pose_b)), size_b[1])
+
+    @wp.func
+    def sphere_capsule(feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3):
+        centre_a = wp.transform_get_translation(pose_a)
+        centre_b = wp.transform_get_translation(pose_b)
+        direction = axis(pose_b)
+        place = end_place(feature, size_b[1])
+        if feature == FREE:
+            place = wp.dot(centre_a - centre_b, direction)
+        return balls.ball_ball(centre_a, size_a[0], centre_b + place * direction, size_b[0])
+
+    @wp.func
+    def line_places(delta: vec3, axis_a: vec3, axis_b: vec3):
+        """Places along two lines where they are closest; delta is from the centre of a to that of b."""
+        cosine = wp.dot(axis_a, axis_b)
+        normal = wp.cross(axis_a, axis_b)
+        sine_squared = wp.dot(normal, normal)
+        along_a = wp.dot(delta, axis_a)
+        along_b = wp.dot(delta, axis_b)
+        places = vec2(along_a, scalar(0.0))
+        # Closer to parallel than this, single precision would leave nothing of the numerators.
+        if sine_squared > scalar(1.0e-10):
+            places = vec2(along_a - cosine * along_b, cosine * along_a - along_b) / sine_squared
+        return places
+
+    @wp.func
+    def overlap_features(along_a: scalar, cosine: scalar, half_a: scalar, half_b: scalar):
+        """The two ends of the overlap of parallel segments: each an end of one against the free place of the other.
+
+        ``along_a`` is the centre of b along the axis of a. Without overlap, -1 twice.
+        """
+        reach = half_b * wp.abs(cosine)
+        lower_end = LOWER
+        upper_end = UPPER
+        if cosine < scalar(0.0):
+            lower_end = UPPER
+            upper_end = LOWER
+        if -half_a >= along_a - reach:
+            lower_end = 3 * LOWER
+        if half_a <= along_a + reach:
+            upper_end = 3 * UPPER
+        if wp.abs(along_a) >= half_a + reach:
+            lower_end = -1
+            upper_end = -1
+        return wp.vec2i(wp.min(lower_end, upper_end), wp.max(lower_end, upper_end))
+
+    @wp.func
+    def closest_feature(delta: vec3, axis_a: vec3, axis_b: vec3, half_a: scalar, half_b: scalar):
+        """Modes of the closest places of two segments (Ericson 2005, *Real-Time Collision Detection*, 5.1.9)."""
+        cosine = wp.dot(axis_a, axis_b)
+        place_a = wp.clamp(line_places(delta, axis_a, axis_b)[0], -half_a, half_a)
+        place_b = place_a * cosine - wp.dot(delta, axis_b)
+        mode_b = mode_of(place_b, half_b)
+        if mode_b != FREE:
+            place_a = wp.dot(delta, axis_a) + end_place(mode_b, half_b) * cosine
+        return 3 * mode_of(place_a, half_a) + mode_b
+
+    @wp.func
+    def capsule_capsule_features(pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3):
+        """Features 3 * mode on a + mode on b: both ends of the overlap of parallel capsules, else the closest places."""
+        axis_a = axis(pose_a)
+        axis_b = axis(pose_b)
+        delta = wp.transform_get_translation(pose_b) - wp.transform_get_translation(pose_a)
+        features = wp.vec2i(-1, -1)
+        if wp.length_sq(wp.cross(axis_a, axis_b)) < scalar(PARALLEL_SINE_SQUARED):
+            features = overlap_features(wp.dot(delta, axis_a), wp.dot(axis_a, axis_b), size_a[1], size_b[1])
+        if features[0] < 0:
+            features = wp.vec2i(closest_feature(delta, axis_a, axis_b, size_a[1], size_b[1]), -1)
+        return features
+
+    @wp.func
+    def capsule_capsule(feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3):
+        centre_a = wp.transform_get_translation(pose_a)
+        centre_b = wp.transform_get_translation(pose_b)
+        axis_a = axis(pose_a)
+        axis_b = axis(pose_b)
+        delta = centre_b - centre_a
+        cosine = wp.dot(axis_a, axis_b)
+        mode_a = feature // 3
+        mode_b = feature - 3 * mode_a
+        place_a = end_place(mode_a, size_a[1])
+        place_b = end_place(mode_b, size_b[1])
+        if mode_a == FREE:
+            if mode_b == FREE:
+                places = line_places(delta, axis_a, axis_b)
+                place_a = places[0]
+                place_b = places[1]
+            else:
+                place_a = wp.dot(delta, axis_a) + place_b * cosine
+        elif mode_b == FREE:
+            place_b = place_a * cosine - wp.dot(delta, axis_b)
+        return balls.ball_ball(centre_a + place_a * axis_a, size_a[0], centre_b + place_b * axis_b, size_b[0])
+
+    return SimpleNamespace(
+        end_centre=end_centre,
+        sphere_capsule_feature=sphere_capsule_feature,
+        sphere_capsule=sphere_capsule,
+        capsule_capsule_features=capsule_capsule_features,
+        capsule_capsule=capsule_capsule,
+    )

@@ -1,0 +1,137 @@
+"""Vertices of convex hulls: which few of them carry the contact with a plane."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def hull_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision.
+
+    A hull is the part of the packed array ``hull`` from ``start`` to before ``end``; features are vertices counted from
+    ``start``. A plane is given in the hull's frame by its unit normal and the height of the frame's origin above it.
+    """
+    t = warp_types(scalar)
+    vec3, mat33, transform = t.vec3, t.mat33, t.transform
+
+    @wp.func
+    def vertex(hull: wp.array(dtype=vec3), start: int, scale: vec3, index: int):
+        return wp.cw_mul(hull[start + index], scale)
+
+    @wp.func
+    def vertex_point(pose: transform, hull: wp.array(dtype=vec3), start: int, scale: vec3, index: int):
+        return wp.transform_point(pose, vertex(hull, start, scale, index))
+
+    @wp.func
+    def signed_area(a: vec3, b: vec3, c: vec3, normal: vec3):
+        return wp.dot(wp.cross(b - a, c - a), normal)
+
+    @wp.func
+    def score(stage: int, v: vec3, chosen: mat33, normal: vec3, height: scalar):
+        """What the next vertex of the manifold should have most of, seen along the normal.
+
+        Stage 0: depth; 1: squared distance from the first; 2: area with the first two; 3: area outside the triangle.
+        """
+        a = chosen[0]
+        b = chosen[1]
+        c = chosen[2]
+        if stage == 0:
+            return -(wp.dot(normal, v) + height)
+        if stage == 1:
+            offset = v - a
+            along = wp.dot(normal, offset)
+            return wp.dot(offset, offset) - along * along
+        if stage == 2:
+            return wp.abs(signed_area(a, b, v, normal))
+        turn = -wp.sign(signed_area(a, b, c, normal))
+        return wp.max(
+            turn * signed_area(a, b, v, normal),
+            wp.max(turn * signed_area(b, c, v, normal), turn * signed_area(c, a, v, normal)),
+        )
+
+    @wp.func
+    def best_vertex(
+        stage: int,
+        hull: wp.array(dtype=vec3),
+        start: int,
+        end: int,
+        scale: vec3,
+        chosen: mat33,
+        normal: vec3,
+        height: scalar,
+        margin: scalar,
+    ):
+        """The first vertex within the margin whose score is as good as the best; -1 if none adds anything.
+
+        "As good" leaves room for rounding (1e-6 m of depth, a thousandth of the others): the vertices of a resting
+        face are equally deep, and the choice among them should stay the same from step to step.
+        """
+        best = scalar(-1.0e30)
+        for k in range(end - start):
+            v = vertex(hull, start, scale, k)
+            if wp.dot(normal, v) + height < margin:
+                best = wp.max(best, score(stage, v, chosen, normal, height))
+        enough = best - scalar(1.0e-6)
+        if stage > 0:
+            enough = scalar(0.999) * best
+            if best < scalar(1.0e-12):
+                return -1
+        result = wp.int32(-1)
+        for k in range(end - start):
+            v = vertex(hull, start, scale, k)
+            if result < 0:
+                if wp.dot(normal, v) + height < margin:
+                    if score(stage, v, chosen, normal, height) >= enough:
+                        result = k
+        return result
+
+    @wp.func
+    def spread_vertices(
+        hull: wp.array(dtype=vec3), start: int, end: int, scale: vec3, normal: vec3, height: scalar, margin: scalar
+    ):
+        """Four vertices (or three) of many within the margin: the deepest, then those that span most area."""
+        chosen = mat33()
+        features = wp.vec4i(-1, -1, -1, -1)
+        for stage in range(4):
+            index = best_vertex(stage, hull, start, end, scale, chosen, normal, height, margin)
+            features[stage] = index
+            if index < 0:
+                return features
+            if stage < 3:
+                chosen[stage] = vertex(hull, start, scale, index)
+        return features
+
+    @wp.func
+    def ascending(f: wp.vec4i):
+        low_a = wp.min(f[0], f[1])
+        high_a = wp.max(f[0], f[1])
+        low_b = wp.min(f[2], f[3])
+        high_b = wp.max(f[2], f[3])
+        inner_a = wp.max(low_a, low_b)
+        inner_b = wp.min(high_a, high_b)
+        return wp.vec4i(
+            wp.min(low_a, low_b), wp.min(inner_a, inner_b), wp.max(inner_a, inner_b), wp.max(high_a, high_b)
+        )
+
+    @wp.func
+    def lowest_vertices(
+        hull: wp.array(dtype=vec3), start: int, end: int, scale: vec3, normal: vec3, height: scalar, margin: scalar
+    ):
+        """Up to four vertices within the margin of a plane, in ascending order, with -1 for those that are missing."""
+        features = wp.vec4i(-1, -1, -1, -1)
+        found = wp.int32(0)
+        for k in range(end - start):
+            if wp.dot(normal, vertex(hull, start, scale, k)) + height < margin:
+                if found < 4:
+                    features[found] = k
+                found += 1
+        if found > 4:
+            features = ascending(spread_vertices(hull, start, end, scale, normal, height, margin))
+        return features
+
+    return SimpleNamespace(vertex_point=vertex_point, lowest_vertices=lowest_vertices)
