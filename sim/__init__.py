@@ -2,6 +2,7 @@
 
 from sim.builder import ModelBuilder
 from sim.errors import ImportFileError, ModelError
+from sim.load import load
 from sim.model import Model, Part
 
-__all__ = ["ImportFileError", "Model", "ModelBuilder", "ModelError", "Part"]
+__all__ = ["ImportFileError", "Model", "ModelBuilder", "ModelError", "Part", "load"]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from sim.compile import compile_model
+from sim.compile import NEGLIGIBLE_INERTIA, compile_model
 from sim.errors import ModelError
 from sim.model import Frame, Geometry, Mesh, Model, Part
 from warp_kernels import types as codes
@@ -97,6 +97,7 @@ class ModelBuilder:
         mass: float | None = None,
         com: Vector = (0.0, 0.0, 0.0),
         inertia: npt.ArrayLike | None = None,
+        allow_unphysical: bool = False,
     ) -> str:
         """Add a rigid link. Every link needs a joint, see :meth:`add_joint`.
 
@@ -105,13 +106,15 @@ class ModelBuilder:
             mass: mass [kg]; None for a link without inertial data, which kinematics accept and dynamics refuse.
             com: centre of mass in the link frame [m].
             inertia: rotational inertia about the centre of mass in link axes [kg m^2], [3, 3] or its diagonal [3].
+            allow_unphysical: accept principal moments that no body has, as in many published robot files;
+                :meth:`finalize` still refuses them where they leave a moving body with a negative one.
 
         Returns:
             the name.
 
         Raises:
             ModelError: for a duplicate name, a negative mass, values that are not finite, an inertia that is not
-                symmetric, not positive semidefinite or violates the triangle inequality.
+                symmetric, or (unless allowed) not positive semidefinite or against the triangle inequality.
         """
         self._unused(name, self.links, "link")
         if name == WORLD:
@@ -121,6 +124,11 @@ class ModelBuilder:
         tensor = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=np.float64)
         tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
         check_inertia(name, tensor)
+        if not allow_unphysical and not is_physical(tensor):
+            raise ModelError(
+                f"link '{name}': principal moments {np.linalg.eigvalsh(tensor).tolist()} are negative or violate the "
+                "triangle inequality; no body has such an inertia"
+            )
         self.links[name] = LinkSpec(name, mass, _finite(f"link '{name}': com", com, (3,)), tensor)
         return name
 
@@ -382,18 +390,20 @@ def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
 
 
 def check_inertia(link: str, tensor: np.ndarray) -> None:
-    """Raise ModelError if a rotational inertia [3, 3] can't belong to a body."""
+    """Raise ModelError if a rotational inertia [3, 3] is not finite or not symmetric."""
     if tensor.shape != (3, 3) or not np.isfinite(tensor).all():
         raise ModelError(f"link '{link}': inertia must be nine (or three) finite numbers, is {tensor.tolist()}")
     scale = max(float(np.abs(tensor).max()), 1e-300)
     if np.abs(tensor - tensor.T).max() > 1e-6 * scale:
         raise ModelError(f"link '{link}': inertia is not symmetric: {tensor.tolist()}")
+
+
+def is_physical(tensor: np.ndarray) -> bool:
+    """Whether a symmetric rotational inertia [3, 3] can belong to a body."""
     moments = np.linalg.eigvalsh(tensor)
     # Files round their numbers: a thin rod or plate lies on the boundary, so a relative 1e-3 is allowed.
-    if moments[0] < -1e-6 * scale or moments[0] + moments[1] < moments[2] * (1.0 - 1e-3):
-        raise ModelError(
-            f"link '{link}': principal moments {moments.tolist()} violate the triangle inequality; no body has such an inertia"
-        )
+    triangle = moments[0] + moments[1] >= moments[2] * (1.0 - 1e-3) - NEGLIGIBLE_INERTIA
+    return bool(triangle and moments[0] >= -1e-6 * np.abs(tensor).max() - NEGLIGIBLE_INERTIA)
 
 
 def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarray:

@@ -19,6 +19,9 @@ WORLD = "world"
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
 
+# Rounding residue of files that mean zero [kg m^2]; a steel ball of a millimetre has 4e-13.
+NEGLIGIBLE_INERTIA = 1e-16
+
 
 @dataclass
 class Body:
@@ -41,6 +44,7 @@ def compile_model(builder: ModelBuilder, dtype: str, collapse_fixed: bool) -> Mo
     order = _depth_first(builder, joint_of)
     bodies, home = _bodies(builder, joint_of, order, collapse_fixed)
     massless = _check_masses(bodies)
+    _check_inertias(_bodies(builder, joint_of, order, collapse_fixed=True)[0])
     geometries, friction, restitution = _geometries(builder, home)
     frames = _frames(builder, home)
     excluded = _excluded_pairs(builder, geometries)
@@ -147,6 +151,17 @@ def _check_masses(bodies: list[Body]) -> tuple[str, ...]:
             raise ModelError(f"link '{body.name}' moves and has no mass, nor has anything it carries; give it a positive mass")
         missing.append(body.name)
     return tuple(missing)
+
+
+def _check_inertias(bodies: list[Body]) -> None:
+    """A link may hold an inertia that no body has, if what it is welded to makes up for it."""
+    for body in bodies:
+        moments = np.linalg.eigvalsh(body.inertia)
+        if moments[0] < -1e-6 * np.abs(body.inertia).max() - NEGLIGIBLE_INERTIA:
+            raise ModelError(
+                f"link '{body.name}': with what is welded to it, its principal moments of inertia are "
+                f"{moments.tolist()}; a body that moves needs positive ones"
+            )
 
 
 def _geometries(

@@ -1,0 +1,166 @@
+"""Mesh files of a robot: find them, read them, and make convex hulls of them."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import trimesh
+
+from sim.errors import ModelError
+from sim.model import Mesh
+
+SUFFIXES = (".stl", ".obj", ".dae")
+Colour = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The triangles of one colour in a mesh file, in metres. ``rgba`` None: the file states no colour."""
+
+    mesh: Mesh
+    rgba: Colour | None
+
+
+class MeshLibrary:
+    """The meshes that one robot file refers to; each mesh file is read once.
+
+    Args:
+        folder: the folder of the robot file, absolute.
+        package_dirs: folders to search for packages before all others.
+    """
+
+    def __init__(self, folder: Path, package_dirs: Sequence[str | os.PathLike[str]] = ()):
+        self._folder = folder
+        self._package_dirs = [Path(directory) for directory in package_dirs]
+        self._pieces: dict[Path, list[Piece]] = {}
+        self._hulls: dict[tuple[Path, tuple[float, ...]], Mesh] = {}
+
+    def find(self, filename: str) -> Path:
+        """The file that a robot file calls ``filename``.
+
+        ``package://name/rest`` is searched in the package folders, in ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, and in
+        the folders above the robot file; each may hold the package or be the package. ``file://`` and plain names are
+        absolute, or relative to the robot file.
+
+        Raises:
+            ModelError: if there is no such file, naming the places searched, or the scheme is unknown.
+        """
+        scheme, separator, rest = filename.partition("://")
+        if not separator:
+            places = [self._folder / filename]
+        elif scheme == "file":
+            places = [self._folder / unquote(rest)]
+        elif scheme == "package":
+            places = self._package_places(rest)
+        else:
+            raise ModelError(f"mesh '{filename}': '{scheme}://' is not supported; use package://, file:// or a path")
+        for place in places:
+            if place.is_file():
+                return place
+        searched = ", ".join(str(place) for place in places)
+        hint = (
+            "; name the folder that holds the package with package_dirs=" if scheme == "package" and separator else ""
+        )
+        raise ModelError(f"mesh '{filename}' not found; searched {searched}{hint}")
+
+    def pieces(self, filename: str, scale: np.ndarray) -> list[Piece]:
+        """The triangles of a mesh file, one piece per colour, scaled by ``scale`` [3]."""
+        return [Piece(_scaled(piece.mesh, scale), piece.rgba) for piece in self._read(self.find(filename), filename)]
+
+    def surface(self, filename: str, scale: np.ndarray) -> Mesh:
+        """All triangles of a mesh file as one mesh, scaled by ``scale`` [3]."""
+        return _scaled(_joined([piece.mesh for piece in self._read(self.find(filename), filename)]), scale)
+
+    def hull(self, filename: str, scale: np.ndarray) -> Mesh:
+        """The convex hull of a mesh file, scaled by ``scale`` [3]."""
+        path = self.find(filename)
+        key = (path, tuple(scale.tolist()))
+        if key not in self._hulls:
+            vertices = self.surface(filename, scale).vertices
+            try:
+                hull = trimesh.convex.convex_hull(vertices)
+            except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
+                raise ModelError(
+                    f"mesh '{filename}' ({path}) has no convex hull with a volume: {_first_line(error)}"
+                ) from None
+            self._hulls[key] = Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
+        return self._hulls[key]
+
+    def _package_places(self, rest: str) -> list[Path]:
+        package, _, inside = unquote(rest).partition("/")
+        listed = [entry for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry]
+        prefixes = [entry for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if entry]
+        roots = [
+            *self._package_dirs,
+            *(Path(entry) for entry in listed),
+            *(Path(entry) / "share" for entry in prefixes),
+            self._folder,
+            *self._folder.parents,
+        ]
+        places: list[Path] = []
+        for root in roots:
+            if root.name == package:
+                places.append(root / inside)
+            places.append(root / package / inside)
+        return list(dict.fromkeys(places))
+
+    def _read(self, path: Path, filename: str) -> list[Piece]:
+        if path not in self._pieces:
+            if path.suffix.lower() not in SUFFIXES:
+                raise ModelError(
+                    f"mesh '{filename}': format '{path.suffix}' is not supported; use {', '.join(SUFFIXES)}"
+                )
+            try:
+                pieces = _read_pieces(path)
+            except Exception as error:  # the readers behind trimesh raise whatever a broken file leads them to
+                raise ModelError(f"mesh '{filename}' ({path}) can't be read: {_first_line(error)}") from None
+            if not pieces:
+                raise ModelError(f"mesh '{filename}' ({path}) holds no triangles")
+            self._pieces[path] = pieces
+        return self._pieces[path]
+
+
+def _read_pieces(path: Path) -> list[Piece]:
+    """Triangles by colour. Units of the file are applied, its up axis is not, as ROS has it."""
+    scene = trimesh.load_scene(str(path))
+    by_colour: dict[Colour | None, list[Mesh]] = {}
+    factor = 1.0
+    if scene.units is not None:
+        factor = float(trimesh.units.unit_conversion(scene.units, "meters"))
+    for part in scene.dump():
+        if isinstance(part, trimesh.Trimesh) and len(part.faces):
+            mesh = Mesh(np.array(part.vertices, dtype=np.float64) * factor, np.array(part.faces, dtype=np.int32))
+            by_colour.setdefault(_colour(part), []).append(mesh)
+    pieces = [Piece(_joined(meshes), colour) for colour, meshes in by_colour.items()]
+    if not all(np.isfinite(piece.mesh.vertices).all() for piece in pieces):
+        raise ValueError("a vertex is not finite")
+    return pieces
+
+
+def _colour(part: trimesh.Trimesh) -> Colour | None:
+    visual: Any = part.visual
+    if visual.kind is None:
+        return None
+    source = visual.material if visual.kind == "texture" else visual
+    r, g, b, a = (float(channel) / 255.0 for channel in source.main_color)
+    return r, g, b, a
+
+
+def _joined(meshes: list[Mesh]) -> Mesh:
+    starts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
+    faces = [mesh.faces + start for mesh, start in zip(meshes, starts, strict=False)]
+    return Mesh(np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(faces).astype(np.int32))
+
+
+def _scaled(mesh: Mesh, scale: np.ndarray) -> Mesh:
+    # A mirrored mesh would show its inside: turn the triangles round.
+    faces = mesh.faces[:, ::-1] if scale.prod() < 0.0 else mesh.faces
+    return Mesh(mesh.vertices * scale, np.ascontiguousarray(faces))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__

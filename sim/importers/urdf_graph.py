@@ -1,0 +1,118 @@
+"""The links and joints of a URDF file as a checked tree."""
+
+from dataclasses import dataclass
+
+from sim.errors import ImportFileError
+from sim.importers.xmltree import Element
+
+JOINT_TYPES = {
+    "revolute": "revolute",
+    "continuous": "continuous",
+    "prismatic": "prismatic",
+    "fixed": "fixed",
+    "floating": "free",
+    "spherical": "spherical",
+    "ball": "spherical",
+}
+
+
+@dataclass(frozen=True)
+class JointElement:
+    """A joint: its element, its type as :meth:`sim.ModelBuilder.add_joint` names it, and the names of its links."""
+
+    element: Element
+    type: str
+    parent: str
+    child: str
+
+
+@dataclass(frozen=True)
+class RobotTree:
+    """Links and joints by name in file order, and the name of the root link.
+
+    ``order`` holds the link names, parents before children; ``joint_of`` the joint of every link but the root.
+    """
+
+    links: dict[str, Element]
+    joints: dict[str, JointElement]
+    root: str
+    order: list[str]
+    joint_of: dict[str, JointElement]
+
+
+def read_tree(robot: Element) -> RobotTree:
+    """Read and check the graph of a ``<robot>`` element.
+
+    Raises:
+        ImportFileError: naming the element: duplicate names, an unknown joint type, parent or child, two joints on one
+            link, no link, more than one root, or a loop.
+    """
+    macro = next((child for child in robot.children if child.tag.startswith("xacro:")), None)
+    if macro is not None:
+        raise macro.error("is a xacro macro; expand the file with xacro first")
+    links = _by_name(robot.all("link"))
+    if not links:
+        raise robot.error("the robot has no links")
+    joints = {name: _joint(element, links) for name, element in _by_name(robot.all("joint")).items()}
+    joint_of: dict[str, JointElement] = {}
+    for joint in joints.values():
+        if joint.child in joint_of:
+            other = joint_of[joint.child].element
+            raise joint.element.error(
+                f"its child link '{joint.child}' is the child of {other.label} already; a link has one parent, "
+                "loops are not supported"
+            )
+        joint_of[joint.child] = joint
+    roots = [name for name in links if name not in joint_of]
+    if len(roots) > 1:
+        names = ", ".join(f"'{name}'" for name in roots)
+        raise links[roots[1]].error(f"the robot has {len(roots)} root links, {names}; join them to one by joints")
+    if not roots:
+        raise robot.error("the joints form a loop: every link is the child of a joint, none is the root")
+    order = _from_root(roots[0], joints)
+    loop = [name for name in links if name not in set(order)]
+    if loop:
+        names = ", ".join(f"'{name}'" for name in loop)
+        raise links[loop[0]].error(f"is in a loop of joints that never reaches the root link '{roots[0]}': {names}")
+    return RobotTree(links, joints, roots[0], order, joint_of)
+
+
+def _by_name(elements: list[Element]) -> dict[str, Element]:
+    found: dict[str, Element] = {}
+    for element in elements:
+        name = element.text("name")
+        if name in found:
+            raise element.error(f"a {element.tag} of this name stands in line {found[name].line} already")
+        found[name] = element
+    return found
+
+
+def _joint(element: Element, links: dict[str, Element]) -> JointElement:
+    type = element.text("type")
+    if type == "planar":
+        raise element.error("planar joints are not supported; use two prismatic joints and a revolute one")
+    if type not in JOINT_TYPES:
+        raise element.error(f"unknown joint type '{type}'; known are {', '.join(JOINT_TYPES)}")
+    ends = []
+    for tag in ("parent", "child"):
+        end = element.required(tag)
+        name = end.text("link")
+        if name not in links:
+            raise end.error(f"unknown {tag} link '{name}'")
+        ends.append(name)
+    return JointElement(element, JOINT_TYPES[type], *ends)
+
+
+def _from_root(root: str, joints: dict[str, JointElement]) -> list[str]:
+    children: dict[str, list[str]] = {}
+    for joint in joints.values():
+        children.setdefault(joint.parent, []).append(joint.child)
+    order = [root]
+    for name in order:  # grows while it is walked
+        order.extend(children.get(name, ()))
+    return order
+
+
+def not_a_robot(robot: Element) -> ImportFileError:
+    """The error for a file whose root element is not ``<robot>``."""
+    return ImportFileError(robot.path, f"is not a URDF: its root element is <{robot.tag}>, expected <robot>")
