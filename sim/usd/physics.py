@@ -14,7 +14,7 @@ X_AXIS = np.array([1.0, 0.0, 0.0])
 
 
 def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
-    """Mass, centre of mass, principal moments and axes of a link. A massless one gets none: 0 would mean "work it out"."""
+    """Mass, centre of mass, principal moments and axes of a link. None without mass: 0 would mean "work it out"."""
     mass = float(model.parameters["mass"][link])
     if mass <= 0.0:
         return

@@ -52,7 +52,7 @@ def write_usd(
         the path.
 
     Raises:
-        ModelError: for another suffix, a missing folder, poses of another shape or that are not finite, or an fps that is
+        ModelError: for another suffix, a missing folder, poses of another shape or not finite, or an fps that is
             not positive.
     """
     if not (np.isfinite(fps) and fps > 0.0):
