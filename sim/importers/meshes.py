@@ -1,12 +1,15 @@
 """Mesh files of a robot: find them, read them, and make convex hulls of them."""
 
+import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
+import collada
 import numpy as np
 import trimesh
 
@@ -14,6 +17,10 @@ from sim.errors import ModelError
 from sim.model import Mesh
 
 SUFFIXES = (".stl", ".obj", ".dae")
+COLLADA_LOOKS = {
+    "library_images", "library_effects", "library_materials", "library_cameras", "library_lights",
+    "bind_material", "instance_camera", "instance_light",
+}  # fmt: skip
 Colour = tuple[float, float, float, float]
 
 
@@ -126,7 +133,7 @@ class MeshLibrary:
 
 def _read_pieces(path: Path) -> list[Piece]:
     """Triangles by colour. Units of the file are applied, its up axis is not, as ROS has it."""
-    scene = trimesh.load_scene(str(path))
+    scene = _read_collada(path) if path.suffix.lower() == ".dae" else trimesh.load_scene(str(path))
     by_colour: dict[Colour | None, list[Mesh]] = {}
     factor = 1.0
     if scene.units is not None:
@@ -139,6 +146,20 @@ def _read_pieces(path: Path) -> list[Piece]:
     if not all(np.isfinite(piece.mesh.vertices).all() for piece in pieces):
         raise ValueError("a vertex is not finite")
     return pieces
+
+
+def _read_collada(path: Path) -> Any:
+    """A .dae file as a scene; without colours where their definitions are broken, but never without a part of its shape."""
+    try:
+        return trimesh.load_scene(str(path), ignore_broken=False)
+    except collada.common.DaeError:
+        tree = ElementTree.parse(path)
+        for element in list(tree.iter()):
+            for child in list(element):
+                if child.tag.rpartition("}")[2] in COLLADA_LOOKS:
+                    element.remove(child)
+        data = io.BytesIO(ElementTree.tostring(tree.getroot()))
+        return trimesh.load_scene(data, file_type="dae", ignore_broken=False)
 
 
 def _colour(part: trimesh.Trimesh) -> Colour | None:

@@ -60,7 +60,9 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
     kind = _kind(visual)
     position, orientation = origin(visual)
     if kind.tag != "mesh":
-        yield Shape(*_primitive(kind), None, colour or GREY, position, orientation)
+        code, size = _primitive(kind)
+        if any(size):  # files hide a shape by a size of zero
+            yield Shape(code, size, None, colour or GREY, position, orientation)
         return
     filename, scale = _mesh(kind)
     try:
