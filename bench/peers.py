@@ -1,0 +1,194 @@
+"""What Backswing is measured against: MuJoCo C and Pinocchio, on the same robot with the same settings.
+
+Both are optional (``pip install backswing[peers]``). Both compute in float64.
+"""
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.timing import time_call
+
+SETTLE_SECONDS = 1.0
+CHUNK = 50  # steps between two readings of the clock
+
+
+@dataclass(frozen=True)
+class PeerTimes:
+    """A peer's times per step or call of one robot [microseconds].
+
+    Attributes:
+        forward_us: one step, or one evaluation.
+        backward_us: its derivatives in state and control.
+        note: how they were measured.
+    """
+
+    forward_us: float
+    backward_us: float
+    note: str
+
+
+# ---- MuJoCo ------------------------------------------------------------------------------------------------------
+
+
+def mujoco_model(mjcf: str, *, dt: float, sweeps: int) -> Any:
+    """A MuJoCo model set up like Backswing's step: PGS with a fixed number of sweeps from a cold start, elliptic cone.
+
+    Every hinge gets a motor, so that finite differences cover the control too.
+    """
+    import mujoco
+
+    spec = mujoco.MjSpec.from_string(mjcf)
+    spec.option.timestep = dt
+    spec.option.solver = mujoco.mjtSolver.mjSOL_PGS
+    spec.option.iterations = sweeps
+    spec.option.tolerance = 0.0  # no early end
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_WARMSTART)
+    if not spec.actuators:
+        for joint in spec.joints:
+            if joint.type == mujoco.mjtJoint.mjJNT_HINGE:
+                actuator = spec.add_actuator(name=f"motor_{joint.name}", target=joint.name)
+                actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
+                actuator.set_to_motor()
+    return spec.compile()
+
+
+def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: float) -> Any:
+    """MuJoCo data of the robot at rest on its feet, with the constant torques that hold it there.
+
+    Args:
+        model: from :func:`mujoco_model`.
+        qpos: start pose in MuJoCo's order [nq]; the robot falls the last bit on its feet.
+        stiffness: position gain of the servo that holds the pose meanwhile [N m/rad].
+        damping: its velocity gain [N m s/rad].
+    """
+    import mujoco
+
+    data = mujoco.MjData(model)
+    data.qpos[:] = qpos
+    target = qpos[7:].copy()
+    for _ in range(round(SETTLE_SECONDS / model.opt.timestep)):
+        data.qfrc_applied[6:] = stiffness * (target - data.qpos[7:]) - damping * data.qvel[6:]
+        mujoco.mj_step(model, data)
+    return data
+
+
+def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1.0) -> PeerTimes:
+    """Time MuJoCo's step and ``mjd_transitionFD`` of a standing robot.
+
+    The loop over the steps runs inside MuJoCo; with several cores each runs its own copy of the world.
+
+    Raises:
+        RuntimeError: if contacts open or close while the clock runs, since the times would not be those of standing.
+    """
+    import mujoco
+
+    start = np.concatenate([standing.qpos, standing.qvel])
+    copies = []
+    for _ in range(cores):
+        data = mujoco.MjData(model)
+        data.qfrc_applied[:] = standing.qfrc_applied
+        copies.append(data)
+
+    def reset() -> None:
+        for data in copies:
+            data.qpos[:], data.qvel[:], data.time = start[: model.nq], start[model.nq :], 0.0
+            mujoco.mj_forward(model, data)
+
+    pool = ThreadPoolExecutor(cores)
+
+    def steps() -> None:
+        list(pool.map(lambda data: mujoco.mj_step(model, data, CHUNK), copies))
+
+    forward = time_call(steps, prepare=reset, seconds=seconds)
+    if any(data.ncon != standing.ncon for data in copies):
+        raise RuntimeError(
+            f"the standing robot has {standing.ncon} contacts before and {copies[0].ncon} after the clock"
+        )
+    size = 2 * model.nv + model.na
+    jacobians = [(np.zeros((size, size)), np.zeros((size, model.nu))) for _ in copies]
+    reset()
+
+    def differentiate(data: Any, jacobian: tuple[np.ndarray, np.ndarray]) -> None:
+        mujoco.mjd_transitionFD(model, data, 1e-6, False, *jacobian, None, None)
+
+    gradient = time_call(lambda: list(pool.map(differentiate, copies, jacobians)), seconds=seconds)
+    pool.shutdown()
+    return PeerTimes(
+        forward.median / (CHUNK * cores) * 1e6,
+        gradient.median / cores * 1e6,
+        f"MuJoCo: float64, {standing.ncon} contacts, PGS {copies[0].solver_niter[0]} sweeps, elliptic cone, {cores} core(s); "
+        "steps looped inside mj_step; gradient: one-sided mjd_transitionFD, all columns of state and control",
+    )
+
+
+# ---- Pinocchio ---------------------------------------------------------------------------------------------------
+
+
+def pinocchio_model(mjcf: str) -> Any:
+    """The robot of an MJCF text as a Pinocchio model with a free base; its ground is no part of it."""
+    import pinocchio
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "robot.xml")
+        path.write_text(mjcf)
+        return pinocchio.buildModelFromMJCF(str(path))
+
+
+def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: float = 1.0) -> PeerTimes:
+    """Time Pinocchio's ABA and its analytical derivatives (no contact) at random states.
+
+    ABA runs over a batch inside C++ (``abaInParallel``). The derivatives have no such call: they are timed one by one
+    from Python, less what the same call takes on a robot of one joint, which is nearly all overhead.
+    """
+    import pinocchio
+
+    random = np.random.default_rng(0)
+    neutral = pinocchio.neutral(model)
+    q = np.asfortranarray(
+        np.stack(
+            [pinocchio.integrate(model, neutral, random.uniform(-1.0, 1.0, model.nv)) for _ in range(batch)], axis=1
+        )
+    )
+    v, tau, a = (np.asfortranarray(random.normal(size=(model.nv, batch))) for _ in range(3))
+    pool = pinocchio.ModelPool(model, cores)
+    forward = time_call(lambda: pinocchio.abaInParallel(cores, pool, q, v, tau, a), seconds=seconds)
+    whole = _time_derivatives(model, q, v, tau, seconds)
+    overhead = _time_derivatives(_one_joint(), q[:1], v[:1], tau[:1], seconds)
+    return PeerTimes(
+        forward.median / batch * 1e6,
+        (whole - overhead) * 1e6,
+        f"Pinocchio: float64, no contact, ABA batched in C++ on {cores} core(s); gradient: "
+        f"computeABADerivatives on one core, {whole * 1e6:.1f} µs a call from Python, less the {overhead * 1e6:.1f} µs that "
+        "the call takes on a one-joint robot",
+    )
+
+
+def _time_derivatives(model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray, seconds: float) -> float:
+    """Seconds per call of computeABADerivatives, averaged over a batch of states."""
+    import pinocchio
+
+    data = model.createData()
+    states = [(q[:, k].copy(), v[:, k].copy(), tau[:, k].copy()) for k in range(min(q.shape[1], 256))]
+    derivatives = pinocchio.computeABADerivatives
+
+    def call() -> None:
+        for state in states:
+            derivatives(model, data, *state)
+
+    return time_call(call, seconds=seconds).median / len(states)
+
+
+def _one_joint() -> Any:
+    import pinocchio
+
+    model = pinocchio.Model()
+    joint = model.addJoint(0, pinocchio.JointModelRZ(), pinocchio.SE3.Identity(), "joint")
+    model.appendBodyToJoint(joint, pinocchio.Inertia.Random(), pinocchio.SE3.Identity())
+    return model

@@ -1,0 +1,80 @@
+"""Records of a benchmark: a table on the screen, JSON in a file."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass
+class Record:
+    """One measured case beside one peer. Times are medians per world and step [microseconds]; None: not measured.
+
+    Attributes:
+        case: what was measured.
+        worlds: number of worlds stepped at once.
+        device: "cpu" or "cuda:0".
+        dtype: "float32" or "float64".
+        forward_us: one forward step of one world.
+        backward_us: its backward pass, with the forward step that it runs again.
+        bytes_per_step: memory that a rollout keeps per world and step.
+        peer: name of what is compared with.
+        peer_forward_us: the peer's forward step.
+        peer_backward_us: the peer's gradient of one step.
+        cores: processor cores that both were given.
+        steps: steps of the measured rollout.
+        note: how the peer was run, what limits a figure.
+    """
+
+    case: str
+    worlds: int
+    device: str
+    dtype: str
+    forward_us: float | None = None
+    backward_us: float | None = None
+    bytes_per_step: float | None = None
+    peer: str | None = None
+    peer_forward_us: float | None = None
+    peer_backward_us: float | None = None
+    cores: int = 1
+    steps: int | None = None
+    note: str = ""
+
+
+COLUMNS = (
+    ("case", "case"),
+    ("worlds", "worlds"),
+    ("device", "device"),
+    ("dtype", "dtype"),
+    ("cores", "cores"),
+    ("steps", "steps"),
+    ("forward_us", "forward µs"),
+    ("backward_us", "backward µs"),
+    ("bytes_per_step", "bytes/step"),
+    ("peer", "peer"),
+    ("peer_forward_us", "peer forward µs"),
+    ("peer_backward_us", "peer backward µs"),
+)
+
+
+def print_table(records: list[Record], machine: dict[str, str]) -> None:
+    """Print the machine, then one line per record, notes last."""
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    rows = [[title for _, title in COLUMNS]]
+    rows += [[_text(getattr(record, name)) for name, _ in COLUMNS] for record in records]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    for note in dict.fromkeys(record.note for record in records if record.note):
+        print(f"  - {note}")
+
+
+def write_json(path: Path, records: list[Record], machine: dict[str, str]) -> None:
+    """Write the records as a list of objects, each with the machine it was measured on; folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([{**asdict(record), "machine": machine} for record in records], indent=1) + "\n")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

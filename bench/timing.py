@@ -1,0 +1,103 @@
+"""How times are taken: pinned to given cores, warmed up, median of repeats."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("warp-lang", "numpy", "torch", "mujoco", "pin")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call.
+
+    Attributes:
+        median: median over the repeats.
+        best: fastest repeat.
+        worst: slowest repeat; far above the median, the machine was doing other work.
+        repeats: how many there were.
+    """
+
+    median: float
+    best: float
+    worst: float
+    repeats: int
+
+
+def time_call(
+    call: Callable[[], object], *, seconds: float = 1.0, repeats: int = 7, prepare: Callable[[], object] | None = None
+) -> Timing:
+    """Time a call.
+
+    Args:
+        call: what is timed; it must have finished its work when it returns.
+        seconds: keep repeating until so much time has gone into the timed calls.
+        repeats: but at least so often.
+        prepare: run before each call, not timed.
+
+    Returns:
+        the timing; the first call, not counted, warms up.
+    """
+    times: list[float] = []
+    for number in range(10_000):
+        if prepare is not None:
+            prepare()
+        start = time.perf_counter()
+        call()
+        elapsed = time.perf_counter() - start
+        if number > 0:
+            times.append(elapsed)
+        if len(times) >= repeats and sum(times) >= seconds:
+            break
+    return Timing(statistics.median(times), min(times), max(times), len(times))
+
+
+@contextmanager
+def pinned(cores: int) -> Iterator[None]:
+    """Keep this process, and threads started meanwhile, on so many cores.
+
+    Raises:
+        ValueError: if the machine has fewer cores.
+    """
+    available = sorted(os.sched_getaffinity(0))
+    if not 1 <= cores <= len(available):
+        raise ValueError(f"{cores} cores asked for, {len(available)} are available")
+    os.sched_setaffinity(0, available[:cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, available)
+
+
+def machine() -> dict[str, str]:
+    """What the times were taken on: processor, cores, system, versions."""
+    info = {
+        "processor": _processor(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+    for name in PACKAGES:
+        try:
+            info[name] = version(name)
+        except PackageNotFoundError:
+            info[name] = "not installed"
+    return info
+
+
+def _processor() -> str:
+    """Name of the processor; family and model as well, where the name leaves them open."""
+    try:
+        text = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return platform.processor() or platform.machine()
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
+    name = fields.get("model name", platform.machine())
+    return f"{name} (family {fields.get('cpu family', '?')}, model {fields.get('model', '?')})"
