@@ -123,8 +123,8 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
     return PeerTimes(
         forward.median / (CHUNK * cores) * 1e6,
         gradient.median / cores * 1e6,
-        f"MuJoCo: float64, {standing.ncon} contacts, PGS {copies[0].solver_niter[0]} sweeps, elliptic cone, {cores} core(s); "
-        "steps looped inside mj_step; gradient: one-sided mjd_transitionFD, all columns of state and control",
+        f"MuJoCo: float64, {standing.ncon} contacts, PGS {copies[0].solver_niter[0]} sweeps, elliptic cone, "
+        f"{cores} core(s); steps looped inside mj_step; gradient: one-sided mjd_transitionFD, all columns of state and control",
     )
 
 
@@ -165,8 +165,8 @@ def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: fl
         forward.median / batch * 1e6,
         (whole - overhead) * 1e6,
         f"Pinocchio: float64, no contact, ABA batched in C++ on {cores} core(s); gradient: "
-        f"computeABADerivatives on one core, {whole * 1e6:.1f} µs a call from Python, less the {overhead * 1e6:.1f} µs that "
-        "the call takes on a one-joint robot",
+        f"computeABADerivatives on one core, {whole * 1e6:.1f} µs a call from Python, less the {overhead * 1e6:.1f} µs "
+        "that the call takes on a one-joint robot",
     )
 
 
