@@ -73,6 +73,8 @@ class DeviceModel:
         self.dof_q = upload(model.dof_q)
         self.ancestor = upload(packed_ancestors(model))
 
+        self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
+        self._paths: dict[str, wp.array] = {}
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
         self._per_world: dict[str, bool] = {}
@@ -129,10 +131,11 @@ class DeviceModel:
         Raises:
             ModelError: if the gradient was not asked for.
         """
-        if name not in self.requires_grad:
-            raise ModelError(f"parameter '{name}' has no gradient; name it in requires_grad")
         array = self.parameters[name]
-        gradient = array.grad.numpy().reshape(*array.shape, *PARAMETERS[name].shape)
+        if array.grad is None:
+            raise ModelError(f"parameter '{name}' has no gradient; name it in requires_grad")
+        # On a CPU numpy() is a view of the memory, so a copy.
+        gradient = array.grad.numpy().reshape(*array.shape, *PARAMETERS[name].shape).copy()
         if name in POSES:
             unit = array.numpy().reshape(gradient.shape)[..., 3:]
             q = gradient[..., 3:]
@@ -160,6 +163,29 @@ class DeviceModel:
             raise ModelError(
                 f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
             )
+
+    def frame_arrays(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array]:
+        """Links [n] and placements [n] of frames given by name. Raises ModelError if there is no such frame."""
+        if names not in self._frames:
+            frames = [self.model.frame(name) for name in names]
+            placements = np.array([frame.placement for frame in frames]).reshape(-1, 7)
+            self._frames[names] = (
+                wp.array([frame.link for frame in frames], dtype=wp.int32, device=self.device),
+                wp.array(placements, dtype=self.types.transform, device=self.device),
+            )
+        return self._frames[names]
+
+    def frame_path(self, name: str) -> wp.array:
+        """The degrees of freedom that move a frame, in ascending order. Raises ModelError if there is no such frame."""
+        if name not in self._paths:
+            link = self.model.frame(name).link
+            path = []
+            k = self.model.link_tail_dof[link] if link >= 0 else -1
+            while k >= 0:
+                path.append(k)
+                k = self.model.dof_parent[k]
+            self._paths[name] = wp.array(np.array(path[::-1], dtype=np.int32), dtype=wp.int32, device=self.device)
+        return self._paths[name]
 
     def _dtype(self, name: str) -> type:
         by_shape = {(): self.types.scalar, (3,): self.types.vec3, (3, 3): self.types.mat33, (7,): self.types.transform}

@@ -1,0 +1,282 @@
+"""Dynamics of a model without contact and time, as free functions: inverse and forward dynamics, mass matrix.
+
+They follow the rules of :mod:`sim.kinematics` for arguments, results and gradients. Joint forces include armature,
+damping and spring: ``tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position)``, with the armature in M
+and gravity in c. Friction loss and limits belong to the simulator.
+
+Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA), 6.2 (CRBA) and 7.1 (ABA). Reverse
+mode goes through none of them: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar
+g . ID(q, qd, qdd), one pass from the roots to the leaves; with cotangent g of qdd and w = M^-1 g, that of forward
+dynamics is w in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function
+theorem on ID(q, qd, qdd) = tau).
+"""
+
+import warp as wp
+
+from sim.device_model import DeviceModel
+from sim.model import Model
+from sim.operation import DYNAMICS_PARAMETERS, Array, Bodies, batch, detached, on_device, run
+from warp_kernels.crba import crba_kernels
+from warp_kernels.dynamics import aba_kernels, power_kernels
+from warp_kernels.factor import factor_kernels
+from warp_kernels.rnea import rnea_kernels
+
+
+def inverse_dynamics(
+    model: Model | DeviceModel, q: Array, qd: Array, qdd: Array, wrench: Array | None = None
+) -> wp.array:
+    """Joint forces that produce an acceleration.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+        qdd: joint accelerations, the time derivative of qd [num_worlds, nv].
+        wrench: external moment [N m], then force [N], on each link along world axes about the origin of the link's
+            frame [num_worlds, num_links, 6].
+
+    Returns:
+        [num_worlds, nv].
+
+    Raises:
+        ModelError: for a wrong shape, dtype or device, and for links that came without inertial data.
+    """
+    m, q, qd, qdd, wrench = _arguments(model, q, qd, "qdd", qdd, wrench)
+    inputs = [q, qd, qdd] if wrench is None else [q, qd, qdd, wrench]
+
+    def forward(tau: wp.array) -> None:
+        bodies = Bodies(m, q)
+        _passive_force(m, q, qd, qdd, tau)
+        kernel = rnea_kernels(m.types.scalar).rnea
+        scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
+        wp.launch(
+            kernel,
+            dim=(m.model.num_trees, q.shape[0]),
+            inputs=[
+                m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.parameters["gravity"], qd, qdd,
+                _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
+            ],
+            outputs=[*scratch, tau],
+            device=m.device,
+        )  # fmt: skip
+
+    def backward(tau: wp.array) -> None:
+        _add_gradient(m, q, qd, qdd, wrench, tau.grad)
+
+    return run(m, (q.shape[0], m.model.nv), inputs, forward, backward, DYNAMICS_PARAMETERS)
+
+
+def forward_dynamics(
+    model: Model | DeviceModel, q: Array, qd: Array, tau: Array, wrench: Array | None = None
+) -> wp.array:
+    """Joint accelerations under joint forces: the inverse of :func:`inverse_dynamics`.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+        tau: joint forces [num_worlds, nv].
+        wrench: as for :func:`inverse_dynamics`.
+
+    Returns:
+        [num_worlds, nv], the time derivative of qd.
+
+    Raises:
+        ModelError: as :func:`inverse_dynamics`.
+    """
+    m, q, qd, tau, wrench = _arguments(model, q, qd, "tau", tau, wrench)
+    inputs = [q, qd, tau] if wrench is None else [q, qd, tau, wrench]
+
+    def forward(qdd: wp.array) -> None:
+        bodies = Bodies(m, q)
+        parameters = [m.parameters[name] for name in ("damping", "armature", "stiffness", "rest_position", "gravity")]
+        _articulated_body(bodies, parameters, q, qd, tau, _common_wrench(bodies, wrench), qdd)
+
+    def backward(qdd: wp.array) -> None:
+        w = _solve_mass_matrix(m, q, qdd.grad)
+        minus_w = wp.empty_like(w)
+        wp.launch(
+            rnea_kernels(m.types.scalar).forward_dynamics_adjoint,
+            dim=w.shape,
+            inputs=[w],
+            outputs=[tau.grad, minus_w],
+            device=m.device,
+        )
+        _add_gradient(m, q, qd, detached(qdd), wrench, minus_w)
+
+    return run(m, (q.shape[0], m.model.nv), inputs, forward, backward, DYNAMICS_PARAMETERS)
+
+
+def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
+    """Joint-space mass matrix, armature included.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, nv, nv], symmetric.
+
+    Raises:
+        ModelError: as :func:`inverse_dynamics`.
+    """
+    m = on_device(model, q)
+    m.require_masses()
+    q = batch(m, "q", q, (m.model.nq,))
+    armature = m.parameters["armature"]
+
+    def forward(matrix: wp.array) -> None:
+        bodies = Bodies(m, q)
+        wp.launch(
+            crba_kernels(m.types.scalar).crba,
+            dim=(m.model.num_trees, q.shape[0]),
+            inputs=[
+                m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, armature, bodies.subspace,
+                bodies.link_inertia,
+            ],
+            outputs=[bodies.scratch(m.model.num_links, m.types.inertia), matrix],
+            device=m.device,
+        )  # fmt: skip
+
+    def backward(matrix: wp.array) -> None:
+        _add_mass_matrix_gradient(m, q, matrix.grad)
+
+    parameters = ("joint_placement", "mass", "com", "inertia", "armature")
+    return run(m, (q.shape[0], m.model.nv, m.model.nv), [q], forward, backward, parameters)
+
+
+def _arguments(
+    model: Model | DeviceModel, q: Array, qd: Array, name: str, third: Array, wrench: Array | None
+) -> tuple[DeviceModel, wp.array, wp.array, wp.array, wp.array | None]:
+    m = on_device(model, q, qd, third, wrench)
+    m.require_masses()
+    q = batch(m, "q", q, (m.model.nq,))
+    worlds = q.shape[0]
+    qd = batch(m, "qd", qd, (m.model.nv,), worlds)
+    third = batch(m, name, third, (m.model.nv,), worlds)
+    if wrench is not None:
+        wrench = batch(m, "wrench", wrench, (m.model.num_links, 6), worlds)
+    return m, q, qd, third, wrench
+
+
+def _passive_force(m: DeviceModel, q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array) -> None:
+    parameters = [m.parameters[name] for name in ("damping", "armature", "stiffness", "rest_position")]
+    wp.launch(
+        rnea_kernels(m.types.scalar).passive_force,
+        dim=(m.model.nv, q.shape[0]),
+        inputs=[m.dof_q, *parameters, q, qd, qdd],
+        outputs=[tau],
+        device=m.device,
+    )
+
+
+def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
+    """External wrenches about the trees' origins [num_links, num_worlds]; an array without entries stands for none."""
+    m = bodies.model
+    if wrench is None:
+        return wp.zeros((0, 0), dtype=m.types.spatial, device=m.device)
+    common = bodies.scratch(m.model.num_links, m.types.spatial)
+    wp.launch(
+        rnea_kernels(m.types.scalar).wrench_to_common_frame,
+        dim=(m.model.num_links, bodies.worlds),
+        inputs=[bodies.pose, wrench],
+        outputs=[common],
+        device=m.device,
+    )
+    return common
+
+
+def _articulated_body(
+    bodies: Bodies,
+    parameters: list[wp.array],
+    q: wp.array,
+    qd: wp.array,
+    tau: wp.array,
+    wrench: wp.array,
+    qdd: wp.array,
+) -> None:
+    m, t = bodies.model, bodies.model.types
+    links, dofs = m.model.num_links, m.model.nv
+    per_link = [bodies.scratch(links, dtype) for dtype in (*[t.spatial] * 3, *[t.mat33] * 3)]
+    per_dof = [bodies.scratch(dofs, dtype) for dtype in (t.spatial, t.scalar, t.scalar)]
+    wp.launch(
+        aba_kernels(t.scalar).aba,
+        dim=(m.model.num_trees, bodies.worlds),
+        inputs=[
+            m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.dof_q, t.scalar(0.0), *parameters,
+            q, qd, tau, wrench, bodies.subspace, bodies.link_inertia,
+        ],
+        outputs=[*per_link, *per_dof, qdd],
+        device=m.device,
+    )  # fmt: skip
+
+
+def _solve_mass_matrix(m: DeviceModel, q: wp.array, right: wp.array) -> wp.array:
+    """M(q)^-1 right [num_worlds, nv]: forward dynamics at rest, without gravity and springs."""
+    bodies = Bodies(m, q)
+    none = wp.zeros((1, m.model.nv), dtype=m.types.scalar, device=m.device)
+    weightless = wp.zeros((1, 1), dtype=m.types.vec3, device=m.device)
+    still = wp.zeros_like(right, requires_grad=False)
+    result = wp.zeros_like(right, requires_grad=False)
+    parameters = [none, m.parameters["armature"], none, none, weightless]
+    _articulated_body(bodies, parameters, q, still, right, _common_wrench(bodies, None), result)
+    return result
+
+
+def _add_gradient(
+    m: DeviceModel, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None, weight: wp.array
+) -> None:
+    """Add the gradient of weight . ID(q, qd, qdd) to those of the arguments and of the parameters."""
+    with wp.Tape() as tape:
+        bodies = Bodies(m, q)
+        passive = wp.zeros(weight.shape, dtype=weight.dtype, device=m.device, requires_grad=True)
+        _passive_force(m, q, qd, qdd, passive)
+        power = bodies.scratch(m.model.num_trees, m.types.scalar)
+        scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
+        wp.launch(
+            power_kernels(m.types.scalar).inverse_dynamics_power,
+            dim=(m.model.num_trees, q.shape[0]),
+            inputs=[
+                m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.parameters["gravity"], qd, qdd,
+                weight, _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
+            ],
+            outputs=[*scratch, power],
+            device=m.device,
+        )  # fmt: skip
+    power.grad.fill_(1.0)
+    tape.backward(grads={passive: weight})
+
+
+def _add_mass_matrix_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
+    """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
+    nv, packed = m.model.nv, m.ancestor.shape[0]
+    with wp.Tape() as tape:
+        bodies = Bodies(m, q)
+    factor, crba = factor_kernels(m.types.scalar), crba_kernels(m.types.scalar)
+    rows = [m.dof_depth, m.dof_row_start, m.ancestor]
+    mass_bar = bodies.scratch(packed, m.types.scalar)
+    diagonal = bodies.scratch(nv, m.types.scalar)
+    wp.launch(
+        crba.pack_mass_matrix_adjoint,
+        dim=(nv, q.shape[0]),
+        inputs=[*rows, matrix_bar],
+        outputs=[mass_bar, diagonal],
+        device=m.device,
+    )
+    composite, composite_bar = (bodies.scratch(m.model.num_links, m.types.inertia) for _ in range(2))
+    wp.launch(
+        factor.mass_matrix_adjoint,
+        dim=(m.model.num_trees, q.shape[0]),
+        inputs=[
+            m.tree_link_start, m.link_parent, m.joint_qd_start, *rows, bodies.subspace, bodies.link_inertia, mass_bar,
+            diagonal,
+        ],
+        outputs=[composite, composite_bar, bodies.subspace.grad, bodies.link_inertia.grad],
+        device=m.device,
+    )  # fmt: skip
+    tape.backward()
+    armature = m.parameters["armature"]
+    if armature.requires_grad:
+        wp.launch(
+            crba.armature_adjoint, dim=(nv, q.shape[0]), inputs=[matrix_bar], outputs=[armature.grad], device=m.device
+        )

@@ -1,0 +1,166 @@
+"""What the functions of :mod:`sim.kinematics` and :mod:`sim.dynamics` share: arguments, scratch arrays and the tape.
+
+An operation launches kernels into arrays of its own and returns a fresh array. While a :class:`wp.Tape` records, it
+hangs one function on the tape, which repeats the kernels on a tape of its own and adds to the gradients of the inputs.
+So nothing but inputs and results lives between forward and backward, and a second backward finds no stale scratch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.device_model import DeviceModel
+from sim.errors import ModelError
+from sim.model import Model
+from warp_kernels.kinematics import kinematics_kernels
+
+Array = wp.array | npt.ArrayLike
+DYNAMICS_PARAMETERS = (
+    "joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness", "rest_position", "gravity",
+)  # fmt: skip
+CACHED_MODELS = 8
+_cache: dict[tuple[int, str], DeviceModel] = {}
+
+
+def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
+    """The arrays of a model on the device of the first Warp array, or on Warp's current device."""
+    if isinstance(model, DeviceModel):
+        return model
+    device = next((array.device for array in arrays if isinstance(array, wp.array)), wp.get_device())
+    key = (id(model), str(device))
+    if key not in _cache:
+        # The entry keeps the model alive, so that its id stays its own.
+        _cache[key] = DeviceModel(model, device)
+        if len(_cache) > CACHED_MODELS:
+            _cache.pop(next(iter(_cache)))
+    return _cache[key]
+
+
+def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], worlds: int | None = None) -> wp.array:
+    """An argument ``[num_worlds, *shape]`` as a Warp array in the model's dtype on its device.
+
+    Raises:
+        ModelError: for another shape, dtype or device, or another number of worlds than the first argument or the
+            parameters have.
+    """
+    if not isinstance(value, wp.array):
+        value = wp.array(np.asarray(value, dtype=model.model.dtype), dtype=model.types.scalar, device=model.device)
+    if value.ndim != len(shape) + 1 or value.shape[1:] != shape or (worlds is not None and value.shape[0] != worlds):
+        first = "num_worlds" if worlds is None else str(worlds)
+        raise ModelError(f"{name} has shape {value.shape}; expected ({', '.join([first, *map(str, shape)])})")
+    if value.dtype != model.types.scalar or value.device != model.device:
+        raise ModelError(
+            f"{name} is {value.dtype.__name__} on {value.device}; the model is {model.model.dtype} on {model.device}"
+        )
+    per_world = [key for key, array in model.parameters.items() if array.shape[0] not in (1, value.shape[0])]
+    if per_world:
+        raise ModelError(f"{name} has {value.shape[0]} worlds, but parameter '{per_world[0]}' has {model.num_worlds}")
+    return value
+
+
+def active_tape() -> wp.Tape | None:
+    """The tape that records at the moment."""
+    return _runtime().tape
+
+
+def _runtime() -> Any:
+    wp.init()
+    return wp._src.context.runtime  # Warp has no public name for it
+
+
+@contextmanager
+def paused_tape() -> Iterator[None]:
+    """Launches in this context are not recorded."""
+    runtime = _runtime()
+    tape, runtime.tape = runtime.tape, None
+    try:
+        yield
+    finally:
+        runtime.tape = tape
+
+
+def run(
+    model: DeviceModel,
+    shape: tuple[int, ...],
+    inputs: Sequence[wp.array],
+    forward: Callable[[wp.array], None],
+    backward: Callable[[wp.array], None],
+    parameters: Sequence[str] = (),
+) -> wp.array:
+    """Make the result of an operation, and hang its gradient on the active tape.
+
+    Args:
+        model: the arrays of the model.
+        shape: shape of the result.
+        inputs: the arrays that it depends on.
+        forward: writes the result into an array of zeros.
+        backward: called with the result, adds to the gradients of the inputs and parameters.
+        parameters: names of the parameters that it depends on.
+    """
+    tape = active_tape()
+    leaves = [array for array in (*inputs, *(model.parameters[name] for name in parameters)) if array.requires_grad]
+    taped = tape is not None and bool(leaves)
+    result = wp.zeros(shape, dtype=model.types.scalar, device=model.device, requires_grad=taped)
+    with paused_tape():
+        forward(result)
+    if tape is not None and taped:
+        tape.record_func(lambda: backward(result), [*leaves, result])
+    return result
+
+
+def replay(forward: Callable[[wp.array], None]) -> Callable[[wp.array], None]:
+    """The backward function of an operation whose kernels all have an adjoint: repeat them on a tape."""
+
+    def backward(result: wp.array) -> None:
+        again = wp.zeros_like(result, requires_grad=True)
+        with wp.Tape() as tape:
+            forward(again)
+        tape.backward(grads={again: result.grad})
+
+    return backward
+
+
+def detached(array: wp.array) -> wp.array:
+    """The same memory without the gradient; the caller keeps ``array`` alive."""
+    return wp.array(
+        ptr=array.ptr, dtype=array.dtype, shape=array.shape, strides=array.strides, device=array.device, copy=False
+    )
+
+
+class Bodies:
+    """Scratch arrays of forward kinematics [item, world], filled on construction, with gradients while a tape records.
+
+    Attributes:
+        pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
+        subspace: motion of each degree of freedom; link_inertia: spatial inertia of each link; both about the tree's
+            origin along world axes.
+    """
+
+    def __init__(self, model: DeviceModel, q: wp.array):
+        self.model = model
+        self.worlds = q.shape[0]
+        size, t = model.model, model.types
+        self.pose = self.scratch(size.num_links, t.transform)
+        self.origin = self.scratch(size.num_trees, t.vec3)
+        self.subspace = self.scratch(size.nv, t.spatial)
+        self.link_inertia = self.scratch(size.num_links, t.inertia)
+        parameters = [model.parameters[name] for name in ("joint_placement", "mass", "com", "inertia")]
+        wp.launch(
+            kinematics_kernels(t.scalar).kinematics,
+            dim=(size.num_trees, self.worlds),
+            inputs=[
+                model.tree_link_start, model.link_parent, model.joint_type, model.joint_axis, model.joint_q_start,
+                model.joint_qd_start, *parameters, q,
+            ],
+            outputs=[self.pose, self.origin, self.subspace, self.link_inertia],
+            device=model.device,
+        )  # fmt: skip
+
+    def scratch(self, items: int, dtype: type) -> wp.array:
+        """A zero array ``[items, num_worlds]``."""
+        taped = active_tape() is not None
+        return wp.zeros((items, self.worlds), dtype=dtype, device=self.model.device, requires_grad=taped)
