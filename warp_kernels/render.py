@@ -96,7 +96,6 @@ def render_kernels() -> SimpleNamespace:
     def trace(
         view: View,
         mesh: wp.uint64,
-        sun: wp.vec3,
         direction: wp.vec3,
         planes: wp.array(dtype=wp.transform),
         plane_colors: wp.array(dtype=wp.vec3),
@@ -136,10 +135,10 @@ def render_kernels() -> SimpleNamespace:
             if wp.dot(normal, direction) > 0.2:
                 normal = -normal
             sunlight = float(0.0)
-            if wp.dot(normal, sun) > 0.0:
-                sunlight = in_sun(mesh, point, flat, sun)
+            if wp.dot(normal, view.sun) > 0.0:
+                sunlight = in_sun(mesh, point, flat, view.sun)
             color = lit(view, instance_colors[shown], normal, sunlight, 1.0)
-            half = wp.normalize(sun - direction)
+            half = wp.normalize(view.sun - direction)
             shine = wp.pow(wp.max(wp.dot(normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
             color = color + view.sun_color * (0.22 * shine)
         elif plane >= 0:
@@ -153,7 +152,7 @@ def render_kernels() -> SimpleNamespace:
             footprint = nearest * wp.length(view.up) / (slant * view.tile)
             shade = checker(local[0] / view.tile, local[1] / view.tile, footprint)
             albedo = plane_colors[plane] * (0.78 + 0.22 * shade)
-            sunlight = in_sun(mesh, point, normal, sun)
+            sunlight = in_sun(mesh, point, normal, view.sun)
             if sunlight == 0.0:
                 shown = SHADED_GROUND
             color = lit(view, albedo, normal, sunlight, openness(mesh, point, normal, 0.12))
@@ -236,7 +235,7 @@ def render_kernels() -> SimpleNamespace:
         instance_colors: wp.array(dtype=wp.vec3),
         triangle_instance: wp.array(dtype=int),
         corner_normals: wp.array(dtype=wp.vec3),
-        samples: wp.array(dtype=wp.vec4),
+        samples: wp.array(dtype=wp.vec2),
         # Data in
         mesh: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
@@ -245,7 +244,7 @@ def render_kernels() -> SimpleNamespace:
         # Data out
         pixel_out: wp.array3d(dtype=wp.uint8),
     ):
-        """Where a neighbour shows something else or is much brighter: the mean of several rays, each with a sun of its own.
+        """Where a neighbour shows something else or is much brighter: the mean of several rays.
 
         The ground's squares need no such care, see ``checker``.
         """
@@ -264,10 +263,8 @@ def render_kernels() -> SimpleNamespace:
             for k in range(samples.shape[0]):
                 s = samples[k]
                 direction = ray(view, float(column) + s[0], float(row) + s[1])
-                side = wp.normalize(wp.cross(view.sun, wp.vec3(0.0, 0.6, 0.8)))
-                sun = wp.normalize(view.sun + side * s[2] + wp.cross(view.sun, side) * s[3])
                 found, _shown = trace(
-                    view, mesh, sun, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance,
+                    view, mesh, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance,
                     corner_normals,
                 )  # fmt: skip
                 total = total + found

@@ -16,7 +16,6 @@ from warp_kernels.render import render_kernels
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 SUN = np.array([-0.45, -0.55, 1.0])
-SUN_RADIUS = 0.02  # of the sun's disc over its distance: how soft shadows are at their edge
 TRAIL_BEADS = 96
 
 
@@ -63,7 +62,9 @@ class Renderer:
         self._set_planes()
         self.view = self._view(camera, tile)
         with wp.ScopedDevice(self.device):
-            self.samples: wp.array = wp.array(_sample_pattern(round(supersamples**0.5)), dtype=wp.vec4)
+            self.samples: wp.array = wp.array(
+                _sample_pattern(round(supersamples**0.5)).astype(np.float32), dtype=wp.vec2
+            )
             self.color = wp.zeros((height, width), dtype=wp.vec3)
             self.shown = wp.zeros((height, width), dtype=int)
             self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
@@ -285,14 +286,6 @@ def _numbers(counts: list[int]) -> wp.array:
 
 
 def _sample_pattern(side: int) -> np.ndarray:
-    """side^2 rays: place in the pixel (2) and offset of the sun (2), stratified, one shuffled against the other."""
+    """Places of side^2 rays in a pixel [side^2, 2]."""
     grid = (np.arange(side) + 0.5) / side
-    places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    order = np.random.default_rng(5).permutation(len(places))
-    radius = SUN_RADIUS * np.sqrt((np.arange(len(places)) + 0.5) / len(places))
-    turn = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(len(places))
-    disc = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=1)
-    return np.concatenate([places, disc[order]], axis=1)
-
-
-__all__ = ["Renderer", "iterate_frames", "render_frames"]
+    return np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)

@@ -1,0 +1,129 @@
+"""A model as an MJCF file, to run the same robot in MuJoCo."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model import GEOMETRY_TYPE_NAMES, Model
+from warp_kernels import types as codes
+
+JOINT_TAGS = {codes.REVOLUTE: "hinge", codes.PRISMATIC: "slide", codes.SPHERICAL: "ball"}
+GEOMETRY_TAGS = {
+    codes.PLANE: "plane",
+    codes.SPHERE: "sphere",
+    codes.CAPSULE: "capsule",
+    codes.CYLINDER: "cylinder",
+    codes.BOX: "box",
+}
+SIZES = {codes.SPHERE: 1, codes.CAPSULE: 2, codes.CYLINDER: 2, codes.BOX: 3}
+
+
+def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
+    """The links, joints and colliding geometries of a model as MJCF.
+
+    MuJoCo's order of coordinates is the model's own, but for quaternions, which it writes wxyz, and the angular
+    velocity of a free joint, which it has in the body's axes.
+
+    Args:
+        model: the model; joint springs and spherical joints with damping are left to MuJoCo's own meaning.
+        dt: time step [s].
+        sweeps: iterations of the projected Gauss-Seidel solver; its early exit is switched off.
+
+    Returns:
+        the text of the file.
+
+    Raises:
+        ModelError: for a colliding mesh, which would need a file of its own.
+    """
+    root = ET.Element("mujoco", model="backswing")
+    ET.SubElement(root, "compiler", angle="radian", autolimits="true", inertiafromgeom="false")
+    gravity = _text(model.parameters["gravity"])
+    ET.SubElement(
+        root, "option", timestep=repr(dt), gravity=gravity, solver="PGS", iterations=str(sweeps), tolerance="0",
+        cone="elliptic", integrator="Euler",
+    )  # fmt: skip
+    worldbody = ET.SubElement(root, "worldbody")
+    _add_geometries(worldbody, model, -1)
+    bodies: list[ET.Element] = []
+    for link in range(model.num_links):
+        parent = int(model.link_parent[link])
+        bodies.append(_add_body(worldbody if parent < 0 else bodies[parent], model, link))
+    _add_exclusions(root, model)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _add_body(parent: ET.Element, model: Model, link: int) -> ET.Element:
+    placement = model.parameters["joint_placement"][link]
+    body = ET.SubElement(
+        parent, "body", name=model.link_names[link], pos=_text(placement[:3]), quat=_wxyz(placement[3:])
+    )
+    kind, name = int(model.joint_type[link]), model.joint_names[link]
+    if kind == codes.FREE:
+        start = int(model.joint_q_start[link])
+        body.set("pos", _text(model.q0[start : start + 3]))
+        body.set("quat", _wxyz(model.q0[start + 3 : start + 7]))
+        ET.SubElement(body, "freejoint", name=name)
+    elif kind in JOINT_TAGS:
+        _add_joint(body, model, link, JOINT_TAGS[kind], name)
+    mass = float(model.parameters["mass"][link])
+    if mass > 0.0:
+        inertia = model.parameters["inertia"][link]
+        rows, columns = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
+        com = _text(model.parameters["com"][link])
+        ET.SubElement(body, "inertial", pos=com, mass=repr(mass), fullinertia=_text(inertia[rows, columns]))
+    _add_geometries(body, model, link)
+    return body
+
+
+def _add_joint(body: ET.Element, model: Model, link: int, tag: str, name: str) -> None:
+    dof = int(model.joint_qd_start[link])
+    values = {key: float(model.parameters[key][dof]) for key in ("damping", "armature", "stiffness", "friction_loss")}
+    joint = ET.SubElement(body, "joint", name=name, type=tag)
+    for key, value in values.items():
+        if value:
+            joint.set(key.replace("_", ""), repr(value))
+    if tag == "ball":
+        return
+    joint.set("axis", _text(model.joint_axis[link]))
+    if values["stiffness"]:
+        joint.set("springref", repr(float(model.parameters["rest_position"][dof])))
+    limits = [float(model.parameters[key][dof]) for key in ("lower_limit", "upper_limit")]
+    if np.isfinite(limits).any():
+        joint.set("range", _text(np.clip(limits, -1.0e10, 1.0e10)))
+
+
+def _add_geometries(body: ET.Element, model: Model, link: int) -> None:
+    for index, geometry in enumerate(model.geometries):
+        if geometry.link != link or not geometry.collides:
+            continue
+        if geometry.type not in GEOMETRY_TAGS:
+            kind = GEOMETRY_TYPE_NAMES[geometry.type]
+            raise ModelError(f"geometry '{geometry.name}': a {kind} can't be written as MJCF; use primitives")
+        size = geometry.size[: SIZES[geometry.type]] if geometry.type in SIZES else np.array([0.0, 0.0, 1.0])
+        # MuJoCo takes the larger friction of a pair; with ones on all robots the ground's would be lost.
+        friction = float(model.parameters["friction"][index])
+        ET.SubElement(
+            body, "geom", name=geometry.name, type=GEOMETRY_TAGS[geometry.type], size=_text(size),
+            pos=_text(geometry.placement[:3]), quat=_wxyz(geometry.placement[3:]),
+            friction=_text([friction, 0.0, 0.0]), condim="3", priority="1" if geometry.type == codes.PLANE else "0",
+        )  # fmt: skip
+
+
+def _add_exclusions(root: ET.Element, model: Model) -> None:
+    owners = [geometry.link for geometry in model.geometries]
+    pairs = sorted({tuple(sorted((owners[i], owners[j]))) for i, j in model.excluded_pairs})
+    contact = ET.SubElement(root, "contact")
+    for a, b in pairs:
+        if 0 <= a < b:
+            ET.SubElement(contact, "exclude", body1=model.link_names[a], body2=model.link_names[b])
+
+
+def _text(values: Iterable[float]) -> str:
+    return " ".join(repr(float(value)) for value in values)
+
+
+def _wxyz(quaternion: np.ndarray) -> str:
+    return _text(quaternion[[3, 0, 1, 2]])

@@ -1,0 +1,64 @@
+"""A quadruped standing on the ground: 18 degrees of freedom, four contacts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from scenes.mjcf import to_mjcf
+from sim.builder import ModelBuilder
+from sim.model import Model, Part
+
+QUADRUPED_URDF = Path(__file__).parent / "robots" / "quadruped.urdf"
+LEGS = ("fl", "fr", "rl", "rr")
+LEG_LENGTH = 0.213  # of thigh and calf alike [m]
+FOOT_RADIUS = 0.02
+THIGH_ANGLE = 0.8  # the calf bends back by twice as much, so that each foot is below its hip [rad]
+
+
+@dataclass(frozen=True)
+class QuadrupedScene:
+    """A standing quadruped.
+
+    Attributes:
+        model: ground and robot.
+        robot: the part with the robot; its base comes first in q and qd.
+        q0: start coordinates [nq], all four feet just touching the ground.
+        qd0: start velocities [nv], zero.
+    """
+
+    model: Model
+    robot: Part
+    q0: np.ndarray
+    qd0: np.ndarray
+
+
+def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0) -> QuadrupedScene:
+    """Make the scene.
+
+    Args:
+        dtype: "float32" or "float64" (for checks).
+        friction: Coulomb friction between feet and ground.
+        height: of the feet above the ground [m].
+    """
+    builder = ModelBuilder()
+    builder.add_ground(friction=friction)
+    robot = builder.add_urdf(
+        QUADRUPED_URDF, floating_base=True, position=(0.0, 0.0, standing_height() + height), friction=1.0
+    )
+    model = builder.finalize(dtype)
+    q0 = model.q0.copy()
+    for leg in LEGS:
+        q0[model.q_slice(f"{leg}_thigh_joint")] = THIGH_ANGLE
+        q0[model.q_slice(f"{leg}_calf_joint")] = -2.0 * THIGH_ANGLE
+    return QuadrupedScene(model, robot, q0, np.zeros(model.nv))
+
+
+def standing_height() -> float:
+    """Height of the base's origin at which the feet touch the ground in the standing pose [m]."""
+    return 2.0 * LEG_LENGTH * float(np.cos(THIGH_ANGLE)) + FOOT_RADIUS
+
+
+def mjcf(*, dt: float = 1.0e-3, sweeps: int = 50, friction: float = 0.8) -> str:
+    """The same scene for MuJoCo, see :func:`scenes.mjcf.to_mjcf`."""
+    return to_mjcf(build("float64", friction=friction).model, dt=dt, sweeps=sweeps)
