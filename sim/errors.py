@@ -11,3 +11,7 @@ class ImportFileError(ModelError):
     def __init__(self, path: object, message: str, element: str | None = None):
         where = f"{path}" if element is None else f"{path}: {element}"
         super().__init__(f"{where}: {message}")
+
+
+class URDFWarning(UserWarning):
+    """Something in a URDF file that was left out, or read in a way its author may not expect."""

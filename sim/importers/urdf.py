@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.builder import IDENTITY_QUATERNION, WORLD, ModelBuilder, Vector, is_physical, pose
 from sim.compile import compose
-from sim.errors import ImportFileError, ModelError
+from sim.errors import ImportFileError, ModelError, URDFWarning
 from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import all_or_nothing
 from sim.importers.urdf_graph import JointElement, RobotTree, not_a_robot, read_tree
@@ -27,10 +27,6 @@ READ_TAGS = {
     "link": {"inertial", "visual", "collision"},
     "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic"},
 }
-
-
-class URDFWarning(UserWarning):
-    """Something in a URDF file that was left out or read in a way its author may not expect."""
 
 
 def add_urdf(
