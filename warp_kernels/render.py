@@ -214,7 +214,6 @@ def render_kernels() -> SimpleNamespace:
         color, shown = trace(
             view,
             mesh,
-            view.sun,
             direction,
             planes,
             plane_colors,
