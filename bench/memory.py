@@ -1,0 +1,82 @@
+"""Memory that a rollout and its backward pass take: the growth of a fresh process, or of the GPU's memory pool."""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import warp as wp
+
+from bench.standing import standing
+
+WORLDS = 256  # so many that pages of a few kilobytes don't count
+
+
+def bytes_per_step(steps: int, *, device: str, dtype: str, sweeps: int, worlds: int = WORLDS) -> tuple[float, float]:
+    """Memory per world and step of a rollout, measured in a process of its own.
+
+    Returns:
+        what the rollout keeps, and the peak over rollout and backward pass, both beyond a rollout of one step.
+    """
+    command = [sys.executable, "-m", "bench.memory", str(steps), device, dtype, str(sweeps), str(worlds)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    numbers = json.loads(output.splitlines()[-1])
+    return numbers["kept"], numbers["peak"]
+
+
+def measure(steps: int, device: str, dtype: str, sweeps: int, worlds: int) -> dict[str, float]:
+    """Do the measurement in this process; a later one would see memory that is already there."""
+    wp.config.log_level = wp.LOG_WARNING
+    case = standing(worlds, device=device, dtype=dtype, sweeps=sweeps, cores=1)
+    seed = wp.ones_like(case.state.q)
+    for _ in range(2):  # kernels are loaded, graphs captured
+        case.simulator.rollout(case.state, case.control(1)).backward(seed)
+    before = _in_use(device)
+    _reset_peak()
+    trajectory = case.simulator.rollout(case.state, case.control(steps))
+    kept = _in_use(device) - before
+    trajectory.backward(seed)
+    peak = _peak(device) - before
+    return {"kept": kept / (steps * worlds), "peak": peak / (steps * worlds)}
+
+
+def _in_use(device: str) -> int:
+    if wp.get_device(device).is_cuda:
+        wp.synchronize_device(device)
+        return int(wp.get_mempool_used_mem_current(device))
+    return _status("VmRSS")
+
+
+def _peak(device: str) -> int:
+    if wp.get_device(device).is_cuda:
+        return int(wp.get_mempool_used_mem_high(device))
+    return _status("VmHWM")
+
+
+def _reset_peak() -> None:
+    """Let the peak of this process's resident memory start from now (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _status(name: str) -> int:
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    if found is None:
+        raise RuntimeError(f"/proc/self/status has no {name}; the memory of the CPU is measured on Linux only")
+    return 1024 * int(found.group(1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("device")
+    parser.add_argument("dtype")
+    parser.add_argument("sweeps", type=int)
+    parser.add_argument("worlds", type=int)
+    arguments = parser.parse_args()
+    print(json.dumps(measure(**vars(arguments))))
+
+
+if __name__ == "__main__":
+    main()

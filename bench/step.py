@@ -1,0 +1,168 @@
+"""Time and memory of a step and of its gradient, beside MuJoCo and Pinocchio on the same robot.
+
+python -m bench.step --json out/bench/step.json
+python -m bench.step --worlds 4096 65536 --device cuda:0
+python -m bench.step --quick
+"""
+
+import argparse
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+
+import sim
+from bench import peers
+from bench.memory import bytes_per_step
+from bench.report import Record, print_table, write_json
+from bench.standing import DAMPING, DT, STIFFNESS, standing, start_pose
+from bench.timing import machine, pinned, time_call
+from scenes import quadruped
+from sim.device_model import DeviceModel
+
+STEPS = 100
+MEMORY_STEPS = (50, 100, 500, 1000, 5000)
+DYNAMICS_BATCH = 1024
+
+
+def main() -> None:
+    options = parse()
+    wp.config.log_level = wp.LOG_WARNING
+    wp.init()
+    records: list[Record] = []
+    with pinned(options.cores):
+        records += [time_step(worlds, options) for worlds in options.worlds]
+        add_peer(records, "MuJoCo", "mujoco", lambda: mujoco_times(options))
+        dynamics = [time_forward_dynamics(dtype, options) for dtype in ("float32", "float64")]
+        add_peer(dynamics, "Pinocchio", "pinocchio", lambda: pinocchio_times(options))
+        memory = [measure_memory(steps, options) for steps in (MEMORY_STEPS[:3] if options.quick else MEMORY_STEPS)]
+        for record in records:
+            record.bytes_per_step = memory[-1].bytes_per_step
+        records += dynamics + memory
+        where = machine()
+    print_table(records, where)
+    if options.json is not None:
+        write_json(options.json, records, where)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the records to this file")
+    parser.add_argument("--worlds", type=int, nargs="+", default=[1, 64, 1024], help="numbers of worlds (1 64 1024)")
+    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:0"')
+    parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
+    parser.add_argument("--cores", type=int, default=1, help="processor cores for both sides (1)")
+    parser.add_argument("--sweeps", type=int, default=50, help="sweeps of projected Gauss-Seidel (50)")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, shorter rollouts for the memory")
+    return parser.parse_args()
+
+
+def time_step(worlds: int, options: argparse.Namespace) -> Record:
+    """Forward, and backward with recompute, of a rollout of standing robots."""
+    case = standing(worlds, device=options.device, dtype=options.dtype, sweeps=options.sweeps, cores=options.cores)
+    tau = case.control(STEPS)
+    seed = wp.ones_like(case.state.q)
+    trajectory = case.simulator.rollout(case.state, tau)
+
+    def forward() -> None:
+        case.simulator.rollout(case.state, tau)
+        wp.synchronize_device(options.device)
+
+    def backward() -> None:
+        trajectory.backward(seed)
+        wp.synchronize_device(options.device)
+
+    per_world_step = 1e6 / (STEPS * worlds)
+    return Record(
+        "quadruped standing",
+        worlds,
+        options.device,
+        options.dtype,
+        forward_us=time_call(forward, seconds=seconds(options)).median * per_world_step,
+        backward_us=time_call(backward, seconds=seconds(options)).median * per_world_step,
+        cores=options.cores,
+        steps=STEPS,
+        note=f"Backswing: {options.sweeps} sweeps from a cold start, friction cone; backward runs each step again",
+    )
+
+
+def time_forward_dynamics(dtype: str, options: argparse.Namespace) -> Record:
+    """Forward dynamics without contact, and its vector-Jacobian product in q, qd and tau."""
+    model = quadruped.build(dtype).model
+    random = np.random.default_rng(0)
+    q = np.tile(model.q0, (DYNAMICS_BATCH, 1))
+    q[:, 7:] = random.uniform(-1.0, 1.0, (DYNAMICS_BATCH, model.nq - 7))
+    values = [q, *(random.normal(size=(DYNAMICS_BATCH, model.nv)) for _ in range(2))]
+    on_device = DeviceModel(model, options.device)
+    arguments = [wp.array(value, dtype=model.scalar, device=options.device, requires_grad=True) for value in values]
+    seed = wp.ones((DYNAMICS_BATCH, model.nv), dtype=model.scalar, device=options.device)
+
+    def forward() -> None:
+        sim.forward_dynamics(on_device, *arguments)
+        wp.synchronize_device(options.device)
+
+    def with_gradient() -> None:
+        with wp.Tape() as tape:
+            qdd = sim.forward_dynamics(on_device, *arguments)
+        tape.backward(grads={qdd: seed})
+        wp.synchronize_device(options.device)
+
+    return Record(
+        "quadruped forward dynamics",
+        DYNAMICS_BATCH,
+        options.device,
+        dtype,
+        forward_us=time_call(forward, seconds=seconds(options)).median / DYNAMICS_BATCH * 1e6,
+        backward_us=time_call(with_gradient, seconds=seconds(options)).median / DYNAMICS_BATCH * 1e6,
+        cores=options.cores,
+        note="forward dynamics: no contact; backward is forward and vector-Jacobian product together",
+    )
+
+
+def measure_memory(steps: int, options: argparse.Namespace) -> Record:
+    """Memory per step of a rollout with its backward pass."""
+    kept, peak = bytes_per_step(steps, device=options.device, dtype=options.dtype, sweeps=options.sweeps)
+    return Record(
+        "quadruped standing, memory",
+        256,
+        options.device,
+        options.dtype,
+        bytes_per_step=peak,
+        cores=1,
+        steps=steps,
+        note=f"memory of {steps} steps: rollout keeps {kept:.0f} bytes per world and step, {peak:.0f} with backward",
+    )
+
+
+def mujoco_times(options: argparse.Namespace) -> peers.PeerTimes:
+    model = peers.mujoco_model(quadruped.mjcf(dt=DT, sweeps=options.sweeps), dt=DT, sweeps=options.sweeps)
+    data = peers.mujoco_standing(model, start_pose(), stiffness=STIFFNESS, damping=DAMPING)
+    return peers.time_mujoco(model, data, cores=options.cores, seconds=seconds(options))
+
+
+def pinocchio_times(options: argparse.Namespace) -> peers.PeerTimes:
+    model = peers.pinocchio_model(quadruped.mjcf(dt=DT, sweeps=options.sweeps))
+    return peers.time_pinocchio(model, batch=DYNAMICS_BATCH, cores=options.cores, seconds=seconds(options))
+
+
+def add_peer(records: list[Record], name: str, package: str, measure: Callable[[], peers.PeerTimes]) -> None:
+    """Measure a peer and put its times beside ours; say so where it isn't installed."""
+    if importlib.util.find_spec(package) is None:
+        print(f"{name} is not installed (pip install backswing[peers]); its columns stay empty")
+        return
+    times = measure()
+    for record in records:
+        record.peer = name
+        record.peer_forward_us, record.peer_backward_us = times.forward_us, times.backward_us
+        record.note += f". {times.note}"
+
+
+def seconds(options: argparse.Namespace) -> float:
+    """Time to spend on each figure."""
+    return 0.2 if options.quick else 2.0
+
+
+if __name__ == "__main__":
+    main()
