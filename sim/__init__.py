@@ -1,8 +1,42 @@
 """Backswing: a differentiable simulator of articulated rigid bodies with frictional contact."""
 
 from sim.builder import ModelBuilder
-from sim.errors import ImportFileError, ModelError
+from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
+from sim.device_model import DeviceModel
+from sim.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from sim.errors import ImportFileError, ModelError, URDFWarning
+from sim.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
 from sim.load import load
 from sim.model import Model, Part
+from sim.options import ContactOptions
+from sim.rollout import Gradients, Trajectory
+from sim.simulator import Simulator
+from sim.state import State
 
-__all__ = ["ImportFileError", "Model", "ModelBuilder", "ModelError", "Part", "load"]
+__all__ = [
+    "ContactOptions",
+    "DeviceModel",
+    "Gradients",
+    "ImportFileError",
+    "Model",
+    "ModelBuilder",
+    "ModelError",
+    "Part",
+    "Simulator",
+    "State",
+    "Trajectory",
+    "URDFWarning",
+    "difference",
+    "forward_dynamics",
+    "forward_kinematics",
+    "from_mujoco",
+    "from_pinocchio",
+    "integrate",
+    "inverse_dynamics",
+    "jacobian",
+    "link_velocities",
+    "load",
+    "mass_matrix",
+    "to_mujoco",
+    "to_pinocchio",
+]

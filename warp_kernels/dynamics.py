@@ -105,12 +105,13 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
                 damp = damping[wp.min(world, damping.shape[0] - 1), k]
                 spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
                 rotor = armature[wp.min(world, armature.shape[0] - 1), k]
-                d = wp.dot(s_w, u_w) + wp.dot(s_v, u_v) + rotor + dt * (damp + dt * spring)
-                d_inv = scalar(1.0) / d
+                d = wp.dot(s_w, u_w) + wp.dot(s_v, u_v) + rotor + dt * damp
                 torque = tau[world, k] - damp * qd[world, k]
                 if dof_q[k] >= 0:
+                    d += dt * dt * spring
                     rest = rest_position[wp.min(world, rest_position.shape[0] - 1), k]
                     torque -= spring * (q[world, dof_q[k]] + dt * qd[world, k] - rest)
+                d_inv = scalar(1.0) / d
                 innov = torque - wp.dot(s, force)
                 factor_u[k, world] = sp.join(u_w, u_v)
                 factor_d[k, world] = d_inv

@@ -26,7 +26,9 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
     ints = wp.array(dtype=int)
 
     @wp.func
-    def solve_transposed(row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int):
+    def solve_transposed(
+        row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int
+    ):
         """x := L'^-1 x, for x stored [dof, world]."""
         for back in range(nv):
             k = nv - 1 - back

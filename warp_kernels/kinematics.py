@@ -31,7 +31,9 @@ def joint_functions(scalar: Any) -> SimpleNamespace:
         if kind == PRISMATIC:
             position = axis * q[world, start]
         if kind == SPHERICAL:
-            rotation = wp.normalize(quat(q[world, start], q[world, start + 1], q[world, start + 2], q[world, start + 3]))
+            rotation = wp.normalize(
+                quat(q[world, start], q[world, start + 1], q[world, start + 2], q[world, start + 3])
+            )
         if kind == FREE:
             position = vec3(q[world, start], q[world, start + 1], q[world, start + 2])
             rotation = wp.normalize(

@@ -1,0 +1,49 @@
+"""Options of the contact solver."""
+
+from dataclasses import dataclass
+
+from sim.errors import ModelError
+
+
+@dataclass(frozen=True)
+class ContactOptions:
+    """How contacts, joint limits and dry friction are solved.
+
+    Attributes:
+        sweeps: Gauss-Seidel sweeps per step, from zero impulses.
+        friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own).
+        erp: part of the signed distance that one step removes; the same inside and outside the surface, so that the resting
+            state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
+        cfm: softness added to the diagonal of the Delassus matrix [1/kg].
+        margin: contacts and limits closer than this take part [m, rad]; it should cover the distance travelled in one step.
+        max_correction: largest velocity that pushes bodies apart when they overlap [m/s].
+        restitution_threshold: approach velocity below which restitution is left out [m/s].
+        max_contacts: room for contacts per world; None picks it from the model.
+        adjoint: "unrolled": the exact gradient of the sweeps that were run.
+    """
+
+    sweeps: int = 50
+    friction: str = "cone"
+    erp: float = 1.0
+    cfm: float = 0.0
+    margin: float = 0.02
+    max_correction: float = 1.0
+    restitution_threshold: float = 0.1
+    max_contacts: int | None = None
+    adjoint: str = "unrolled"
+
+    def __post_init__(self) -> None:
+        """Check the ranges; raises ModelError naming the option."""
+        if self.sweeps < 1:
+            raise ModelError(f"ContactOptions: sweeps is {self.sweeps}; it must be at least 1")
+        if self.friction not in ("cone", "pyramid"):
+            raise ModelError(f"ContactOptions: friction is '{self.friction}'; it must be 'cone' or 'pyramid'")
+        if self.adjoint != "unrolled":
+            raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; only 'unrolled' is supported")
+        if not 0.0 <= self.erp <= 1.0:
+            raise ModelError(f"ContactOptions: erp is {self.erp}; it must lie between 0 and 1")
+        for name in ("cfm", "margin", "max_correction", "restitution_threshold"):
+            if not getattr(self, name) >= 0.0:
+                raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")
+        if self.max_contacts is not None and self.max_contacts < 0:
+            raise ModelError(f"ContactOptions: max_contacts is {self.max_contacts}; it must not be negative")

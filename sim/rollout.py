@@ -1,0 +1,192 @@
+"""Many steps, and their gradient: states are kept, everything else is computed again on the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import warp as wp
+
+from sim.errors import ModelError
+from sim.state import State
+from warp_kernels.checkpoint import checkpoint_kernels
+
+if TYPE_CHECKING:
+    from sim.shard import Shard
+    from sim.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of a loss through a trajectory.
+
+    Attributes:
+        q: of the first state's coordinates [num_worlds, nq], ambient; tangent to the unit sphere for quaternions.
+        qd: of its velocities [num_worlds, nv].
+        tau: of the controls [steps, num_worlds, nv]; None where there were none.
+        parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
+    """
+
+    q: wp.array
+    qd: wp.array
+    tau: wp.array | None
+    parameters: dict[str, np.ndarray]
+
+
+class Trajectory:
+    """States and controls of a rollout; nothing else is stored.
+
+    Attributes:
+        q: coordinates [steps + 1, num_worlds, nq].
+        qd: velocities [steps + 1, num_worlds, nv].
+        tau: controls [steps, num_worlds, nv], or None.
+    """
+
+    def __init__(self, simulator: Simulator, q: wp.array, qd: wp.array, tau: wp.array | None):
+        self.simulator = simulator
+        self.q = q
+        self.qd = qd
+        self.tau = tau
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return int(self.q.shape[0]) - 1
+
+    @property
+    def final_state(self) -> State:
+        """The last state, as views."""
+        return State(self.q[self.steps], self.qd[self.steps])
+
+    def backward(self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = ()) -> Gradients:
+        """Gradients of a loss, given its direct derivatives in the states.
+
+        Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint is applied.
+        Parameters are taken at their present values.
+
+        Args:
+            q_grad: derivative of the loss in every q, [steps + 1, num_worlds, nq]; or in the last one, [num_worlds, nq]; None for zero.
+            qd_grad: the same for qd.
+            parameters: names of the parameters whose gradient is wanted (:data:`sim.parameters.PARAMETERS`).
+
+        Raises:
+            ModelError: for wrong shapes or unknown parameters.
+            FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
+        """
+        simulator = self.simulator
+        names = simulator.watch(parameters)
+        direct = (self._direct(q_grad, self.q, "q_grad"), self._direct(qd_grad, self.qd, "qd_grad"))
+        tau_bar = None if self.tau is None else wp.empty_like(self.tau, requires_grad=False)
+        for shard in simulator.shards:
+            shard.record_backward(names)
+
+        def run(shard: Shard) -> None:
+            shard.run_backward(names, (self.q, self.qd, self.tau), direct, tau_bar, self.steps)
+
+        simulator.each_shard(run)
+        q_bar, qd_bar = self._first_state_adjoint(direct)
+        gradients = Gradients(q_bar, qd_bar, tau_bar, {name: simulator.parameter_gradient(name) for name in names})
+        if simulator.check_finite:
+            self._raise_for_bad_gradient()
+        return gradients
+
+    def _direct(self, value: Any, like: wp.array, name: str) -> wp.array | None:
+        if value is None:
+            return None
+        array = (
+            self.simulator._array(value, len(value.shape))
+            if hasattr(value, "shape")
+            else self.simulator._array(value, 3)
+        )
+        if array.shape == like.shape:
+            return array
+        if array.shape != like.shape[1:]:
+            raise ModelError(
+                f"{name} has shape {tuple(array.shape)}; expected {tuple(like.shape)} or {tuple(like.shape[1:])}"
+            )
+        whole = wp.zeros_like(like, requires_grad=False)
+        wp.copy(whole[self.steps], array)
+        return whole
+
+    def _first_state_adjoint(self, direct: tuple[wp.array | None, wp.array | None]) -> tuple[wp.array, wp.array]:
+        results = []
+        for like, first, attribute in ((self.q, direct[0], "carried_q"), (self.qd, direct[1], "carried_qd")):
+            total = wp.empty(like.shape[1:], dtype=like.dtype, device=like.device)
+            for shard in self.simulator.shards:
+                start = shard.step.place[1]
+                wp.copy(total[start : start + shard.step.num_worlds], getattr(shard.step, attribute))
+            if first is not None:
+                add_to(total, first[0])
+            results.append(total)
+        return results[0], results[1]
+
+    def _raise_for_bad_gradient(self) -> None:
+        steps = np.concatenate([shard.step.last_bad_step.numpy() for shard in self.simulator.shards])
+        if (steps >= 0).any():
+            world = int(np.argmax(steps))
+            raise FloatingPointError(
+                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; later steps are fine"
+            )
+
+
+def add_to(total: wp.array, value: wp.array) -> None:
+    """total += value for contiguous arrays of one shape."""
+    kernel = checkpoint_kernels(total.dtype).accumulate
+    wp.launch(kernel, total.size, [value.flatten()], [total.flatten()], device=total.device, record_tape=False)
+
+
+def run_rollout(simulator: Simulator, state: State, tau: wp.array | None, steps: int) -> Trajectory:
+    """See :meth:`sim.Simulator.rollout`; shapes have been checked."""
+    m = simulator.model
+    q, qd = (
+        wp.empty((steps + 1, simulator.num_worlds, size), dtype=m.scalar, device=simulator.device)
+        for size in (m.nq, m.nv)
+    )
+    wp.copy(q[0], state.q)
+    wp.copy(qd[0], state.qd)
+    for shard in simulator.shards:
+        shard.record_forward()
+    simulator.each_shard(lambda shard: shard.run_forward(q, qd, tau, steps))
+    trajectory = Trajectory(simulator, q, qd, tau)
+    if simulator.check_finite:
+        _raise_for_bad_state(trajectory)
+    _record_on_tape(trajectory, state)
+    return trajectory
+
+
+def _raise_for_bad_state(trajectory: Trajectory) -> None:
+    simulator = trajectory.simulator
+    found = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
+    wp.launch(
+        checkpoint_kernels(simulator.model.scalar).first_bad_step, dim=simulator.num_worlds,
+        inputs=[trajectory.q, trajectory.qd], outputs=[found], device=simulator.device, record_tape=False,
+    )  # fmt: skip
+    steps = found.numpy()
+    if (steps >= 0).any():
+        worlds = np.flatnonzero(steps >= 0)
+        world = int(worlds[np.argmin(steps[worlds])])
+        step = int(steps[world])
+        where = "the initial state" if step == 0 else f"the state after step {step - 1}"
+        raise FloatingPointError(
+            f"rollout: {where} is not finite in world {world}; check dt, masses and controls there"
+        )
+
+
+def _record_on_tape(trajectory: Trajectory, state: State) -> None:
+    """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
+    tape = wp._src.context.runtime.tape
+    inputs = [array for array in (state.q, state.qd, trajectory.tau) if array is not None and array.requires_grad]
+    if tape is None or not inputs:
+        return
+    trajectory.q.requires_grad = True
+    trajectory.qd.requires_grad = True
+
+    def backward() -> None:
+        gradients = trajectory.backward(trajectory.q.grad, trajectory.qd.grad)
+        for array, gradient in ((state.q, gradients.q), (state.qd, gradients.qd), (trajectory.tau, gradients.tau)):
+            if array is not None and array.requires_grad:
+                add_to(array.grad, gradient)
+
+    tape.record_func(backward, [*inputs, trajectory.q, trajectory.qd])

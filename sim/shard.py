@@ -1,0 +1,89 @@
+"""Shard: the worlds that one thread steps, with their captured graphs."""
+
+import numpy as np
+import warp as wp
+
+from sim.step import Step
+from warp_kernels.checkpoint import Q, Q_BAR, QD, QD_BAR, TAU, TAU_BAR
+
+
+def pointer(array: wp.array | None) -> int:
+    """Address for the table of pointers; zero for an array that isn't there."""
+    return 0 if array is None else int(array.ptr)
+
+
+class Shard:
+    """One block of worlds: runs its steps by replaying a graph that was captured once.
+
+    Args:
+        step: the working arrays and stages of these worlds.
+    """
+
+    def __init__(self, step: Step):
+        self.step = step
+        self._forward: wp.Graph | None = None
+        self._backward: dict[frozenset[str], wp.Graph] = {}
+
+    def record_forward(self) -> None:
+        """Capture the forward step, unless that was done. Call it from one thread only."""
+        if self._forward is None:
+            self.step.forward()  # compiles and loads the kernels, which a capture must not do
+            self._forward = self._capture(self._forward_step)
+
+    def record_backward(self, names: frozenset[str]) -> None:
+        """Capture the backward step that adds to the gradients of these parameters. Call it from one thread only."""
+        step = self.step
+        step.prepare_backward()
+        step.watch_parameters(names)
+        if names not in self._backward:
+            with wp.Tape() as tape:
+                step.forward()
+            tape.backward()
+            self._backward[names] = self._capture(step.backward_step)
+
+    def run_forward(self, q: wp.array, qd: wp.array, tau: wp.array | None, steps: int) -> None:
+        """Fill q[1:], qd[1:] of a trajectory, [steps + 1, num_worlds, nq or nv]."""
+        step = self.step
+        self._bind({Q: q, QD: qd, TAU: tau}, cursor=0)
+        step.largest_residual.zero_()
+        step.total_overflow.zero_()
+        for _ in range(steps):
+            wp.capture_launch(self._forward)
+
+    def run_backward(
+        self,
+        names: frozenset[str],
+        trajectory: tuple[wp.array, wp.array, wp.array | None],
+        direct: tuple[wp.array | None, wp.array | None],
+        tau_bar: wp.array | None,
+        steps: int,
+    ) -> None:
+        """Walk back through a trajectory; leaves the adjoint of its first state in carried_q and carried_qd."""
+        step = self.step
+        q, qd, tau = trajectory
+        self._bind({Q: q, QD: qd, TAU: tau, Q_BAR: direct[0], QD_BAR: direct[1], TAU_BAR: tau_bar}, cursor=steps)
+        step.carried_q.zero_()
+        step.carried_qd.zero_()
+        step.last_bad_step.fill_(-1)
+        for name in names:
+            step.parameter_gradients[name].zero_()
+        graph = self._backward[names]
+        for _ in range(steps):
+            wp.capture_launch(graph)
+
+    def _forward_step(self) -> None:
+        self.step.load()
+        self.step.forward()
+        self.step.store()
+
+    def _capture(self, work: object) -> wp.Graph:
+        with wp.ScopedCapture(device=self.step.device) as capture:
+            work()  # type: ignore[operator]
+        return capture.graph
+
+    def _bind(self, arrays: dict[int, wp.array | None], cursor: int) -> None:
+        table = np.zeros(self.step.table.shape[0], dtype=np.uint64)
+        for place, array in arrays.items():
+            table[place] = pointer(array)
+        self.step.table.assign(table)
+        self.step.cursor.fill_(cursor)

@@ -1,0 +1,288 @@
+"""Simulator: many worlds of one model, stepped together on one device."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.collision import CollisionModel, default_max_contacts
+from sim.device_model import DeviceModel
+from sim.errors import ModelError
+from sim.model import Model
+from sim.options import ContactOptions
+from sim.parameters import check_parameter
+from sim.rollout import Trajectory, run_rollout
+from sim.shard import Shard
+from sim.state import State
+from sim.step import Step
+
+# On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
+WORLDS_PER_SHARD = 64
+MAX_SHARDS = 64
+
+
+class Simulator:
+    """Steps ``num_worlds`` worlds of a model: semi-implicit Euler with frictional contact.
+
+    Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards that run on
+    a pool of threads; on CUDA they run as one.
+
+    Args:
+        model: the model of one world.
+        dt: time step [s].
+        num_worlds: number of worlds.
+        device: Warp device or its name, such as "cpu" or "cuda:0"; None for Warp's current one.
+        contact: options of the contact solver.
+        parameters: parameters that differ from the model's, ``[n, ...]`` or per world ``[num_worlds, n, ...]``.
+        check_finite: after each rollout and each backward pass, look for values that are not finite and raise
+            :class:`FloatingPointError` naming the step and the world where the first one appeared.
+        threads: CPU threads; None for as many as there are cores.
+
+    Raises:
+        ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not positive, unknown or
+            ill-shaped parameters.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        dt: float,
+        num_worlds: int = 1,
+        device: wp.DeviceLike = None,
+        contact: ContactOptions | None = None,
+        parameters: Mapping[str, npt.ArrayLike] | None = None,
+        check_finite: bool = False,
+        threads: int | None = None,
+    ):
+        if not (np.isfinite(dt) and dt > 0.0):
+            raise ModelError(f"Simulator: dt is {dt}; it must be positive")
+        if num_worlds < 1:
+            raise ModelError(f"Simulator: num_worlds is {num_worlds}; it must be at least 1")
+        if model.nv == 0:
+            raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
+        self.model = model
+        self.dt = float(dt)
+        self.num_worlds = num_worlds
+        self.device = wp.get_device(device)
+        self.contact = contact or ContactOptions()
+        self.check_finite = check_finite
+        values = {name: np.asarray(value) for name, value in model.parameters.items()}
+        for name, value in (parameters or {}).items():
+            values[name] = np.array(value, dtype=np.float64)
+        self._values = {name: self._checked(name, value) for name, value in values.items()}
+        threads = threads or (os.cpu_count() or 1)
+        self.shards = self._make_shards(threads)
+        self._pool = ThreadPoolExecutor(threads) if len(self.shards) > 1 else None
+
+    # ---- running -----------------------------------------------------------------------------------------------
+
+    def initial_state(self) -> State:
+        """The model's initial coordinates at rest, the same in every world."""
+        q = np.tile(self.model.q0, (self.num_worlds, 1))
+        return State(self._array(q, 2), self._array(np.zeros((self.num_worlds, self.model.nv)), 2))
+
+    def state(self, q: Any, qd: Any = None) -> State:
+        """A state from arrays.
+
+        Args:
+            q: [num_worlds, nq], or [nq] for all worlds: numpy, Warp, or a nested list.
+            qd: [num_worlds, nv] or [nv]; None for rest.
+
+        Raises:
+            ModelError: for a wrong shape.
+        """
+        qd = np.zeros(self.model.nv) if qd is None else qd
+        return State(self._batch(q, self.model.nq, "q"), self._batch(qd, self.model.nv, "qd"))
+
+    def step(self, state: State, tau: Any = None) -> State:
+        """One step.
+
+        Args:
+            state: the state before.
+            tau: joint forces [num_worlds, nv] or [nv]; None for none. Units N m or N; a free joint's act along world axes.
+
+        Returns:
+            the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
+        """
+        if tau is not None:
+            tau = self._batch(tau, self.model.nv, "tau")
+            control = tau.reshape((1, *tau.shape))
+            if tau.requires_grad:
+                control.grad = tau.grad.reshape(control.shape)
+            tau = control
+        trajectory = self.rollout(state, tau, steps=1)
+        q, qd = trajectory.q[1], trajectory.qd[1]
+        return State(q, qd)
+
+    def rollout(self, state: State, tau: Any = None, steps: int | None = None) -> Trajectory:
+        """Many steps.
+
+        Only states and controls are kept. The backward pass runs each step again from its state.
+
+        Args:
+            state: the state before the first step.
+            tau: joint forces of every step [steps, num_worlds, nv] (or [steps, nv] for all worlds); None for none.
+            steps: number of steps; needed where tau is None.
+
+        Returns:
+            the trajectory, with steps + 1 states. On an active :class:`wp.Tape` the rollout is recorded as one operation.
+
+        Raises:
+            ModelError: for wrong shapes.
+            FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
+        """
+        q = self._batch(state.q, self.model.nq, "state.q")
+        qd = self._batch(state.qd, self.model.nv, "state.qd")
+        control = None
+        if tau is not None:
+            control = self._control(tau)
+            if steps not in (None, control.shape[0]):
+                raise ModelError(f"rollout: steps is {steps}, but tau has {control.shape[0]} steps")
+            steps = control.shape[0]
+        if steps is None or steps < 0:
+            raise ModelError("rollout: give tau, or the number of steps")
+        return run_rollout(self, State(q, qd), control, steps)
+
+    # ---- parameters --------------------------------------------------------------------------------------------
+
+    def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
+        """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see :mod:`sim.parameters`).
+
+        Raises:
+            ModelError: for an unknown name, a wrong shape, a value that is not finite, or limits and dry friction on degrees of
+                freedom that had none when the simulator was made.
+        """
+        before = self._values.get(name)
+        array = self._checked(name, np.array(value, dtype=np.float64))
+        self._values[name] = array
+        rebuild = before is None or before.shape != array.shape or self._changes_constraints(name, before, array)
+        if rebuild:
+            self.shards = self._make_shards(len(self.shards))
+        else:
+            for shard in self.shards:
+                shard.step.device_model.set_parameter(name, self._of_shard(name, shard.step))
+
+    def parameter(self, name: str) -> np.ndarray:
+        """The present value of a parameter, in the shape in which it was given."""
+        if name not in self._values:
+            raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._values)}")
+        return self._values[name].copy()
+
+    # ---- reports -----------------------------------------------------------------------------------------------
+
+    @property
+    def residual(self) -> np.ndarray:
+        """Largest change of a row velocity in the last sweep of a step, over the last rollout [num_worlds], m/s."""
+        return np.concatenate([shard.step.largest_residual.numpy() for shard in self.shards])
+
+    @property
+    def contact_overflow(self) -> np.ndarray:
+        """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
+        return np.concatenate([shard.step.total_overflow.numpy() for shard in self.shards])
+
+    # ---- inside ------------------------------------------------------------------------------------------------
+
+    def each_shard(self, work: Callable[[Shard], None]) -> None:
+        """Run a function on every shard, on the thread pool if there is more than one."""
+        if self._pool is None:
+            for shard in self.shards:
+                work(shard)
+        else:
+            for _ in self._pool.map(work, self.shards):
+                pass
+
+    def watch(self, names: Iterable[str]) -> frozenset[str]:
+        """Check the names of parameters whose gradient is wanted."""
+        wanted = frozenset(names)
+        for name in wanted:
+            if name not in self._values:
+                raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._values)}")
+        return wanted
+
+    def parameter_gradient(self, name: str) -> np.ndarray:
+        """Gradient of one parameter after a backward pass, in the shape of its value: shared ones summed over all worlds."""
+        parts = [shard.step.device_model.gradient(name) for shard in self.shards]
+        return np.concatenate(parts) if self._per_world(name) else np.sum(parts, axis=0)
+
+    def _make_shards(self, threads: int) -> list[Shard]:
+        count = 1
+        if self.device.is_cpu:
+            count = min(max(-(-self.num_worlds // WORLDS_PER_SHARD), min(threads, self.num_worlds // 8)), MAX_SHARDS)
+            count = max(count, 1)
+        bounds = [self.num_worlds * i // count for i in range(count + 1)]
+        collision = CollisionModel(self.model, self.device)
+        room = self.contact.max_contacts
+        room = default_max_contacts(self.model) if room is None else room
+        shards = []
+        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+            parameters = {name: self._slice(name, first, last) for name in self._values}
+            device_model = DeviceModel(self.model, self.device, last - first, parameters)
+            device_model.require_masses()
+            step = Step(
+                device_model,
+                collision,
+                self.contact,
+                self.dt,
+                int(first),
+                self.num_worlds,
+                room if collision.num_pairs else 0,
+            )
+            shards.append(Shard(step))
+        return shards
+
+    def _per_world(self, name: str) -> bool:
+        return self._values[name].ndim > self.model.parameters[name].ndim
+
+    def _slice(self, name: str, first: int, last: int) -> np.ndarray:
+        return self._values[name][first:last] if self._per_world(name) else self._values[name]
+
+    def _of_shard(self, name: str, step: Step) -> np.ndarray:
+        first = step.place[1]
+        return self._slice(name, first, first + step.num_worlds)
+
+    def _checked(self, name: str, value: np.ndarray) -> np.ndarray:
+        check_parameter(name, value, self.model.counts, self.num_worlds)
+        if value.ndim == 0:
+            value = np.full(self.model.parameters[name].shape, float(value))
+        if name == "stiffness" and (value[..., self.model.dof_q < 0] != 0.0).any():
+            raise ModelError(
+                "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic joints"
+            )
+        return value
+
+    def _changes_constraints(self, name: str, before: np.ndarray, after: np.ndarray) -> bool:
+        if name in ("lower_limit", "upper_limit"):
+            return bool((np.isfinite(before) != np.isfinite(after)).any())
+        return name == "friction_loss" and bool(((before > 0.0) != (after > 0.0)).any())
+
+    def _array(self, value: Any, ndim: int) -> wp.array:
+        if isinstance(value, wp.array):
+            if value.dtype == self.model.scalar and value.device == self.device and value.is_contiguous:
+                return value
+            value = value.numpy()
+        array = np.ascontiguousarray(value, dtype=np.float64)
+        return wp.array(array, dtype=self.model.scalar, device=self.device, ndim=ndim)
+
+    def _batch(self, value: Any, size: int, name: str) -> wp.array:
+        shape = (self.num_worlds, size)
+        if not isinstance(value, wp.array):
+            value = np.asarray(value, dtype=np.float64)
+            if value.shape == (size,):
+                value = np.tile(value, (self.num_worlds, 1))
+        if tuple(value.shape) != shape:
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
+        return self._array(value, 2)
+
+    def _control(self, tau: Any) -> wp.array:
+        shape = (self.num_worlds, self.model.nv)
+        if not isinstance(tau, wp.array):
+            tau = np.asarray(tau, dtype=np.float64)
+            if tau.ndim == 2 and tau.shape[1] == shape[1]:
+                tau = np.repeat(tau[:, None], self.num_worlds, axis=1)
+        if tau.ndim != 3 or tuple(tau.shape[1:]) != shape:
+            raise ModelError(f"tau has shape {tuple(tau.shape)}; expected (steps, {shape[0]}, {shape[1]})")
+        return self._array(tau, 3)

@@ -1,0 +1,206 @@
+"""Between a trajectory and the working state of one step: load, store, and the same on the way back.
+
+A captured step must not hold the addresses of the caller's arrays. These kernels read them from a small table of
+pointers, and the step index from a cursor, so that one captured graph serves every rollout and every step.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import kernel_module
+
+# Places in the pointer table; zero stands for an array that wasn't given.
+Q, QD, TAU, Q_BAR, QD_BAR, TAU_BAR = range(6)
+TABLE_SIZE = 6
+
+
+@functools.cache
+def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision, one thread per world, none with an adjoint.
+
+    ``first_world`` is the place of this shard's first world among the ``num_worlds`` of the trajectory's arrays.
+    """
+    module = kernel_module("checkpoint", scalar)
+
+    @wp.func
+    def read(address: wp.uint64, step: int, num_worlds: int, size: int, world: int, i: int):
+        source = wp.array(ptr=address, shape=(step + 1, num_worlds, size), dtype=scalar)
+        return source[step, world, i]
+
+    @wp.func
+    def write(address: wp.uint64, step: int, num_worlds: int, size: int, world: int, i: int, value: scalar):
+        target = wp.array(ptr=address, shape=(step + 1, num_worlds, size), dtype=scalar)
+        target[step, world, i] = value
+
+    @wp.kernel(module=module, enable_backward=False)
+    def load_state(
+        # Model
+        num_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        # Data out
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        tau: wp.array2d(dtype=scalar),
+    ):
+        world = wp.tid()
+        step = cursor[0]
+        for i in range(q.shape[1]):
+            q[world, i] = read(table[wp.static(Q)], step, num_worlds, q.shape[1], first_world + world, i)
+        for i in range(qd.shape[1]):
+            qd[world, i] = read(table[wp.static(QD)], step, num_worlds, qd.shape[1], first_world + world, i)
+            if table[wp.static(TAU)] != wp.uint64(0):
+                tau[world, i] = read(table[wp.static(TAU)], step, num_worlds, qd.shape[1], first_world + world, i)
+            else:
+                tau[world, i] = scalar(0.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def store_state(
+        # Model
+        num_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        q_next: wp.array2d(dtype=scalar),
+        qd_next: wp.array2d(dtype=scalar),
+        residual: wp.array(dtype=scalar),
+        contact_overflow: wp.array(dtype=int),
+        # Data out
+        largest_residual: wp.array(dtype=scalar),
+        total_overflow: wp.array(dtype=int),
+    ):
+        world = wp.tid()
+        step = cursor[0] + 1
+        for i in range(q_next.shape[1]):
+            write(table[wp.static(Q)], step, num_worlds, q_next.shape[1], first_world + world, i, q_next[world, i])
+        for i in range(qd_next.shape[1]):
+            write(table[wp.static(QD)], step, num_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
+        largest_residual[world] = wp.max(largest_residual[world], residual[world])
+        total_overflow[world] += contact_overflow[world]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def move_cursor(
+        # Model
+        by: int,
+        # Data out
+        cursor: wp.array(dtype=int),
+    ):
+        cursor[0] += by
+
+    @wp.kernel(module=module, enable_backward=False)
+    def load_adjoint(
+        # Model
+        num_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        carried_q: wp.array2d(dtype=scalar),
+        carried_qd: wp.array2d(dtype=scalar),
+        # Adjoint out
+        q_next_bar: wp.array2d(dtype=scalar),
+        qd_next_bar: wp.array2d(dtype=scalar),
+    ):
+        """What later steps carry back to the state after this one, plus what the loss says of it directly."""
+        world = wp.tid()
+        step = cursor[0] + 1
+        for i in range(carried_q.shape[1]):
+            value = carried_q[world, i]
+            if table[wp.static(Q_BAR)] != wp.uint64(0):
+                value += read(table[wp.static(Q_BAR)], step, num_worlds, carried_q.shape[1], first_world + world, i)
+            q_next_bar[world, i] = value
+        for i in range(carried_qd.shape[1]):
+            value = carried_qd[world, i]
+            if table[wp.static(QD_BAR)] != wp.uint64(0):
+                value += read(table[wp.static(QD_BAR)], step, num_worlds, carried_qd.shape[1], first_world + world, i)
+            qd_next_bar[world, i] = value
+
+    @wp.kernel(module=module, enable_backward=False)
+    def store_adjoint(
+        # Model
+        num_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        q_bar: wp.array2d(dtype=scalar),
+        qd_bar: wp.array2d(dtype=scalar),
+        tau_bar: wp.array2d(dtype=scalar),
+        # Data out
+        carried_q: wp.array2d(dtype=scalar),
+        carried_qd: wp.array2d(dtype=scalar),
+        last_bad_step: wp.array(dtype=int),
+    ):
+        """last_bad_step: the first step, seen from the end, whose gradient isn't finite; -1 as long as there is none."""
+        world = wp.tid()
+        step = cursor[0]
+        finite = int(1)
+        for i in range(q_bar.shape[1]):
+            carried_q[world, i] = q_bar[world, i]
+            if not wp.isfinite(q_bar[world, i]):
+                finite = int(0)
+        for i in range(qd_bar.shape[1]):
+            carried_qd[world, i] = qd_bar[world, i]
+            if not (wp.isfinite(qd_bar[world, i]) and wp.isfinite(tau_bar[world, i])):
+                finite = int(0)
+            if table[wp.static(TAU_BAR)] != wp.uint64(0):
+                write(
+                    table[wp.static(TAU_BAR)],
+                    step,
+                    num_worlds,
+                    qd_bar.shape[1],
+                    first_world + world,
+                    i,
+                    tau_bar[world, i],
+                )
+        if finite == 0 and last_bad_step[world] < 0:
+            last_bad_step[world] = step
+
+    @wp.kernel(module=module, enable_backward=False)
+    def first_bad_step(
+        # Data in
+        q: wp.array3d(dtype=scalar),
+        qd: wp.array3d(dtype=scalar),
+        # Data out
+        step_found: wp.array(dtype=int),
+    ):
+        """The first step at which a world's state isn't finite, -1 if there is none."""
+        world = wp.tid()
+        found = int(-1)
+        for step in range(q.shape[0]):
+            if found < 0:
+                for i in range(q.shape[2]):
+                    if not wp.isfinite(q[step, world, i]):
+                        found = step
+                for i in range(qd.shape[2]):
+                    if not wp.isfinite(qd[step, world, i]):
+                        found = step
+        step_found[world] = found
+
+    @wp.kernel(module=module, enable_backward=False)
+    def accumulate(
+        # Data in
+        value: wp.array(dtype=scalar),
+        # Data out
+        total: wp.array(dtype=scalar),
+    ):
+        """total += value, over flat arrays."""
+        i = wp.tid()
+        total[i] += value[i]
+
+    return SimpleNamespace(
+        module=module,
+        accumulate=accumulate,
+        load_state=load_state,
+        store_state=store_state,
+        move_cursor=move_cursor,
+        load_adjoint=load_adjoint,
+        store_adjoint=store_adjoint,
+        first_bad_step=first_bad_step,
+    )

@@ -1,0 +1,389 @@
+"""From impulses to the next velocity, ``v+ = v* + M^-1 J' lambda``, and the hand-written adjoint of the whole constrained step.
+
+With ``A = J M^-1 J' + cfm``, ``b = J v* + bias`` and the free step ``M (v* - qd) = dt (tau - h)``, and cotangents of v+, A and b at hand,
+nothing is differentiated through a factorisation: the adjoint of the mass matrix is
+
+    M_bar = -w1 u' - Y A_bar Y',   w1 = M^-1 v+_bar,  u = v+ - v*,  Y = M^-1 J',
+
+(only its entries at ancestors matter), that of the free step is the gradient of ``-dt w . ID(q, qd, (v* - qd)/dt)`` with
+``w = w1 + Y b_bar``, and that of the rows of block c along the path to its tail is
+
+    g_c = lambda_c w1 + b_bar_c v* + sum_c' (A_bar + A_bar')_cc' Y_c'.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.constraint import row_functions
+from warp_kernels.factor import factor_kernels
+from warp_kernels.spatial import spatial_functions
+from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
+
+
+@functools.cache
+def impulse_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels that apply impulses, and those of the way back, for one precision."""
+    t = warp_types(scalar)
+    sp = spatial_functions(scalar)
+    rows = row_functions(scalar)
+    factor = factor_kernels(scalar)
+    vec3, spatial, mat33 = t.vec3, t.spatial, t.mat33
+    Options = rows.Options
+    module = kernel_module("impulse", scalar)
+
+    @wp.func
+    def add_at(target: wp.array2d(dtype=scalar), world: int, item: int, value: scalar):
+        """Add to the adjoint of a parameter, shared (one row) or per world; nothing if it wasn't asked for (no rows)."""
+        if target.shape[0] > 0:
+            wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def apply_impulses(
+        # Model
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        max_depth: int,
+        dt: scalar,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        impulse: wp.array2d(dtype=vec3),
+        block_count: wp.array(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        # Data out
+        response: wp.array2d(dtype=scalar),
+        qd_next: wp.array2d(dtype=scalar),
+    ):
+        """response: M^-1 J' lambda, [dof, world]."""
+        world = wp.tid()
+        nv = dof_depth.shape[0]
+        for k in range(nv):
+            response[k, world] = scalar(0.0)
+        for block in range(block_count[world]):
+            for side in range(2):
+                here = 2 * block + side
+                tail = block_tail[here, world]
+                if tail >= 0:
+                    for d in range(dof_depth[tail] + 1):
+                        k = tail
+                        if d < dof_depth[tail]:
+                            k = ancestor[dof_row_start[tail] + d]
+                        response[k, world] += wp.dot(row[here * max_depth + d, world], impulse[block, world])
+        if block_count[world] > 0:
+            for k in range(nv):
+                response[k, world] = response[k, world] * factor_d[k, world]
+            factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, response, nv, world)
+        for k in range(nv):
+            qd_next[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def velocity_adjoint(
+        # Model
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        max_depth: int,
+        # Data in
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        block_count: wp.array(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        qd_next_bar: wp.array2d(dtype=scalar),
+        # Adjoint out
+        weight: wp.array2d(dtype=scalar),
+        impulse_bar: wp.array2d(dtype=vec3),
+    ):
+        """weight: w1 = M^-1 v+_bar [dof, world]; impulse_bar = J w1, taken half way through that solve."""
+        world = wp.tid()
+        nv = dof_depth.shape[0]
+        for k in range(nv):
+            weight[k, world] = qd_next_bar[world, k]
+        factor.solve_transposed(dof_row_start, dof_depth, ancestor, factor_l, weight, nv, world)
+        for k in range(nv):
+            weight[k, world] = weight[k, world] * factor_d[k, world]
+        for block in range(block_count[world]):
+            total = vec3()
+            for side in range(2):
+                here = 2 * block + side
+                tail = block_tail[here, world]
+                if tail >= 0:
+                    for d in range(dof_depth[tail] + 1):
+                        k = tail
+                        if d < dof_depth[tail]:
+                            k = ancestor[dof_row_start[tail] + d]
+                        total += row[here * max_depth + d, world] * weight[k, world]
+            impulse_bar[block, world] = total
+        factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, weight, nv, world)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def block_response(
+        # Model
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        max_depth: int,
+        # Data in
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        block_count: wp.array(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        # Adjoint out
+        response: wp.array2d(dtype=vec3),
+    ):
+        """Y = M^-1 J' of one block, [block nv + dof, world]."""
+        block, world = wp.tid()
+        if block >= block_count[world]:
+            return
+        nv = dof_depth.shape[0]
+        at = block * nv
+        for k in range(nv):
+            response[at + k, world] = vec3()
+        for side in range(2):
+            here = 2 * block + side
+            tail = block_tail[here, world]
+            if tail >= 0:
+                for d in range(dof_depth[tail] + 1):
+                    k = tail
+                    if d < dof_depth[tail]:
+                        k = ancestor[dof_row_start[tail] + d]
+                    response[at + k, world] += row[here * max_depth + d, world] * factor_d[k, world]
+        for k in range(nv):
+            value = response[at + k, world]
+            for d in range(dof_depth[k]):
+                entry = dof_row_start[k] + d
+                value -= response[at + ancestor[entry], world] * factor_l[entry, world]
+            response[at + k, world] = value
+
+    @wp.kernel(module=module, enable_backward=False)
+    def block_coupling(
+        # Model
+        nv: int,
+        max_blocks: int,
+        # Data in
+        block_count: wp.array(dtype=int),
+        matrix_bar: wp.array2d(dtype=mat33),
+        response: wp.array2d(dtype=vec3),
+        # Adjoint out
+        coupling: wp.array2d(dtype=vec3),
+    ):
+        """G = (A_bar + A_bar') Y for one block, [block nv + dof, world]."""
+        block, world = wp.tid()
+        count = block_count[world]
+        if block >= count:
+            return
+        for k in range(nv):
+            coupling[block * nv + k, world] = vec3()
+        for other in range(count):
+            m = matrix_bar[block * max_blocks + other, world]
+            m += wp.transpose(matrix_bar[other * max_blocks + block, world])
+            for k in range(nv):
+                coupling[block * nv + k, world] += m * response[other * nv + k, world]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def free_step_adjoint(
+        # Model
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        dof_q: wp.array(dtype=int),
+        dt: scalar,
+        # Parameters
+        damping: wp.array2d(dtype=scalar),
+        stiffness: wp.array2d(dtype=scalar),
+        rest_position: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        impulse_response: wp.array2d(dtype=scalar),
+        block_count: wp.array(dtype=int),
+        rhs_bar: wp.array2d(dtype=vec3),
+        weight: wp.array2d(dtype=scalar),
+        response: wp.array2d(dtype=vec3),
+        coupling: wp.array2d(dtype=vec3),
+        qd_next_bar: wp.array2d(dtype=scalar),
+        # Adjoint out
+        power_weight: wp.array2d(dtype=scalar),
+        mass_bar: wp.array2d(dtype=scalar),
+        mass_bar_diagonal: wp.array2d(dtype=scalar),
+        q_bar: wp.array2d(dtype=scalar),
+        qd_bar: wp.array2d(dtype=scalar),
+        tau_bar: wp.array2d(dtype=scalar),
+        damping_bar: wp.array2d(dtype=scalar),
+        armature_bar: wp.array2d(dtype=scalar),
+        stiffness_bar: wp.array2d(dtype=scalar),
+        rest_position_bar: wp.array2d(dtype=scalar),
+    ):
+        """One degree of freedom: power_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
+
+        weight holds w1, coupling G, response Y; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
+        """
+        k, world = wp.tid()
+        nv = dof_depth.shape[0]
+        count = block_count[world]
+        w1 = weight[k, world]
+        u = impulse_response[k, world]
+        w = w1
+        diagonal = -w1 * u
+        for block in range(count):
+            y = response[block * nv + k, world]
+            w += wp.dot(y, rhs_bar[block, world])
+            diagonal -= scalar(0.5) * wp.dot(y, coupling[block * nv + k, world])
+        for d in range(dof_depth[k]):
+            at = dof_row_start[k] + d
+            j = ancestor[at]
+            total = w1 * impulse_response[j, world] + weight[j, world] * u
+            for block in range(count):
+                total += wp.dot(response[block * nv + k, world], coupling[block * nv + j, world])
+            mass_bar[at, world] = -total
+        mass_bar_diagonal[k, world] = diagonal
+        power_weight[world, k] = -dt * w
+        tau_bar[world, k] += dt * w
+        change = dt * qdd[world, k]
+        free = qd[world, k] + change
+        damp = damping[wp.min(world, damping.shape[0] - 1), k]
+        spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
+        add_at(armature_bar, world, k, diagonal - w * change)
+        add_at(damping_bar, world, k, dt * (diagonal - w * free))
+        # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
+        qd_bar[world, k] += qd_next_bar[world, k] - dt * damp * w
+        if dof_q[k] >= 0:
+            qd_bar[world, k] -= dt * dt * spring * w
+            stretch = q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + dt * free
+            q_bar[world, dof_q[k]] -= dt * spring * w
+            add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
+            add_at(rest_position_bar, world, k, dt * spring * w)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def row_adjoint(
+        # Model
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        dof_q: wp.array(dtype=int),
+        dof_tree: wp.array(dtype=int),
+        options: Options,
+        # Parameters
+        lower_limit: wp.array2d(dtype=scalar),
+        upper_limit: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        origin: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=spatial),
+        contact_point: wp.array2d(dtype=vec3),
+        contact_frame: wp.array2d(dtype=mat33),
+        contact_distance: wp.array2d(dtype=scalar),
+        contact_restitution: wp.array2d(dtype=scalar),
+        block_count: wp.array(dtype=int),
+        block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        block_reference: wp.array2d(dtype=int),
+        approach: wp.array2d(dtype=scalar),
+        impulse: wp.array2d(dtype=vec3),
+        weight: wp.array2d(dtype=scalar),
+        rhs_bar: wp.array2d(dtype=vec3),
+        bound_bar: wp.array2d(dtype=scalar),
+        coupling: wp.array2d(dtype=vec3),
+        # Adjoint out
+        q_bar: wp.array2d(dtype=scalar),
+        qd_bar: wp.array2d(dtype=scalar),
+        origin_bar: wp.array2d(dtype=vec3),
+        subspace_bar: wp.array2d(dtype=spatial),
+        contact_point_bar: wp.array2d(dtype=vec3),
+        contact_frame_bar: wp.array2d(dtype=mat33),
+        contact_distance_bar: wp.array2d(dtype=scalar),
+        contact_friction_bar: wp.array2d(dtype=scalar),
+        contact_restitution_bar: wp.array2d(dtype=scalar),
+        lower_limit_bar: wp.array2d(dtype=scalar),
+        upper_limit_bar: wp.array2d(dtype=scalar),
+        friction_loss_bar: wp.array2d(dtype=scalar),
+    ):
+        """Adjoint of the rows and of the right-hand side, block after block."""
+        world = wp.tid()
+        nv = dof_depth.shape[0]
+        slope = options.erp / options.dt
+        for block in range(block_count[world]):
+            kind = block_kind[block, world]
+            item = block_item[block, world]
+            b_bar = rhs_bar[block, world]
+            bias_bar = b_bar[0]
+            before_bar = scalar(0.0)
+            if kind == CONTACT:
+                distance = contact_distance[item, world]
+                before = approach[block, world]
+                restitution = contact_restitution[item, world]
+                bias = rows.correction(distance, options)
+                if rows.bounces(distance, before, options) and restitution * before < bias:
+                    before_bar = bias_bar * restitution
+                    contact_restitution_bar[item, world] = bias_bar * before
+                elif bias > -options.max_correction:
+                    contact_distance_bar[item, world] = bias_bar * slope
+                contact_friction_bar[item, world] = bound_bar[block, world]
+            elif kind == LOWER_LIMIT:
+                limit = lower_limit[wp.min(world, lower_limit.shape[0] - 1), item]
+                if rows.correction(q[world, dof_q[item]] - limit, options) > -options.max_correction:
+                    q_bar[world, dof_q[item]] += bias_bar * slope
+                    add_at(lower_limit_bar, world, item, -bias_bar * slope)
+            elif kind == UPPER_LIMIT:
+                limit = upper_limit[wp.min(world, upper_limit.shape[0] - 1), item]
+                if rows.correction(limit - q[world, dof_q[item]], options) > -options.max_correction:
+                    q_bar[world, dof_q[item]] -= bias_bar * slope
+                    add_at(upper_limit_bar, world, item, bias_bar * slope)
+            else:
+                add_at(friction_loss_bar, world, item, options.dt * bound_bar[block, world])
+            for side in range(2):
+                tail = block_tail[2 * block + side, world]
+                if tail >= 0 and kind != CONTACT:
+                    sign = scalar(1.0)
+                    if kind == UPPER_LIMIT:
+                        sign = scalar(-1.0)
+                    qd_bar[world, tail] += sign * b_bar[0]
+                if tail >= 0 and kind == CONTACT:
+                    tree = dof_tree[tail]
+                    reference = block_reference[block, world]
+                    lever = contact_point[item, world] + origin[reference, world] - origin[tree, world]
+                    sign = rows.side_sign(side)
+                    frame = contact_frame[item, world] * sign
+                    frame_bar = mat33()
+                    lever_bar = vec3()
+                    for d in range(dof_depth[tail] + 1):
+                        k = tail
+                        if d < dof_depth[tail]:
+                            k = ancestor[dof_row_start[tail] + d]
+                        free = qd[world, k] + options.dt * qdd[world, k]
+                        g = impulse[block, world] * weight[k, world] + b_bar * free + coupling[block * nv + k, world]
+                        g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
+                        column = subspace[k, world]
+                        push = g * frame
+                        subspace_bar[k, world] += sp.join(wp.cross(lever, push), push)
+                        lever_bar += wp.cross(push, sp.angular(column))
+                        motion = sp.point_velocity(column, lever)
+                        frame_bar += wp.outer(g, motion)
+                        jacobian = frame * motion
+                        qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * before_bar
+                    contact_frame_bar[item, world] += frame_bar * sign
+                    contact_point_bar[item, world] += lever_bar
+                    origin_bar[reference, world] += lever_bar
+                    origin_bar[tree, world] -= lever_bar
+
+    return SimpleNamespace(
+        module=module,
+        apply_impulses=apply_impulses,
+        velocity_adjoint=velocity_adjoint,
+        block_response=block_response,
+        block_coupling=block_coupling,
+        free_step_adjoint=free_step_adjoint,
+        row_adjoint=row_adjoint,
+    )

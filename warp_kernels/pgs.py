@@ -1,0 +1,266 @@
+"""Projected Gauss-Seidel on the mixed complementarity problem of one world, and its reverse, sweep by sweep.
+
+The forward kernel keeps the impulses and the row values of every sweep; the reverse kernel unwinds exactly those sweeps with
+their clamps (Qiao et al. 2021, algorithm 1), so that the gradient is that of the truncated iteration, not of its limit. All
+rows of a world are one problem, solved in blocks of three.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import CONTACT, FRICTION_LOSS, kernel_module, warp_types
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
+
+
+@functools.cache
+def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """How a contact block projects its tangential impulse: on the disc of a "cone" or on the square of a "pyramid"."""
+    t = warp_types(scalar)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+
+    @wp.func
+    def tiny(d: mat33):
+        """A diagonal entry below this has no mobility: its impulse stays as it is."""
+        return scalar(1.0e-12) * (d[0, 0] + d[1, 1] + d[2, 2])
+
+    @wp.func
+    def inverse(value: scalar, floor: scalar):
+        result = scalar(0.0)
+        if value > floor:
+            result = scalar(1.0) / value
+        return result
+
+    if friction == "cone":
+
+        @wp.func
+        def block_scale(d: mat33):
+            """Step lengths of the three rows.
+
+            The tangential pair takes one common step, so that the fixed point has the friction opposite to the slip. Its length is the
+            inverse of the Schatten 4-norm of the tangential block: never above 1 / largest eigenvalue, and smooth also where the
+            block is isotropic, which the eigenvalue itself is not.
+            """
+            tangential = scalar(0.0)
+            total = d[1, 1] + d[2, 2]
+            if total > tiny(d):
+                a = d[1, 1] / total
+                b = d[1, 2] / total
+                c = d[2, 2] / total
+                p = a * a + b * b
+                q = b * (a + c)
+                r = b * b + c * c
+                tangential = scalar(1.0) / (total * wp.sqrt(wp.sqrt(p * p + scalar(2.0) * q * q + r * r)))
+            return vec3(inverse(d[0, 0], tiny(d)), tangential, tangential)
+
+        @wp.func
+        def tangent_update(old: vec2, r: vec2, coupling: scalar, scale: vec2, limit: scalar):
+            """New tangential impulse from row values ``r``. coupling is unused here."""
+            x = old[0] - scale[0] * r[0]
+            y = old[1] - scale[1] * r[1]
+            square = x * x + y * y
+            factor = scalar(1.0)
+            if square > limit * limit:
+                factor = limit / wp.sqrt(square)
+            return vec2(x * factor, y * factor)
+
+    elif friction == "pyramid":
+
+        @wp.func
+        def block_scale(d: mat33):
+            """Step lengths of the three rows: each its own inverse diagonal."""
+            return vec3(inverse(d[0, 0], tiny(d)), inverse(d[1, 1], tiny(d)), inverse(d[2, 2], tiny(d)))
+
+        @wp.func
+        def tangent_update(old: vec2, r: vec2, coupling: scalar, scale: vec2, limit: scalar):
+            """New tangential impulse from row values ``r``; the second row sees the first one's change through ``coupling``."""
+            x = wp.clamp(old[0] - scale[0] * r[0], -limit, limit)
+            y = wp.clamp(old[1] - scale[1] * (r[1] + coupling * (x - old[0])), -limit, limit)
+            return vec2(x, y)
+
+    else:
+        raise ValueError(f"friction must be 'cone' or 'pyramid', not {friction!r}")
+
+    @wp.func
+    def contact_update(old: vec3, r: vec3, normal_column: vec3, coupling: scalar, scale: vec3, mu: scalar):
+        """New impulses of a contact block from row values ``r``; the tangents see the change of the normal impulse.
+
+        normal_column: first column of the block's own Delassus matrix. Friction is bounded by the new normal impulse and zero
+        where that is zero.
+        """
+        normal = wp.max(old[0] - scale[0] * r[0], scalar(0.0))
+        change = normal - old[0]
+        moved = vec2(r[1] + normal_column[1] * change, r[2] + normal_column[2] * change)
+        tangent = tangent_update(vec2(old[1], old[2]), moved, coupling, vec2(scale[1], scale[2]), mu * normal)
+        return vec3(normal, tangent[0], tangent[1])
+
+    @wp.func
+    def loss_update(old: vec3, r: vec3, scale: vec3, limit: scalar):
+        """New impulse of dry joint friction, within plus and minus its limit."""
+        return vec3(wp.clamp(old[0] - scale[0] * r[0], -limit, limit), scalar(0.0), scalar(0.0))
+
+    @wp.func
+    def contact_power(old: vec3, r: vec3, normal_column: vec3, coupling: scalar, scale: vec3, mu: scalar, g: vec3):
+        return wp.dot(contact_update(old, r, normal_column, coupling, scale, mu), g)
+
+    @wp.func
+    def loss_power(old: vec3, r: vec3, scale: vec3, limit: scalar, g: vec3):
+        return wp.dot(loss_update(old, r, scale, limit), g)
+
+    @wp.func
+    def scale_power(d: mat33, g: vec3):
+        return wp.dot(block_scale(d), g)
+
+    return SimpleNamespace(
+        block_scale=block_scale,
+        contact_update=contact_update,
+        loss_update=loss_update,
+        contact_power=contact_power,
+        loss_power=loss_power,
+        scale_power=scale_power,
+    )
+
+
+VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
+
+
+@functools.cache
+def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
+    """The solver and its reverse for one precision and friction model, one thread per world."""
+    t = warp_types(scalar)
+    f = friction_functions(scalar, friction)
+    vec3, mat33 = t.vec3, t.mat33
+    # wp.grad takes plain names only.
+    contact_power, loss_power, scale_power = f.contact_power, f.loss_power, f.scale_power
+    module = kernel_module(f"pgs.{friction}", scalar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def pgs_solve(
+        # Model
+        max_blocks: int,
+        sweeps: int,
+        # Data in
+        matrix: wp.array2d(dtype=mat33),
+        rhs: wp.array2d(dtype=vec3),
+        bound: wp.array2d(dtype=scalar),
+        block_count: wp.array(dtype=int),
+        block_kind: wp.array2d(dtype=int),
+        # Data out
+        scale: wp.array2d(dtype=vec3),
+        impulse: wp.array2d(dtype=vec3),
+        impulse_history: wp.array2d(dtype=vec3),
+        value_history: wp.array2d(dtype=vec3),
+        residual: wp.array(dtype=scalar),
+    ):
+        """Sweeps from zero. Histories are [sweep max_blocks + block, world], or empty where no reverse will follow; residual: last change of row velocity [m/s]."""
+        world = wp.tid()
+        count = block_count[world]
+        for i in range(count):
+            scale[i, world] = f.block_scale(matrix[i * max_blocks + i, world])
+            impulse[i, world] = vec3()
+        change = scalar(0.0)
+        for sweep in range(sweeps):
+            change = scalar(0.0)
+            for i in range(count):
+                value = rhs[i, world]
+                for j in range(count):
+                    value += matrix[i * max_blocks + j, world] * impulse[j, world]
+                old = impulse[i, world]
+                d = matrix[i * max_blocks + i, world]
+                new = old
+                if block_kind[i, world] == FRICTION_LOSS:
+                    new = f.loss_update(old, value, scale[i, world], bound[i, world])
+                else:
+                    column = vec3(d[0, 0], d[1, 0], d[2, 0])
+                    new = f.contact_update(old, value, column, d[2, 1], scale[i, world], bound[i, world])
+                impulse[i, world] = new
+                if impulse_history.shape[0] > 0:
+                    impulse_history[sweep * max_blocks + i, world] = new
+                    value_history[sweep * max_blocks + i, world] = value
+                moved = d * (new - old)
+                change = wp.max(change, wp.max(wp.abs(moved[0]), wp.max(wp.abs(moved[1]), wp.abs(moved[2]))))
+        residual[world] = change
+
+    # A module of its own: wp.grad of a function whose callees another kernel of the module has already used gives silent
+    # zeros (Warp 1.19 marks them for adjoint code only when it meets them first under wp.grad).
+    reverse_module = kernel_module(f"pgs_reverse.{friction}", scalar)
+
+    @wp.kernel(module=reverse_module, enable_backward=False)
+    def pgs_reverse(
+        # Model
+        max_blocks: int,
+        sweeps: int,
+        # Data in
+        matrix: wp.array2d(dtype=mat33),
+        bound: wp.array2d(dtype=scalar),
+        block_count: wp.array(dtype=int),
+        block_kind: wp.array2d(dtype=int),
+        scale: wp.array2d(dtype=vec3),
+        final_impulse: wp.array2d(dtype=vec3),
+        impulse_history: wp.array2d(dtype=vec3),
+        value_history: wp.array2d(dtype=vec3),
+        final_impulse_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        impulse: wp.array2d(dtype=vec3),
+        impulse_bar: wp.array2d(dtype=vec3),
+        scale_bar: wp.array2d(dtype=vec3),
+        matrix_bar: wp.array2d(dtype=mat33),
+        rhs_bar: wp.array2d(dtype=vec3),
+        bound_bar: wp.array2d(dtype=scalar),
+    ):
+        """Unwinds the sweeps. impulse and impulse_bar are scratch; the other outputs are overwritten."""
+        world = wp.tid()
+        count = block_count[world]
+        for i in range(count):
+            impulse[i, world] = final_impulse[i, world]
+            impulse_bar[i, world] = final_impulse_bar[i, world]
+            rhs_bar[i, world] = vec3()
+            scale_bar[i, world] = vec3()
+            bound_bar[i, world] = scalar(0.0)
+            for j in range(count):
+                matrix_bar[i * max_blocks + j, world] = mat33()
+        for back in range(sweeps):
+            sweep = sweeps - 1 - back
+            for reverse in range(count):
+                i = count - 1 - reverse
+                old = vec3()
+                if sweep > 0:
+                    old = impulse_history[(sweep - 1) * max_blocks + i, world]
+                impulse[i, world] = old
+                g = impulse_bar[i, world]
+                value = value_history[sweep * max_blocks + i, world]
+                s = scale[i, world]
+                mu = bound[i, world]
+                old_bar = vec3()
+                value_bar = vec3()
+                if block_kind[i, world] == FRICTION_LOSS:
+                    o, v, sb, mb, gb = wp.grad(loss_power)(old, value, s, mu, g)
+                    old_bar = o
+                    value_bar = v
+                    scale_bar[i, world] += sb
+                    bound_bar[i, world] += mb
+                else:
+                    d = matrix[i * max_blocks + i, world]
+                    column = vec3(d[0, 0], d[1, 0], d[2, 0])
+                    o, v, cb, kb, sb, mb, gb = wp.grad(contact_power)(old, value, column, d[2, 1], s, mu, g)
+                    old_bar = o
+                    value_bar = v
+                    scale_bar[i, world] += sb
+                    bound_bar[i, world] += mb
+                    zero = scalar(0.0)
+                    matrix_bar[i * max_blocks + i, world] += mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+                impulse_bar[i, world] = old_bar
+                if value_bar[0] != scalar(0.0) or value_bar[1] != scalar(0.0) or value_bar[2] != scalar(0.0):
+                    rhs_bar[i, world] += value_bar
+                    for j in range(count):
+                        matrix_bar[i * max_blocks + j, world] += wp.outer(value_bar, impulse[j, world])
+                        impulse_bar[j, world] += value_bar * matrix[i * max_blocks + j, world]
+        for i in range(count):
+            d_bar, unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
+            matrix_bar[i * max_blocks + i, world] += d_bar
+
+    return SimpleNamespace(modules=(module, reverse_module), pgs_solve=pgs_solve, pgs_reverse=pgs_reverse)
