@@ -83,7 +83,7 @@ class CollisionModel:
         self.geometry_type = integers([geometry.type for geometry in model.geometries])
         self.link_tree = integers(model.link_tree)
         self.vertex_start = integers(np.concatenate([[0], np.cumsum([len(hull) for hull in hulls])]))
-        self.hull_vertices = wp.array(vertices, dtype=vec3, device=device)
+        self.hull_vertices: wp.array = wp.array(vertices, dtype=vec3, device=device)
 
     @property
     def arrays(self) -> list[wp.array]:

@@ -28,6 +28,10 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         return wp.transform_point(pose, vertex(hull, start, scale, index))
 
     @wp.func
+    def across(v: vec3, normal: vec3):
+        return v - wp.dot(v, normal) * normal
+
+    @wp.func
     def signed_area(a: vec3, b: vec3, c: vec3, normal: vec3):
         return wp.dot(wp.cross(b - a, c - a), normal)
 
@@ -35,7 +39,8 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
     def score(stage: int, v: vec3, chosen: mat33, normal: vec3, height: scalar):
         """What the next vertex of the manifold should have most of, seen along the normal.
 
-        Stage 0: depth; 1: squared distance from the first; 2: area with the first two; 3: area outside the triangle.
+        Stage 0: depth; 1: squared distance from the first; 2: squared distance from the segment of the first two, so that
+        of vertices in a row both ends are found; 3: area outside the triangle.
         """
         a = chosen[0]
         b = chosen[1]
@@ -43,11 +48,12 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         if stage == 0:
             return -(wp.dot(normal, v) + height)
         if stage == 1:
-            offset = v - a
-            along = wp.dot(normal, offset)
-            return wp.dot(offset, offset) - along * along
+            return wp.length_sq(across(v - a, normal))
         if stage == 2:
-            return wp.abs(signed_area(a, b, v, normal))
+            offset = across(v - a, normal)
+            edge = across(b - a, normal)
+            place = wp.clamp(wp.dot(offset, edge) / wp.dot(edge, edge), scalar(0.0), scalar(1.0))
+            return wp.length_sq(offset - place * edge)
         turn = -wp.sign(signed_area(a, b, c, normal))
         return wp.max(
             turn * signed_area(a, b, v, normal),

@@ -1,0 +1,207 @@
+"""Two geometries in many worlds at once: poses and sizes given directly, contacts detected and evaluated."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import warp as wp
+from scipy.spatial import ConvexHull
+from scipy.spatial.transform import Rotation
+
+import sim
+from sim.collision import CollisionModel
+from sim.model import Mesh
+from warp_kernels import types as codes
+from warp_kernels.collision.detect import detect_kernels
+from warp_kernels.collision.evaluate import evaluate_kernels
+
+INPUTS = ("geometry_placement", "geometry_size", "friction", "restitution", "pose", "origin")
+OUTPUTS = ("point", "frame", "distance", "friction", "restitution")
+IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+
+def hull_mesh(points: np.ndarray) -> Mesh:
+    """The convex hull of points: its vertices and outward triangles."""
+    hull = ConvexHull(points)
+    number = {old: new for new, old in enumerate(hull.vertices)}
+    centre = points[hull.vertices].mean(0)
+    faces = []
+    for simplex in hull.simplices:
+        a, b, c = points[simplex]
+        flip = np.cross(b - a, c - a) @ (a - centre) < 0.0
+        faces.append([number[v] for v in (simplex[::-1] if flip else simplex)])
+    return Mesh(points[hull.vertices], np.array(faces))
+
+
+def pebble(count: int = 24) -> Mesh:
+    """A hull with no two vertices alike."""
+    points = np.random.default_rng(7).normal(size=(count, 3))
+    return hull_mesh(points / np.linalg.norm(points, axis=1)[:, None])
+
+
+def random_quaternions(rng: np.random.Generator, count: int) -> np.ndarray:
+    return Rotation.random(count, rng=rng).as_quat()
+
+
+@dataclass
+class Bench:
+    """One pair of geometries in ``num_worlds`` worlds.
+
+    Geometry number ``fixed`` belongs to the world, the others have a link each. Arrays of float64:
+    placement and size [worlds, 2, ...], friction and restitution [worlds, 2], pose [links, worlds, 7],
+    origin [trees, worlds, 3].
+    """
+
+    types: tuple[int, int]
+    num_worlds: int
+    fixed: int | None = None
+    dtype: str = "float64"
+    device: str = "cpu"
+    mesh: Mesh | None = None
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self):
+        builder = sim.ModelBuilder()
+        for number, kind in enumerate(self.types):
+            link = "world" if number == self.fixed else f"link_{number}"
+            if number != self.fixed:
+                builder.add_link(link, mass=1.0, inertia=(1.0, 1.0, 1.0))
+                builder.add_joint(f"{link}_free", "free", child=link)
+            mesh = self.mesh if kind == codes.CONVEX else None
+            builder.add_geometry(link, kind, size=(1.0, 1.0, 1.0), mesh=mesh)
+        self.model = builder.finalize(self.dtype)
+        self.collision = CollisionModel(self.model, self.device)
+        n, links = self.num_worlds, self.model.num_links
+        self.values = {
+            "geometry_placement": np.tile(IDENTITY, (n, 2, 1)),
+            "geometry_size": np.ones((n, 2, 3)),
+            "friction": np.ones((n, 2)),
+            "restitution": np.ones((n, 2)),
+            "pose": np.tile(IDENTITY, (links, n, 1)),
+            "origin": np.zeros((links, n, 3)),
+        }
+
+    def world_poses(self) -> tuple[np.ndarray, np.ndarray]:
+        """World poses of both geometries, [worlds, 7] each."""
+        result = []
+        for geometry in range(2):
+            placement = self.values["geometry_placement"][:, geometry]
+            p, r = placement[:, :3], Rotation.from_quat(placement[:, 3:])
+            link = self.model.geometries[geometry].link
+            if link >= 0:
+                pose = self.values["pose"][link]
+                turn = Rotation.from_quat(pose[:, 3:])
+                p, r = self.values["origin"][link] + pose[:, :3] + turn.apply(p), turn * r
+            result.append(np.concatenate([p, r.as_quat()], axis=1))
+        return result[0], result[1]
+
+    def reference(self) -> np.ndarray:
+        """World position to which the contact points are relative: the origin of the tree of b, or the only one."""
+        return self.values["origin"][-1]
+
+    def device_inputs(self, values: dict[str, np.ndarray] | None = None) -> dict[str, wp.array]:
+        """The inputs as Warp arrays with gradients."""
+        t = codes.warp_types(self.model.scalar)
+        kinds = {"geometry_placement": t.transform, "geometry_size": t.vec3, "pose": t.transform, "origin": t.vec3}
+        source = self.values if values is None else values
+        return {
+            name: wp.array(source[name], dtype=kinds.get(name, t.scalar), device=self.device, requires_grad=True)
+            for name in INPUTS
+        }
+
+    def detect(self, margin: float, max_contacts: int = 4) -> "Slots":
+        """Run the detection."""
+        slots = Slots.empty(max_contacts, self.num_worlds, self.device)
+        inputs = self.device_inputs()
+        names = ("geometry_placement", "geometry_size", "pose", "origin")
+        wp.launch(
+            detect_kernels(self.model.scalar).detect,
+            dim=self.num_worlds,
+            inputs=[*self.collision.arrays, *(inputs[name] for name in names), margin],
+            outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
+            device=self.device,
+        )
+        return slots
+
+    def evaluate(self, slots: "Slots", values: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+        """Run the evaluation: each output [slots, worlds, ...]; NaN where there is no contact."""
+        return {name: array.numpy() for name, array in self._evaluate(slots, self.device_inputs(values)).items()}
+
+    def gradient(self, slots: "Slots", cotangents: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Gradients of the inputs by the tape, for cotangents [slots, worlds, ...] of some outputs."""
+        inputs = self.device_inputs()
+        with wp.Tape() as tape:
+            outputs = self._evaluate(slots, inputs)
+        tape.backward(
+            grads={
+                outputs[name]: wp.array(value, dtype=outputs[name].dtype, device=self.device)
+                for name, value in cotangents.items()
+            }
+        )
+        return {name: array.grad.numpy() for name, array in inputs.items()}
+
+    def _evaluate(self, slots: "Slots", inputs: dict[str, wp.array]) -> dict[str, wp.array]:
+        t = codes.warp_types(self.model.scalar)
+        shape = slots.pair.shape
+        outputs = {
+            name: wp.full(shape, float("nan"), dtype=dtype, device=self.device, requires_grad=True)
+            for name, dtype in zip(OUTPUTS, (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar), strict=True)
+        }
+        wp.launch(
+            evaluate_kernels(self.model.scalar).evaluate,
+            dim=shape,
+            inputs=[*self.collision.arrays, *(inputs[name] for name in INPUTS), slots.pair, slots.feature, slots.count],
+            outputs=list(outputs.values()),
+            device=self.device,
+        )
+        return outputs
+
+
+@dataclass
+class Slots:
+    """What the detection writes."""
+
+    pair: wp.array
+    feature: wp.array
+    count: wp.array
+    overflow: wp.array
+
+    @staticmethod
+    def empty(max_contacts: int, num_worlds: int, device: str = "cpu") -> "Slots":
+        pair, feature = (wp.full((max_contacts, num_worlds), -7, dtype=wp.int32, device=device) for _ in range(2))
+        count, overflow = (wp.full(num_worlds, -7, dtype=wp.int32, device=device) for _ in range(2))
+        return Slots(pair, feature, count, overflow)
+
+    def features(self, world: int) -> list[int]:
+        """The features found in one world, in the order of their slots."""
+        return self.feature.numpy()[: self.count.numpy()[world], world].tolist()
+
+
+def random_bench(types: tuple[int, int], num_worlds: int, seed: int, **options: object) -> Bench:
+    """A pair at random poses from deep inside each other to well apart, with random sizes, placements and origins."""
+    mesh = pebble() if codes.CONVEX in types else None
+    bench = Bench(types, num_worlds, mesh=mesh, **options)  # type: ignore[arg-type]
+    rng = np.random.default_rng(seed)
+    v = bench.values
+    for name in ("friction", "restitution"):
+        v[name] = rng.uniform(0.1, 1.0, (num_worlds, 2))
+    v["geometry_size"] = rng.uniform(0.1, 0.4, (num_worlds, 2, 3))
+    v["origin"] = rng.normal(size=v["origin"].shape)
+    v["geometry_placement"] = np.concatenate(
+        [0.3 * rng.normal(size=(num_worlds, 2, 3)), random_quaternions(rng, 2 * num_worlds).reshape(-1, 2, 4)], axis=2
+    )
+    v["pose"] = np.stack(
+        [
+            np.concatenate([rng.normal(size=(num_worlds, 3)), random_quaternions(rng, num_worlds)], axis=1)
+            for _ in v["pose"]
+        ]
+    )
+    # Move the last link so that the distances are of the order of the sizes.
+    first, second = bench.world_poses()
+    target = first[:, :3] + rng.normal(size=(num_worlds, 3)) * 0.35
+    if types[0] == codes.PLANE:
+        height = rng.uniform(-0.4, 0.8, num_worlds)
+        across = rng.normal(size=(num_worlds, 3)) * (1.0, 1.0, 0.0) + height[:, None] * (0.0, 0.0, 1.0)
+        target = first[:, :3] + Rotation.from_quat(first[:, 3:]).apply(across)
+    side = -1.0 if bench.fixed == 1 else 1.0
+    v["pose"][-1, :, :3] += side * (target - second[:, :3])
+    return bench

@@ -1,0 +1,107 @@
+"""Distances, normals and points of every pair against coal, at random poses."""
+
+import coal
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from tests.collision.harness import Bench, random_bench
+from warp_kernels.collision.pairs import MAX_CONTACTS
+from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
+
+WORLDS = 2000
+MARGIN = 0.15
+NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex"}
+PAIRS = [pytest.param(types, id="-".join(NAMES[t] for t in types)) for types in MAX_CONTACTS]
+
+
+def coal_shape(bench: Bench, geometry: int, world: int):
+    x, y, z = bench.values["geometry_size"][world, geometry]
+    kind = bench.types[geometry]
+    if kind == PLANE:
+        return coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0)
+    if kind == SPHERE:
+        return coal.Sphere(x)
+    if kind == CAPSULE:
+        return coal.Capsule(x, 2.0 * y)
+    if kind == BOX:
+        return coal.Box(2.0 * x, 2.0 * y, 2.0 * z)
+    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    for vertex in bench.mesh.vertices * (x, y, z):
+        points.append(vertex)
+    for a, b, c in bench.mesh.faces.tolist():
+        triangles.append(coal.Triangle(a, b, c))
+    return coal.Convex(points, triangles)
+
+
+def coal_distance(bench: Bench, world: int, poses: tuple[np.ndarray, ...]) -> tuple[float, np.ndarray, np.ndarray]:
+    """Signed distance, normal from a to b, and the point midway between the nearest points."""
+    places = [coal.Transform3s(Rotation.from_quat(pose[world, 3:]).as_matrix(), pose[world, :3]) for pose in poses]
+    request, result = coal.DistanceRequest(), coal.DistanceResult()
+    shapes = [coal_shape(bench, geometry, world) for geometry in range(2)]
+    coal.distance(shapes[0], places[0], shapes[1], places[1], request, result)
+    middle = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
+    return result.min_distance, result.normal.copy(), middle
+
+
+@pytest.fixture(scope="module", params=PAIRS)
+def compared(request):
+    """A pair with its contacts and what coal says of it."""
+    types = request.param
+    bench = random_bench(types, WORLDS, seed=sum(types), fixed=0 if types == (PLANE, BOX) else None)
+    slots = bench.detect(MARGIN)
+    out = bench.evaluate(slots)
+    poses = bench.world_poses()
+    expected = [coal_distance(bench, world, poses) for world in range(WORLDS)]
+    return bench, slots, out, [np.array(column) for column in zip(*expected, strict=True)]
+
+
+def test_poses_are_deep_touching_and_apart(compared):
+    _, _, _, (distance, _, _) = compared
+    for low, high in ((-1.0, -0.05), (-0.05, 0.0), (0.0, MARGIN), (MARGIN, 10.0)):
+        assert ((distance > low) & (distance < high)).sum() >= 20
+
+
+def test_contacts_exist_within_margin(compared):
+    _, slots, _, (distance, _, _) = compared
+    clear = np.abs(distance - MARGIN) > 1e-8
+    np.testing.assert_array_equal(slots.count.numpy()[clear] > 0, distance[clear] < MARGIN)
+    assert (slots.overflow.numpy() == 0).all()
+
+
+def test_least_distance_and_its_normal_and_point(compared):
+    bench, slots, out, (distance, normal, middle) = compared
+    touching = np.flatnonzero(slots.count.numpy())
+    deepest = np.nanargmin(out["distance"][:, touching], axis=0)
+    found = {name: value[deepest, touching] for name, value in out.items()}
+    # The manifold of a hull may start at a vertex that is up to 1e-6 m less deep than the deepest.
+    bound = 1e-6 if bench.types[1] == CONVEX else 1e-9
+    np.testing.assert_allclose(found["distance"], distance[touching], rtol=0.0, atol=bound)
+    # Directions from centres that nearly coincide magnify rounding.
+    np.testing.assert_allclose(found["frame"][:, 0], normal[touching], rtol=0.0, atol=1e-7)
+    # Of two vertices that are equally deep either may be the nearest point.
+    single = np.abs(found["distance"] - distance[touching]) < 1e-9
+    assert (~single).sum() < 5
+    error = np.abs(found["point"] + bench.reference()[touching] - middle[touching]).max(axis=1)
+    assert error[single].max() < 1e-7
+
+
+def test_every_contact_lies_within_margin_once(compared):
+    bench, slots, out, _ = compared
+    counts = slots.count.numpy()
+    active = np.arange(4)[:, None] < counts
+    assert (out["distance"][active] < MARGIN).all()
+    assert np.isnan(out["distance"][~active]).all()
+    assert (slots.pair.numpy()[active] == 0).all()
+    assert (counts <= MAX_CONTACTS[bench.types]).all()
+    features = slots.feature.numpy()
+    for slot in range(3):
+        both = active[slot + 1]
+        assert (features[slot + 1][both] > features[slot][both]).all()
+
+
+def test_friction_and_restitution_are_products(compared):
+    bench, slots, out, _ = compared
+    active = slots.count.numpy() > 0
+    for name in ("friction", "restitution"):
+        np.testing.assert_allclose(out[name][0, active], bench.values[name].prod(axis=1)[active], rtol=1e-14)

@@ -1,0 +1,145 @@
+"""Which pairs of geometries are looked at, in which order, and which are refused."""
+
+import numpy as np
+import pytest
+
+import sim
+from sim.collision import CollisionModel, candidate_pairs, default_max_contacts
+from tests.collision.harness import pebble
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE
+
+
+def bodies(*types: int, **options: object) -> sim.ModelBuilder:
+    """The ground and one free body for each type."""
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    for number, kind in enumerate(types):
+        add_body(builder, f"body_{number}", kind, **options)
+    return builder
+
+
+def add_body(builder: sim.ModelBuilder, name: str, kind: int, **options: object) -> None:
+    builder.add_link(name, mass=1.0, inertia=(1.0, 1.0, 1.0))
+    builder.add_joint(f"{name}_free", "free", child=name)
+    mesh = pebble() if kind == CONVEX else None
+    builder.add_geometry(name, kind, name=f"{name}_shape", size=(0.1, 0.2, 0.3), mesh=mesh, **options)  # type: ignore[arg-type]
+
+
+def named_pairs(builder: sim.ModelBuilder) -> list[tuple[str, str]]:
+    model = builder.finalize()
+    names = [geometry.name for geometry in model.geometries]
+    return [(names[a], names[b]) for a, b in zip(*candidate_pairs(model), strict=True)]
+
+
+def test_pairs_are_sorted_by_types():
+    builder = bodies(CAPSULE, SPHERE)
+    assert named_pairs(builder) == [
+        ("ground", "body_1_shape"),
+        ("ground", "body_0_shape"),
+        ("body_1_shape", "body_0_shape"),
+    ]
+    first, second = candidate_pairs(builder.finalize())
+    assert first.dtype == second.dtype == np.int32
+
+
+def test_equal_types_are_ordered_by_index():
+    assert named_pairs(bodies(SPHERE, SPHERE))[-1] == ("body_0_shape", "body_1_shape")
+
+
+def test_shapes_of_one_link_never_touch():
+    builder = bodies(SPHERE)
+    builder.add_geometry("body_0", CAPSULE, name="arm", size=(0.1, 0.2, 0.0))
+    assert named_pairs(builder) == [("ground", "body_0_shape"), ("ground", "arm")]
+
+
+def test_shapes_that_do_not_collide_are_left_out():
+    assert named_pairs(bodies(SPHERE, SPHERE, collides=False)) == []
+
+
+def test_what_does_not_move_never_touches():
+    builder = bodies()
+    builder.add_geometry("world", BOX, name="wall", size=(1.0, 1.0, 1.0))
+    builder.add_link("pedestal", mass=1.0)
+    builder.add_joint("bolt", "fixed", child="pedestal")
+    builder.add_geometry("pedestal", SPHERE, name="knob", size=(0.1, 0.0, 0.0))
+    assert named_pairs(builder) == []
+    first, _ = candidate_pairs(builder.finalize(collapse_fixed=False))
+    assert len(first) == 0
+
+
+def test_group_and_mask_must_agree_on_both_sides():
+    def count(mask_a: int, mask_b: int) -> int:
+        builder = sim.ModelBuilder()
+        add_body(builder, "a", SPHERE, group=1, mask=mask_a)
+        add_body(builder, "b", SPHERE, group=2, mask=mask_b)
+        return len(named_pairs(builder))
+
+    assert [count(2, 1), count(1, 1), count(2, 2), count(-1, -1), count(0, -1)] == [1, 0, 0, 1, 0]
+
+
+def test_neighbours_and_excluded_links_are_left_out():
+    builder = bodies(SPHERE, SPHERE)
+    builder.add_link("hand", mass=1.0)
+    builder.add_joint("wrist", "revolute", parent="body_0", child="hand")
+    builder.add_geometry("hand", CAPSULE, name="palm", size=(0.1, 0.1, 0.0))
+    builder.exclude_collision("body_1", "hand")
+    assert named_pairs(builder) == [
+        ("ground", "body_0_shape"),
+        ("ground", "body_1_shape"),
+        ("ground", "palm"),
+        ("body_0_shape", "body_1_shape"),
+    ]
+
+
+@pytest.mark.parametrize("types", [(BOX, BOX), (CAPSULE, BOX), (SPHERE, CONVEX), (CYLINDER, SPHERE), (PLANE, SPHERE)])
+def test_unsupported_pair_names_both_shapes_and_says_what_to_do(types):
+    with pytest.raises(sim.ModelError, match="exclude_collision") as caught:
+        candidate_pairs(bodies(*types).finalize())
+    message = str(caught.value)
+    assert "not supported" in message
+    assert "_shape'" in message
+    assert "link 'body_0'" in message
+
+
+def test_excluded_unsupported_pair_is_fine():
+    builder = bodies(BOX, BOX)
+    builder.exclude_collision("body_0", "body_1")
+    assert len(named_pairs(builder)) == 2
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        ((), 0),
+        ((SPHERE,), 1),
+        ((BOX,), 4),
+        ((CONVEX,), 4),
+        ((SPHERE, CAPSULE), 1 + 2 + 1),
+        ((CAPSULE,) * 3, 3 * 2 + 3 * 2),
+    ],
+)
+def test_room_for_contacts_is_their_largest_number(types, expected):
+    assert default_max_contacts(bodies(*types).finalize()) == expected
+
+
+def test_room_for_contacts_of_many_bodies_is_capped():
+    assert default_max_contacts(bodies(*(CAPSULE,) * 20).finalize()) == 4 * 20 + 16
+
+
+def test_hulls_are_packed_in_order_of_geometries():
+    builder = bodies(CONVEX, SPHERE)
+    add_body(builder, "last", CONVEX)
+    for link in ("body_1", "last"):
+        builder.exclude_collision("body_0", link)
+    builder.exclude_collision("body_1", "last")
+    model = builder.finalize("float64")
+    collision = CollisionModel(model, "cpu")
+    count = len(pebble().vertices)
+    assert collision.vertex_start.numpy().tolist() == [0, 0, count, count, 2 * count]
+    np.testing.assert_array_equal(collision.hull_vertices.numpy(), np.tile(pebble().vertices, (2, 1)))
+
+
+def test_model_without_pairs_has_empty_arrays():
+    collision = CollisionModel(sim.ModelBuilder().finalize(), "cpu")
+    assert collision.num_pairs == 0
+    assert len(collision.arrays) == 7
