@@ -26,6 +26,16 @@ class Standing:
     simulator: sim.Simulator
     state: sim.State
 
+    def check_contacts(self) -> None:
+        """Make sure that all worlds had four contacts in the last step that was taken.
+
+        Raises:
+            RuntimeError: otherwise, since the times would not be those of standing.
+        """
+        counts = np.concatenate([shard.step.contact_count.numpy() for shard in self.simulator.shards])
+        if (counts != len(quadruped.LEGS)).any():
+            raise RuntimeError(f"a standing robot has {len(quadruped.LEGS)} contacts; there are {np.unique(counts)}")
+
     def control(self, steps: int) -> wp.array:
         """Joint forces of zero [steps, num_worlds, nv]; the springs do the work."""
         model = self.simulator.model

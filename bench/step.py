@@ -75,12 +75,14 @@ def time_step(worlds: int, options: argparse.Namespace) -> Record:
         wp.synchronize_device(options.device)
 
     per_world_step = 1e6 / (STEPS * worlds)
+    forward_us = time_call(forward, seconds=seconds(options)).median * per_world_step
+    case.check_contacts()
     return Record(
         "quadruped standing",
         worlds,
         options.device,
         options.dtype,
-        forward_us=time_call(forward, seconds=seconds(options)).median * per_world_step,
+        forward_us=forward_us,
         backward_us=time_call(backward, seconds=seconds(options)).median * per_world_step,
         cores=options.cores,
         steps=STEPS,

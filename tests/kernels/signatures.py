@@ -28,7 +28,7 @@ def check_file(source: str, written_positions: dict[tuple[str, int], set[int]] |
         written_positions: for ``(function name, number of arguments)``, the arguments that it writes to; see
             :func:`functions_that_write`. Default: those of this file.
     """
-    tree = ast.parse(source)
+    tree = _parse(source)
     if written_positions is None:
         written_positions = functions_that_write([source])
     lines = source.splitlines()
@@ -44,7 +44,7 @@ def functions_that_write(sources: list[str]) -> dict[tuple[str, int], set[int]]:
     functions = [
         node
         for source in sources
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(_parse(source))
         if isinstance(node, ast.FunctionDef) and decorator(node) == "func"
     ]
     written: dict[tuple[str, int], set[int]] = {}
@@ -54,7 +54,7 @@ def functions_that_write(sources: list[str]) -> dict[tuple[str, int], set[int]]:
         for node in functions:
             names = [argument.arg for argument in node.args.args]
             roots = _written_names(node, written)
-            positions = {k for k, name in enumerate(names) if name in roots and _is_array(node.args.args[k])}
+            positions = {k for k, name in enumerate(names) if name in roots and _dimensions(node.args.args[k])}
             known = written.setdefault((node.name, len(names)), set())
             changed |= not positions <= known
             known |= positions
@@ -78,6 +78,22 @@ def differentiable(node: ast.FunctionDef) -> bool:
                 if keyword.arg == "enable_backward" and isinstance(keyword.value, ast.Constant):
                     return bool(keyword.value.value)
     return True
+
+
+def _parse(source: str) -> ast.Module:
+    """The syntax tree, with the names of array types (``ints = wp.array(dtype=int)``) put back into the signatures."""
+    tree = ast.parse(source)
+    named = {
+        target.id: item.value
+        for item in ast.walk(tree)
+        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call)
+        for target in item.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and isinstance(node.annotation, ast.Name) and node.annotation.id in named:
+            node.annotation = named[node.annotation.id]
+    return tree
 
 
 def _check_kernel(node: ast.FunctionDef, lines: list[str], written: dict[tuple[str, int], set[int]]) -> list[str]:
@@ -180,13 +196,4 @@ def _dimensions(argument: ast.arg) -> int:
             if keyword.arg == "ndim" and isinstance(keyword.value, ast.Constant):
                 return int(keyword.value.value)
         return DIMENSIONS.get(note.func.attr, 0)
-    # A name such as ``array2d``, given to an array type shared by several functions.
-    if isinstance(note, ast.Name):
-        return DIMENSIONS.get(note.id, 0)
     return 0
-
-
-def _is_array(argument: ast.arg) -> bool:
-    """Whether writing through an argument of a function reaches its caller: only scalars and vectors are copied."""
-    note = argument.annotation
-    return _dimensions(argument) > 0 or (isinstance(note, ast.Name) and "array" in note.id)

@@ -83,7 +83,8 @@ def test_checker_finds_write_to_input(body: str) -> None:
 
 def test_checker_finds_write_through_functions() -> None:
     functions = (
-        "@wp.func\ndef inner(a: wp.array(dtype=float), x: float):\n    a[0] = x\n\n"
+        "floats = wp.array(dtype=float)\n\n"
+        "@wp.func\ndef inner(a: floats, x: float):\n    a[0] = x\n\n"
         "@wp.func\ndef outer(x: float, b: wp.array(dtype=float)):\n    inner(b, x)\n\n"
     )
     (problem,) = check_file(HEAD + functions + kernel("outer(1.0, q)"))
