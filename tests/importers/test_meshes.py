@@ -1,0 +1,187 @@
+"""Mesh files: where they are looked for, how they are read, and their hulls."""
+
+import os
+
+import numpy as np
+import pytest
+import trimesh
+from numpy.testing import assert_allclose
+
+import sim
+from sim.importers.meshes import MeshLibrary
+from warp_kernels import types as codes
+
+INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
+ONE = np.ones(3)
+
+
+@pytest.fixture
+def robot(tmp_path):
+    """Folder of a robot file deep inside a tree of folders."""
+    folder = tmp_path / "workspace/arm_description/urdf"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def ell() -> trimesh.Trimesh:
+    """An L of two boxes: the mesh has a volume of 3, its hull of 3.5."""
+    flat = trimesh.creation.box(bounds=((0, 0, 0), (2, 1, 1)))
+    tall = trimesh.creation.box(bounds=((0, 0, 1), (1, 1, 2)))
+    return trimesh.util.concatenate([flat, tall])
+
+
+def put(path, mesh=None):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (mesh or ell()).export(path)
+    return path
+
+
+class TestFind:
+    def test_relative_and_absolute(self, robot):
+        path = put(robot / "meshes/part.stl")
+        library = MeshLibrary(robot)
+        for name in ("meshes/part.stl", str(path), f"file://{path}", "file://meshes/part.stl"):
+            assert library.find(name) == path
+
+    def test_file_with_percent_signs(self, robot):
+        path = put(robot / "my part.stl")
+        assert MeshLibrary(robot).find(f"file://{str(path).replace(' ', '%20')}") == path
+
+    def test_package_above_the_file(self, robot):
+        path = put(robot.parent / "meshes/part.stl")
+        assert MeshLibrary(robot).find("package://arm_description/meshes/part.stl") == path
+
+    def test_package_beside_a_folder_above(self, robot):
+        path = put(robot.parent.parent / "hand_description/part.stl")
+        assert MeshLibrary(robot).find("package://hand_description/part.stl") == path
+
+    def test_package_dirs_come_first(self, robot, tmp_path):
+        put(robot.parent / "part.stl")
+        inside, itself = put(tmp_path / "a/arm_description/part.stl"), put(tmp_path / "b/arm_description/part.stl")
+        assert MeshLibrary(robot, [tmp_path / "a"]).find("package://arm_description/part.stl") == inside
+        assert MeshLibrary(robot, [str(itself.parent)]).find("package://arm_description/part.stl") == itself
+
+    def test_ros_package_path(self, robot, tmp_path, monkeypatch):
+        path = put(tmp_path / "ros/hand/part.stl")
+        monkeypatch.setenv("ROS_PACKAGE_PATH", os.pathsep.join(("/nowhere", str(tmp_path / "ros"))))
+        assert MeshLibrary(robot).find("package://hand/part.stl") == path
+
+    def test_ament_prefix_path(self, robot, tmp_path, monkeypatch):
+        path = put(tmp_path / "install/share/hand/part.stl")
+        monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "install"))
+        assert MeshLibrary(robot).find("package://hand/part.stl") == path
+
+    def test_missing_package_names_the_places(self, robot, tmp_path):
+        with pytest.raises(
+            sim.ModelError, match=r"mesh 'package://hand/part\.stl' not found; searched .*; name the folder"
+        ) as caught:
+            MeshLibrary(robot, [tmp_path / "extra"]).find("package://hand/part.stl")
+        assert str(tmp_path / "extra/hand/part.stl") in str(caught.value)
+        assert str(robot.parent / "hand/part.stl") in str(caught.value)
+
+    def test_unknown_scheme(self, robot):
+        with pytest.raises(sim.ModelError, match=r"mesh 'https://x/y\.stl': 'https://' is not supported"):
+            MeshLibrary(robot).find("https://x/y.stl")
+
+
+class TestRead:
+    @pytest.mark.parametrize("suffix", ["stl", "obj", "dae", "STL"])
+    def test_formats(self, robot, suffix):
+        put(robot / f"part.{suffix.lower()}").rename(robot / f"part.{suffix}")
+        mesh = MeshLibrary(robot).surface(f"part.{suffix}", ONE)
+        assert_allclose(trimesh.Trimesh(mesh.vertices, mesh.faces).volume, 3.0, rtol=1e-6)
+        assert_allclose((mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)), ((0, 0, 0), (2, 1, 2)), atol=1e-6)
+
+    @pytest.mark.parametrize("scale", [(1.0, 2.0, 3.0), (-1.0, 1.0, 1.0), (-1.0, -2.0, 0.5), (-1.0, -1.0, -1.0)])
+    def test_scale_keeps_the_outside_outside(self, robot, scale):
+        put(robot / "part.stl")
+        for mesh, volume in (
+            (MeshLibrary(robot).surface("part.stl", np.array(scale)), 3.0),
+            (MeshLibrary(robot).hull("part.stl", np.array(scale)), 3.5),
+        ):
+            result = trimesh.Trimesh(mesh.vertices, mesh.faces)
+            # Signed volume: positive only where the triangles face outwards.
+            assert_allclose(result.volume, volume * abs(np.prod(scale)), rtol=1e-6)
+            ends = np.sort(np.outer((0.0, 1.0), np.multiply(scale, (2, 1, 2))), axis=0)
+            assert_allclose((mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)), ends, atol=1e-6)
+
+    def test_unit_of_a_collada_file(self, robot):
+        path = put(robot / "part.dae")
+        library = MeshLibrary(robot)
+        metres = library.surface("part.dae", ONE).vertices
+        text = path.read_text()
+        inches = text.replace("</asset>", '<unit name="inch" meter="0.0254"/></asset>')
+        assert inches != text
+        (robot / "inches.dae").write_text(inches)
+        assert_allclose(library.surface("inches.dae", ONE).vertices, 0.0254 * metres, rtol=1e-12)
+
+    def test_collada_with_a_broken_material_keeps_its_shape(self, robot):
+        path = put(robot / "part.dae")
+        text = path.read_text()
+        broken = text.replace('<instance_effect url="#', '<instance_effect url="#gone_')
+        assert broken != text
+        path.write_text(broken)
+        assert_allclose(
+            np.ptp(MeshLibrary(robot).surface("part.dae", ONE).vertices, axis=0), (2.0, 1.0, 2.0), atol=1e-6
+        )
+
+    def test_pieces_by_colour(self, robot):
+        (robot / "part.mtl").write_text("newmtl red\nKd 1 0 0\nnewmtl blue\nKd 0 0 1\n")
+        corners = "".join(f"v {x} {y} {z}\n" for x in (0, 1) for y in (0, 1) for z in (0, 1))
+        (robot / "part.obj").write_text(
+            f"mtllib part.mtl\n{corners}usemtl red\nf 1 2 3\nusemtl blue\nf 5 6 7\nf 6 8 7\n"
+        )
+        pieces = MeshLibrary(robot).pieces("part.obj", ONE)
+        counts = {piece.rgba: len(piece.mesh.faces) for piece in pieces}
+        assert counts == {(1.0, 0.0, 0.0, 1.0): 1, (0.0, 0.0, 1.0, 1.0): 2}
+
+    @pytest.mark.parametrize("suffix", ["stl", "obj", "dae"])
+    def test_rubbish(self, robot, suffix):
+        (robot / f"part.{suffix}").write_bytes(b"\x00\x01rubbish" * 20)
+        with pytest.raises(sim.ModelError, match=rf"mesh 'part\.{suffix}' \(.*\) (can't be read|holds no triangles)"):
+            MeshLibrary(robot).surface(f"part.{suffix}", ONE)
+
+    def test_unknown_format(self, robot):
+        (robot / "part.step").write_text("x")
+        with pytest.raises(sim.ModelError, match=r"mesh 'part\.step': format '\.step' is not supported; use \.stl"):
+            MeshLibrary(robot).surface("part.step", ONE)
+
+    def test_flat_mesh_has_no_hull(self, robot):
+        put(robot / "flat.stl", trimesh.Trimesh([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [(0, 1, 2)]))
+        assert len(MeshLibrary(robot).surface("flat.stl", ONE).faces) == 1
+        with pytest.raises(sim.ModelError, match=r"mesh 'flat\.stl' .* has no convex hull with a volume"):
+            MeshLibrary(robot).hull("flat.stl", ONE)
+
+
+def test_meshes_of_a_robot(robot):
+    put(robot / "part.stl")
+    mesh = "<geometry><mesh filename='part.stl' scale='1 1 -1'/></geometry>"
+    (robot / "arm.urdf").write_text(
+        f"<robot name='arm'><link name='a'>{INERTIAL}<visual>{mesh}</visual>"
+        f"<collision><origin xyz='1 0 0'/>{mesh}</collision></link></robot>"
+    )
+    model = sim.load(robot / "arm.urdf", floating_base=True)
+    visual, collision = model.geometries
+    assert (visual.type, visual.visible, visual.collides) == (codes.CONVEX, True, False)
+    assert (collision.type, collision.visible, collision.collides) == (codes.CONVEX, False, True)
+    assert_allclose(collision.placement[:3], (1.0, 0.0, 0.0))
+    assert_allclose(collision.size, ONE)
+    assert visual.mesh is not None
+    assert collision.mesh is not None
+    assert_allclose(trimesh.Trimesh(visual.mesh.vertices, visual.mesh.faces).volume, 3.0, rtol=1e-6)
+    assert_allclose(trimesh.Trimesh(collision.mesh.vertices, collision.mesh.faces).volume, 3.5, rtol=1e-6)
+
+
+def test_meshes_are_not_read_without_geometry(robot):
+    mesh = "<geometry><mesh filename='gone.stl'/></geometry>"
+    (robot / "arm.urdf").write_text(
+        f"<robot name='arm'><link name='a'>{INERTIAL}<visual>{mesh}</visual>"
+        f"<collision>{mesh}</collision></link></robot>"
+    )
+    assert sim.load(robot / "arm.urdf", floating_base=True, visual=False, collision=False).num_geometries == 0
+    for shown in ("visual", "collision"):
+        options = {"visual": False, "collision": False, shown: True}
+        with pytest.raises(
+            sim.ImportFileError, match=r"arm\.urdf: link 'a', <mesh> .*'gone\.stl' not found; searched .*gone\.stl"
+        ):
+            sim.load(robot / "arm.urdf", **options)
