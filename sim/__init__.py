@@ -1,5 +1,8 @@
 """Backswing: a differentiable simulator of articulated rigid bodies with frictional contact."""
 
+import importlib
+from types import ModuleType
+
 from sim.builder import ModelBuilder
 from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
@@ -40,3 +43,10 @@ __all__ = [
     "to_mujoco",
     "to_pinocchio",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """``sim.torch`` is imported when it is first used, so that ``import sim`` does without PyTorch."""
+    if name == "torch":
+        return importlib.import_module("sim.torch")
+    raise AttributeError(f"module 'sim' has no attribute {name!r}")

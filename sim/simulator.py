@@ -1,7 +1,8 @@
 """Simulator: many worlds of one model, stepped together on one device."""
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +19,7 @@ from sim.parameters import check_parameter
 from sim.rollout import Trajectory, run_rollout
 from sim.shard import Shard
 from sim.state import State
-from sim.step import Step
+from sim.step import Step, constrained_dofs
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
@@ -74,9 +75,11 @@ class Simulator:
         for name, value in (parameters or {}).items():
             values[name] = np.array(value, dtype=np.float64)
         self._values = {name: self._checked(name, value) for name, value in values.items()}
-        threads = threads or (os.cpu_count() or 1)
-        self.shards = self._make_shards(threads)
-        self._pool = ThreadPoolExecutor(threads) if len(self.shards) > 1 else None
+        self._threads = threads or (os.cpu_count() or 1)
+        self._present_layout = self._layout()
+        self.shards = self._make_shards()
+        self._shards_by_layout = {self._present_layout: self.shards}
+        self._pool = ThreadPoolExecutor(self._threads) if len(self.shards) > 1 else None
 
     # ---- running -----------------------------------------------------------------------------------------------
 
@@ -153,24 +156,49 @@ class Simulator:
         """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see :mod:`sim.parameters`).
 
         Raises:
-            ModelError: for an unknown name, a wrong shape, a value that is not finite, or limits and dry friction on degrees of
-                freedom that had none when the simulator was made.
+            ModelError: for an unknown name, a wrong shape, or a value that is not finite.
         """
-        before = self._values.get(name)
-        array = self._checked(name, np.array(value, dtype=np.float64))
-        self._values[name] = array
-        rebuild = before is None or before.shape != array.shape or self._changes_constraints(name, before, array)
-        if rebuild:
-            self.shards = self._make_shards(len(self.shards))
+        self._values[name] = self._checked(name, np.array(value, dtype=np.float64))
+        layout = self._layout()
+        if layout == self._present_layout:
+            changed: Iterable[str] = (name,)
         else:
-            for shard in self.shards:
-                shard.step.device_model.set_parameter(name, self._of_shard(name, shard.step))
+            # Other array shapes or other rows: another set of shards, kept for the next time.
+            self._present_layout = layout
+            changed = self._values
+            if layout not in self._shards_by_layout:
+                self._shards_by_layout[layout] = self._make_shards()
+            self.shards = self._shards_by_layout[layout]
+        for shard in self.shards:
+            for parameter in changed:
+                shard.step.device_model.set_parameter(parameter, self._of_shard(parameter, shard.step))
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a parameter, in the shape in which it was given."""
         if name not in self._values:
             raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._values)}")
         return self._values[name].copy()
+
+    def parameter_values(self) -> dict[str, np.ndarray]:
+        """The present values of all parameters, not to be written to."""
+        return dict(self._values)
+
+    @contextlib.contextmanager
+    def with_parameters(self, values: Mapping[str, npt.ArrayLike]) -> Iterator[None]:
+        """Use other parameters inside a ``with`` block; those of before come back at its end, also after an error.
+
+        Raises:
+            ModelError: see :meth:`set_parameter`.
+        """
+        before = {name: self.parameter(name) for name in values}
+        changed = [name for name, value in values.items() if not np.array_equal(before[name], np.asarray(value))]
+        try:
+            for name in changed:
+                self.set_parameter(name, values[name])
+            yield
+        finally:
+            for name in changed:
+                self.set_parameter(name, before[name])
 
     # ---- reports -----------------------------------------------------------------------------------------------
 
@@ -208,10 +236,12 @@ class Simulator:
         parts = [shard.step.device_model.gradient(name) for shard in self.shards]
         return np.concatenate(parts) if self._per_world(name) else np.sum(parts, axis=0)
 
-    def _make_shards(self, threads: int) -> list[Shard]:
+    def _make_shards(self) -> list[Shard]:
         count = 1
         if self.device.is_cpu:
-            count = min(max(-(-self.num_worlds // WORLDS_PER_SHARD), min(threads, self.num_worlds // 8)), MAX_SHARDS)
+            count = min(
+                max(-(-self.num_worlds // WORLDS_PER_SHARD), min(self._threads, self.num_worlds // 8)), MAX_SHARDS
+            )
             count = max(count, 1)
         bounds = [self.num_worlds * i // count for i in range(count + 1)]
         collision = CollisionModel(self.model, self.device)
@@ -222,14 +252,10 @@ class Simulator:
             parameters = {name: self._slice(name, first, last) for name in self._values}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
+            place = (self.num_worlds, first)
+            constrained = constrained_dofs(self.model, self._values)
             step = Step(
-                device_model,
-                collision,
-                self.contact,
-                self.dt,
-                int(first),
-                self.num_worlds,
-                room if collision.num_pairs else 0,
+                device_model, collision, constrained, self.contact, self.dt, place, room if collision.num_pairs else 0
             )
             shards.append(Shard(step))
         return shards
@@ -254,10 +280,11 @@ class Simulator:
             )
         return value
 
-    def _changes_constraints(self, name: str, before: np.ndarray, after: np.ndarray) -> bool:
-        if name in ("lower_limit", "upper_limit"):
-            return bool((np.isfinite(before) != np.isfinite(after)).any())
-        return name == "friction_loss" and bool(((before > 0.0) != (after > 0.0)).any())
+    def _layout(self) -> tuple:
+        """What decides the shapes of a shard's arrays: which parameters are per world, and which joints have rows."""
+        per_world = frozenset(name for name in self._values if self._per_world(name))
+        limited, lossy = constrained_dofs(self.model, self._values)
+        return per_world, limited.tobytes(), lossy.tobytes()
 
     def _array(self, value: Any, ndim: int) -> wp.array:
         if isinstance(value, wp.array):

@@ -4,7 +4,7 @@ A :class:`Step` owns everything that lives for one step only. It never sees a tr
 step and store it afterwards through a table of pointers (see :mod:`warp_kernels.checkpoint`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,15 +27,15 @@ from warp_kernels.pgs import pgs_kernels
 
 
 class Step:
-    """Working arrays and launches of one step for ``num_worlds`` worlds, those from ``first_world`` on of a trajectory.
+    """Working arrays and launches of one step for a block of the worlds of a trajectory.
 
     Args:
         device_model: the model's arrays, with parameters of these worlds.
         collision: the collision arrays of the same model and device.
+        constrained: see :func:`constrained_dofs`.
         options: contact options.
         dt: time step [s].
-        first_world: place of the first world in the trajectory's arrays.
-        trajectory_worlds: number of worlds in the trajectory's arrays.
+        place: number of worlds in the trajectory's arrays, and the place of this block's first world there.
         max_contacts: room for contacts per world.
     """
 
@@ -43,10 +43,10 @@ class Step:
         self,
         device_model: DeviceModel,
         collision: CollisionModel,
+        constrained: tuple[np.ndarray, np.ndarray],
         options: ContactOptions,
         dt: float,
-        first_world: int,
-        trajectory_worlds: int,
+        place: tuple[int, int],
         max_contacts: int,
     ):
         self.model: Model = device_model.model
@@ -55,11 +55,11 @@ class Step:
         self.options = options
         self.device = device_model.device
         self.num_worlds = device_model.num_worlds
-        self.place = (trajectory_worlds, first_world)
+        self.place = place
         self.scalar = self.model.scalar
         self.dt = self.scalar(dt)
         self.max_contacts = max_contacts
-        limited, lossy = constrained_dofs(device_model)
+        limited, lossy = constrained
         self.max_blocks = max_contacts + 2 * len(limited) + len(lossy)
         self.kernel_options = _kernel_options(self.scalar, options, dt)
         self.limited_dof = self._integers(limited)
@@ -429,13 +429,11 @@ class Step:
         wp.launch(kernel, dim=dim, inputs=inputs, outputs=outputs, device=self.device, record_tape=tape)
 
 
-def constrained_dofs(device_model: DeviceModel) -> tuple[np.ndarray, np.ndarray]:
+def constrained_dofs(model: Model, parameters: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Degrees of freedom with a limit, and those with dry friction, in any of the worlds."""
-    p = device_model.parameters
-    scalar = device_model.model.dof_q >= 0
-    lower, upper = (np.isfinite(p[name].numpy()).any(axis=0) for name in ("lower_limit", "upper_limit"))
-    lossy = (p["friction_loss"].numpy() > 0.0).any(axis=0)
-    return np.flatnonzero(scalar & (lower | upper)), np.flatnonzero(lossy)
+    limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
+    lossy = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
+    return np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)), np.flatnonzero(lossy.any(axis=0))
 
 
 def _kernel_options(scalar: Any, options: ContactOptions, dt: float) -> Any:

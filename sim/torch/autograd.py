@@ -1,0 +1,205 @@
+"""The rollout and the step as operations of PyTorch's autograd.
+
+A rollout is one operation that saves its inputs and its states and nothing else; its way back walks through them step by
+step (see :mod:`sim.rollout`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from torch.autograd.function import once_differentiable
+
+from sim.errors import ModelError
+from sim.parameters import PARAMETERS
+from sim.rollout import Trajectory
+from sim.simulator import Simulator
+from sim.state import State
+
+_TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def rollout(
+    simulator: Simulator,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    tau: torch.Tensor | None = None,
+    *,
+    steps: int | None = None,
+    **parameters: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Many steps, differentiable in state, control and the parameters given.
+
+    Args:
+        simulator: the simulator; its device and dtype are those of the tensors.
+        q: coordinates [num_worlds, nq]; gradients are ambient, tangent to the unit sphere for quaternions.
+        qd: velocities [num_worlds, nv].
+        tau: joint forces [steps, num_worlds, nv]; None for none.
+        steps: number of steps; needed where tau is None.
+        **parameters: values used for this call only, by the names of :data:`sim.parameters.PARAMETERS` such as ``friction``,
+            ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
+
+    Returns:
+        q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state.
+
+    Raises:
+        ModelError: for a wrong shape, dtype, device or parameter name.
+        RuntimeError: for a second derivative, which is not supported.
+    """
+    names = tuple(parameters)
+    values = tuple(_parameter(simulator, name, value) for name, value in parameters.items())
+    q = _tensor(simulator, "q", q, simulator.model.nq)
+    qd = _tensor(simulator, "qd", qd, simulator.model.nv)
+    if tau is not None:
+        if tau.dim() != 3:
+            raise ModelError(f"tau has shape {tuple(tau.shape)}; expected (steps, num_worlds, nv)")
+        _tensor(
+            simulator,
+            "tau",
+            tau[0] if len(tau) else q.new_zeros(simulator.num_worlds, simulator.model.nv),
+            simulator.model.nv,
+        )
+        steps = tau.shape[0] if steps is None else steps
+    return _Rollout.apply(simulator, names, steps, q, qd, tau, *values)
+
+
+def step(
+    simulator: Simulator,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    tau: torch.Tensor | None = None,
+    **parameters: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One step, differentiable like :func:`rollout`; the autograd graph of a loop of steps is then the list of checkpoints.
+
+    Args:
+        simulator: the simulator.
+        q: coordinates [num_worlds, nq].
+        qd: velocities [num_worlds, nv].
+        tau: joint forces [num_worlds, nv]; None for none.
+        **parameters: as for :func:`rollout`.
+
+    Returns:
+        the next q [num_worlds, nq] and qd [num_worlds, nv].
+    """
+    control = None if tau is None else tau.unsqueeze(0)
+    q_all, qd_all = rollout(simulator, q, qd, control, steps=1, **parameters)
+    return q_all[1], qd_all[1]
+
+
+class _Rollout(torch.autograd.Function):
+    """See :func:`rollout`. Forward mode and second derivatives raise."""
+
+    @staticmethod
+    def forward(
+        simulator: Simulator,
+        names: tuple[str, ...],
+        steps: int | None,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        tau: torch.Tensor | None,
+        *values: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        with _stream(simulator), _parameters(simulator, names, values):
+            state = State(_warp(q), _warp(qd))
+            trajectory = simulator.rollout(state, None if tau is None else _warp(tau), steps)
+            return wp.to_torch(trajectory.q), wp.to_torch(trajectory.qd)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, torch.Tensor]) -> None:
+        simulator, names, _, _, _, tau, *values = inputs
+        ctx.simulator, ctx.names = simulator, names
+        # All parameters as they are now: the way back must not see what is set later.
+        ctx.others = simulator.parameter_values()
+        ctx.save_for_backward(*output, tau, *values)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, q_grad: torch.Tensor | None, qd_grad: torch.Tensor | None) -> tuple:
+        simulator: Simulator = ctx.simulator
+        q, qd, tau, *values = ctx.saved_tensors
+        wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[6:], strict=True) if needed]
+        with (
+            _stream(simulator),
+            simulator.with_parameters(ctx.others),
+            _parameters(simulator, ctx.names, tuple(values)),
+        ):
+            trajectory = Trajectory(simulator, _warp(q), _warp(qd), None if tau is None else _warp(tau))
+            gradients = trajectory.backward(
+                None if q_grad is None else _warp(q_grad), None if qd_grad is None else _warp(qd_grad), wanted
+            )
+            parameter_gradients = [
+                torch.as_tensor(gradients.parameters[name], dtype=value.dtype, device=value.device).reshape(value.shape)
+                if name in wanted
+                else None
+                for name, value in zip(ctx.names, values, strict=True)
+            ]
+            tau_grad = None if gradients.tau is None else wp.to_torch(gradients.tau)
+            return (
+                None,
+                None,
+                None,
+                wp.to_torch(gradients.q),
+                wp.to_torch(gradients.qd),
+                tau_grad,
+                *parameter_gradients,
+            )
+
+    @staticmethod
+    def vmap(*_: Any) -> None:
+        """Worlds are the batch: raises with that advice."""
+        raise RuntimeError("sim.torch.rollout has no vmap rule; use the simulator's num_worlds as the batch dimension")
+
+
+def _warp(tensor: torch.Tensor) -> wp.array:
+    return wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
+
+
+@contextlib.contextmanager
+def _stream(simulator: Simulator) -> Iterator[None]:
+    """Run on torch's current stream on CUDA."""
+    if simulator.device.is_cpu:
+        yield
+        return
+    with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(wp.device_to_torch(simulator.device)))):
+        yield
+
+
+def _parameters(
+    simulator: Simulator, names: tuple[str, ...], values: tuple[torch.Tensor, ...]
+) -> contextlib.AbstractContextManager[None]:
+    given: dict[str, np.ndarray] = {
+        name: value.detach().cpu().numpy() for name, value in zip(names, values, strict=True)
+    }
+    return simulator.with_parameters(given)
+
+
+def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> torch.Tensor:
+    shape = (simulator.num_worlds, size)
+    if value.dim() == 1 and value.shape[0] == size:
+        value = value.expand(shape)
+    if tuple(value.shape) != shape:
+        raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
+    dtype = _TORCH_DTYPES[simulator.model.dtype]
+    if value.dtype != dtype:
+        raise ModelError(f"{name} has dtype {value.dtype}, but the model has {dtype}; convert one of them")
+    if str(wp.device_from_torch(value.device)) != str(simulator.device):
+        raise ModelError(
+            f"{name} is on device {value.device}, but the simulator is on {simulator.device}; move one of them"
+        )
+    return value
+
+
+def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
+    if name not in PARAMETERS:
+        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+    tensor = torch.as_tensor(value)
+    shape = simulator.model.parameters[name].shape
+    if tensor.dim() == 0 and not PARAMETERS[name].shape:
+        tensor = tensor.expand(shape)
+    return tensor
