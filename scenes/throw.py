@@ -25,10 +25,10 @@ BALL_IN_HAND = np.array([0.048, 0.0, 0.085])
 START_POSE = np.array([0.0, -0.9, 0.0, -1.2, 0.0, 2.1 - np.pi / 2.0, 0.0, 0.0, 0.0])
 STEPS = 1000
 DT = 1.0e-3
-TARGET = (1.6, 0.0, 0.5)
+TARGET = (1.5, 0.0, 0.5)
 # Random targets lie here: azimuth [rad], distance from the arm's axis and height [m], all out of the hand's reach.
 AZIMUTH_RANGE = (-0.35, 0.35)
-DISTANCE_RANGE = (1.3, 2.0)
+DISTANCE_RANGE = (1.2, 1.8)
 HEIGHT_RANGE = (0.2, 0.8)
 
 

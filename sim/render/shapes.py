@@ -66,23 +66,24 @@ def box(half_extents: np.ndarray) -> Triangles:
 
 
 def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
-    """Add corner normals: the area-weighted mean of the faces about a vertex that turn less than the crease angle."""
+    """Add corner normals: the mean, weighted by angle, of the faces about a vertex that turn less than the crease."""
     vertices = np.asarray(vertices, dtype=np.float64)
     faces = np.asarray(faces, dtype=np.int64)
-    edges = vertices[faces[:, 1:]] - vertices[faces[:, :1]]
-    areas = np.cross(edges[:, 0], edges[:, 1])
+    corners = vertices[faces]
+    areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     sizes = np.linalg.norm(areas, axis=1)
-    faces, areas, sizes = faces[sizes > 0.0], areas[sizes > 0.0], sizes[sizes > 0.0]
-    flat = areas / sizes[:, None]
+    solid = sizes > 0.0
+    faces, corners, flat = faces[solid], corners[solid], areas[solid] / sizes[solid, None]
+    ahead, behind = (np.roll(corners, shift, axis=1) - corners for shift in (-1, 1))
+    angles = np.arctan2(sizes[solid, None], np.einsum("fci,fci->fc", ahead, behind)).ravel()
     # Files often repeat a vertex for every face, so corners meet where their positions do.
     _, place = np.unique(np.round(vertices, 9), axis=0, return_inverse=True)
-    corners = np.arange(faces.size)
-    owner = corners // 3
-    incidence = sparse.csr_matrix((np.ones(faces.size), (corners, place.reshape(-1)[faces.ravel()])))
+    owner = np.arange(faces.size) // 3
+    incidence = sparse.csr_matrix((np.ones(faces.size), (np.arange(faces.size), place.reshape(-1)[faces.ravel()])))
     pairs = (incidence @ incidence.T).tocoo()
     smooth = np.einsum("ij,ij->i", flat[owner[pairs.row]], flat[owner[pairs.col]]) > CREASE
-    shape = (faces.size, len(faces))
-    mean = sparse.csr_matrix((np.ones(smooth.sum()), (pairs.row[smooth], owner[pairs.col[smooth]])), shape) @ areas
+    here, there = pairs.row[smooth], pairs.col[smooth]
+    mean = sparse.csr_matrix((angles[there], (here, owner[there])), (faces.size, len(faces))) @ flat
     mean /= np.linalg.norm(mean, axis=1, keepdims=True)
     return Triangles(vertices, faces.astype(np.int32), mean.reshape(-1, 3, 3))
 

@@ -39,7 +39,7 @@ def set_motion(xform: UsdGeom.Xformable, poses: np.ndarray) -> None:
     for frame, (position, quaternion) in enumerate(zip(poses[:, :3], continuous(poses[:, 3:]), strict=True)):
         time = Usd.TimeCode(frame)
         translate.Set(Gf.Vec3d(*map(float, position)), time)
-        orient.Set(Gf.Quatf(float(quaternion[3]), *map(float, quaternion[:3])), time)
+        orient.Set(Gf.Quatd(float(quaternion[3]), *map(float, quaternion[:3])), time)
 
 
 def continuous(quaternions: np.ndarray) -> np.ndarray:

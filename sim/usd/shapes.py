@@ -36,8 +36,9 @@ def set_pose(
     """Give a prim the ops translate, orient and scale with their default values; returns the first two."""
     translate = xform.AddTranslateOp()
     translate.Set(Gf.Vec3d(*map(float, pose[:3])))
-    orient = xform.AddOrientOp()
-    orient.Set(Gf.Quatf(float(pose[6]), *map(float, pose[3:6])))
+    # USD takes the arc cosine of a quaternion's real part: in single precision small angles lose half their digits.
+    orient = xform.AddOrientOp(UsdGeom.XformOp.PrecisionDouble)
+    orient.Set(Gf.Quatd(float(pose[6]), *map(float, pose[3:6])))
     xform.AddScaleOp().Set(Gf.Vec3f(*scale))
     return translate, orient
 

@@ -1,0 +1,147 @@
+"""What the pictures show."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import sim
+from sim.render import Camera, Marker, Trail, render_frames, write_gif, write_png
+
+CAMERA = Camera((0.0, -3.0, 1.2), (0.0, 0.0, 0.5), fov=45.0)
+SIZE = (160, 120)
+RED, BLUE = (0.9, 0.1, 0.1, 1.0), (0.1, 0.2, 0.9, 1.0)
+# The sun of the pictures stands behind the viewer's left shoulder: shadows fall to (+0.45, +0.55) per metre of height.
+SHADOW = np.array([0.45, 0.55, 0.0])
+
+
+def scene():
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_sphere(radius=0.2, mass=1.0, name="red", position=(0.0, 0.0, 0.6), rgba=RED)
+    builder.add_box(half_extents=(0.15, 0.15, 0.15), mass=1.0, name="blue", position=(-0.8, 0.0, 0.15), rgba=BLUE)
+    model = builder.finalize()
+    return model, model.q0.reshape(1, 2, 7)
+
+
+def pixel(picture, point):
+    column, row = CAMERA.project(point, *SIZE).astype(int)
+    return picture[row, column].astype(float)
+
+
+def test_colours_are_where_the_things_are(device):
+    model, poses = scene()
+    picture = render_frames(model, poses, CAMERA, *SIZE, device=device)[0]
+    assert picture.shape == (120, 160, 3)
+    assert picture.dtype == np.uint8
+    red, blue = pixel(picture, (0.0, 0.0, 0.6)), pixel(picture, (-0.8, -0.15, 0.15))
+    assert red[0] > 3 * max(red[1], red[2])
+    assert blue[2] > 2 * max(blue[0], blue[1])
+    sky = picture[0].astype(float).mean(axis=0)
+    assert sky[2] > sky[0] > 120
+
+
+def test_the_outline_of_a_sphere_is_where_it_should_be():
+    model, poses = scene()
+    picture = render_frames(model, poses, CAMERA, *SIZE)[0].astype(float)
+    is_red = picture[..., 0] > 2 * picture[..., 1]
+    row = int(CAMERA.project((0.0, 0.0, 0.6), *SIZE)[1])
+    columns = np.flatnonzero(is_red[row])
+    distance = np.linalg.norm(np.subtract(CAMERA.position, (0.0, 0.0, 0.6)))
+    half = np.tan(np.arcsin(0.2 / distance)) * 60 / np.tan(np.radians(22.5))
+    assert len(columns) == pytest.approx(2 * half, abs=2.0)
+    assert columns.mean() == pytest.approx(79.5, abs=1.0)
+
+
+def test_the_sphere_casts_a_shadow():
+    model, poses = scene()
+    with_ball = render_frames(model, poses, CAMERA, *SIZE)[0]
+    away = poses.copy()
+    away[0, 0, :3] = (0.0, 50.0, -50.0)
+    without = render_frames(model, away, CAMERA, *SIZE)[0]
+    spot = np.array([0.0, 0.0, 0.0]) + 0.6 * SHADOW
+    assert pixel(with_ball, spot).sum() < 0.85 * pixel(without, spot).sum()
+    lit_spot = np.array([0.8, -0.5, 0.0])
+    np.testing.assert_array_equal(pixel(with_ball, lit_spot), pixel(without, lit_spot))
+
+
+def test_pictures_are_deterministic_and_do_not_depend_on_their_order(device):
+    model, poses = scene()
+    motion = np.repeat(poses, 4, axis=0)
+    motion[:, 0, 0] = np.linspace(-0.5, 0.5, 4)
+    trail = Trail("path", motion[:, 0, :3])
+    marker = Marker("goal", (0.6, 0.0, 0.3), 0.1)
+    options = {"device": device, "trails": [trail], "markers": [marker]}
+    first = render_frames(model, motion, CAMERA, *SIZE, **options)
+    np.testing.assert_array_equal(first, render_frames(model, motion, CAMERA, *SIZE, **options))
+    np.testing.assert_array_equal(first[[3, 1]], render_frames(model, motion, CAMERA, *SIZE, frames=[3, 1], **options))
+    assert (first[0] != first[3]).any()
+
+
+def test_markers_and_trails_are_drawn_and_trails_grow():
+    model, poses = scene()
+    motion = np.repeat(poses, 3, axis=0)
+    motion[:, 0, 2] = 40.0  # out of sight, so that only its trail shows
+    path = np.array([[-0.5, 0.0, 0.9], [0.0, 0.0, 0.9], [0.5, 0.0, 0.9]])
+    trail = Trail("path", path, radius=0.05, color=(0.0, 1.0, 0.0))
+    marker = Marker("goal", (0.8, 0.0, 0.4), 0.1, color=(1.0, 0.0, 1.0))
+    pictures = render_frames(model, motion, CAMERA, *SIZE, trails=[trail], markers=[marker])
+    goal = pixel(pictures[0], marker.position)
+    assert min(goal[0], goal[2]) > 3 * goal[1]
+    shown = [[bool(p[1] > 1.5 * max(p[0], p[2])) for p in (pixel(f, point) for point in path)] for f in pictures]
+    assert shown == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+def test_a_world_without_anything_is_sky():
+    builder = sim.ModelBuilder()
+    builder.add_link("ghost", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint("free", "free", child="ghost")
+    model = builder.finalize()
+    picture = render_frames(model, model.q0.reshape(1, 1, 7), CAMERA, 16, 12)[0]
+    assert (np.ptp(picture, axis=1) <= 3).all()
+
+
+def test_bad_arguments_are_refused():
+    model, poses = scene()
+    with pytest.raises(sim.ModelError, match="0 x 5"):
+        render_frames(model, poses, CAMERA, 0, 5)
+    with pytest.raises(sim.ModelError, match="square"):
+        render_frames(model, poses, CAMERA, 4, 4, supersamples=3)
+    with pytest.raises(sim.ModelError, match="trail 'path'"):
+        render_frames(model, poses, CAMERA, 4, 4, trails=[Trail("path", np.zeros((2, 3)))])
+    with pytest.raises(sim.ModelError, match="expected"):
+        render_frames(model, poses[:, :1], CAMERA, 4, 4)
+
+
+def test_gif_has_all_frames_one_palette_and_the_right_length(tmp_path):
+    model, poses = scene()
+    motion = np.repeat(poses, 7, axis=0)
+    motion[:, 0, 0] = np.linspace(-0.5, 0.5, 7)
+    frames = render_frames(model, motion, CAMERA, *SIZE)
+    path = write_gif(tmp_path / "a.gif", frames, fps=30)
+    with Image.open(path) as image:
+        assert (image.n_frames, image.size, image.info["loop"]) == (7, SIZE, 0)
+        milliseconds = 0
+        decoded = []
+        for k in range(7):
+            image.seek(k)
+            milliseconds += image.info["duration"]
+            decoded.append(np.asarray(image.convert("RGB"), dtype=float))
+    assert milliseconds == pytest.approx(7000 / 30, abs=5)
+    assert np.abs(np.array(decoded) - frames).mean() < 4.0
+    # What stands still does not flicker: the sky is the same in every frame.
+    assert (np.ptp(np.array(decoded)[:, :20], axis=0) == 0).all()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_png_round_trip_and_bad_paths(tmp_path):
+    picture = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
+    with Image.open(write_png(tmp_path / "a.png", picture)) as image:
+        np.testing.assert_array_equal(np.asarray(image), picture)
+    with pytest.raises(sim.ModelError, match=r"must end in \.png"):
+        write_png(tmp_path / "a.jpg", picture)
+    with pytest.raises(sim.ModelError, match="no folder"):
+        write_png(tmp_path / "none" / "a.png", picture)
+    with pytest.raises(sim.ModelError, match="uint8"):
+        write_gif(tmp_path / "a.gif", picture[None].astype(float), 10)
+    with pytest.raises(sim.ModelError, match="fps"):
+        write_gif(tmp_path / "a.gif", picture[None], 120)

@@ -1,0 +1,52 @@
+"""The camera: projection and framing."""
+
+import numpy as np
+import pytest
+
+import sim
+from sim.render import Camera, Marker, fit_camera
+from sim.render.view import check_poses
+
+
+def ball_model():
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=0.1, mass=1.0)
+    return builder.finalize()
+
+
+def test_projection_of_known_points():
+    camera = Camera((0.0, -2.0, 1.0), (0.0, 0.0, 1.0), fov=90.0)
+    np.testing.assert_allclose(camera.project([0.0, 0.0, 1.0], 200, 100), [100.0, 50.0])
+    # With 90 degrees of view and 2 m of distance, half a picture is 2 m high.
+    np.testing.assert_allclose(camera.project([1.0, 0.0, 2.0], 200, 100), [125.0, 25.0])
+
+
+@pytest.mark.parametrize("azimuth", [-60.0, 20.0, 135.0])
+@pytest.mark.parametrize("aspect", [0.7, 4 / 3])
+def test_the_whole_motion_fits_and_touches_two_opposite_sides(azimuth, aspect):
+    model = ball_model()
+    rng = np.random.default_rng(3)
+    poses = np.tile([0.0, 0, 0, 0, 0, 0, 1], (30, 1, 1))
+    poses[:, 0, :3] = rng.uniform(-1, 1, (30, 3))
+    marker = Marker("goal", (2.0, 1.0, 0.5), 0.05)
+    camera = fit_camera(model, poses, markers=[marker], azimuth=azimuth, aspect=aspect, margin=1.0)
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * 0.1
+    points = np.concatenate([(poses[:, 0, None, :3] + corners).reshape(-1, 3), marker.position + 0.5 * corners])
+    size = round(1000 * aspect), 1000
+    pixels = camera.project(points, *size) / size
+    assert pixels.min() > -1e-2
+    assert pixels.max() < 1 + 1e-2
+    assert np.ptp(pixels, axis=0).max() > 0.95
+
+
+def test_bad_cameras_and_poses_are_refused():
+    with pytest.raises(sim.ModelError, match="up"):
+        Camera((0, 0, 3), (0, 0, 0)).axes()
+    with pytest.raises(sim.ModelError, match=r"\(2, 7\)"):
+        check_poses(ball_model(), np.zeros((2, 7)))
+    poses = np.tile([0.0, 0, 0, 0, 0, 0, 1], (3, 1, 1))
+    poses[2, 0, 1] = np.nan
+    with pytest.raises(sim.ModelError, match="frame 2, link 'sphere_0'"):
+        check_poses(ball_model(), poses)
+    with pytest.raises(sim.ModelError, match="zero quaternion"):
+        check_poses(ball_model(), np.zeros((1, 1, 7)))

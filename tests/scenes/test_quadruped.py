@@ -1,0 +1,104 @@
+"""The standing quadruped, and its twin for MuJoCo."""
+
+import numpy as np
+import pytest
+
+import sim
+from scenes import quadruped
+from scenes.mjcf import to_mjcf
+from sim.model import Mesh
+from sim.render import link_poses
+from sim.render.view import transform_points
+from warp_kernels import types as codes
+
+
+def foot_positions(model, q):
+    poses = link_poses(model, q)
+    frames = [model.frame(f"{leg}_foot") for leg in quadruped.LEGS]
+    return np.array([transform_points(poses[f.link], f.placement[None, :3])[0] for f in frames])
+
+
+@pytest.mark.parametrize("height", [0.0, 0.1])
+def test_all_feet_just_touch_the_ground(height):
+    scene = quadruped.build("float64", height=height)
+    feet = foot_positions(scene.model, scene.q0)
+    np.testing.assert_allclose(feet[:, 2] - quadruped.FOOT_RADIUS, height, atol=1e-9)
+    hips = np.array([[0.19, 0.13], [0.19, -0.13], [-0.19, 0.13], [-0.19, -0.13]])
+    np.testing.assert_allclose(feet[:, :2], hips, atol=1e-9)
+
+
+def test_only_the_feet_and_the_ground_collide():
+    model = quadruped.build().model
+    colliders = [g for g in model.geometries if g.collides]
+    assert sorted(g.type for g in colliders) == [codes.PLANE] + [codes.SPHERE] * 4
+
+
+def test_start_is_inside_the_limits():
+    scene = quadruped.build("float64")
+    model = scene.model
+    joints = model.dof_q >= 0
+    angles = scene.q0[model.dof_q[joints]]
+    assert (angles > model.parameters["lower_limit"][joints] + 0.1).all()
+    assert (angles < model.parameters["upper_limit"][joints] - 0.1).all()
+
+
+@pytest.fixture(scope="module")
+def twin():
+    mujoco = pytest.importorskip("mujoco")
+    return mujoco, mujoco.MjModel.from_xml_string(quadruped.mjcf())
+
+
+def to_mujoco(q):
+    return np.concatenate([q[:3], q[[6, 3, 4, 5]], q[7:]])
+
+
+def test_mujoco_twin_has_the_same_numbers(twin):
+    _, reference = twin
+    model = quadruped.build("float64").model
+    assert (reference.nq, reference.nv) == (model.nq, model.nv)
+    assert reference.body_mass.sum() == pytest.approx(13.64)
+    np.testing.assert_allclose(reference.body_mass[1:], model.parameters["mass"])
+    np.testing.assert_allclose(reference.dof_damping, model.parameters["damping"])
+    np.testing.assert_allclose(reference.jnt_range[1:, 0], model.parameters["lower_limit"][6:])
+    assert (reference.opt.iterations, reference.opt.timestep) == (50, 1e-3)
+    assert (reference.opt.solver, reference.opt.cone) == (0, 1)  # projected Gauss-Seidel, elliptic
+
+
+def test_mujoco_twin_has_the_same_mass_matrix_as_pinocchio(twin):
+    mujoco, reference = twin
+    pin = pytest.importorskip("pinocchio")
+    model = pin.buildModelFromUrdf(str(quadruped.QUADRUPED_URDF), pin.JointModelFreeFlyer())
+    pin_data, data = model.createData(), mujoco.MjData(reference)
+    pin.seed(1)
+    for _ in range(5):
+        q = pin.randomConfiguration(model, -np.ones(model.nq), np.ones(model.nq))
+        expected = pin.crba(model, pin_data, q)
+        expected = np.triu(expected) + np.triu(expected, 1).T
+        # Pinocchio's base velocity is in body axes; MuJoCo's linear part is in world axes alone.
+        turn = np.eye(18)
+        turn[:3, :3] = pin.XYZQUATToSE3(q[:7]).rotation
+        data.qpos[:] = to_mujoco(q)
+        mujoco.mj_forward(reference, data)
+        matrix = np.zeros((18, 18))
+        mujoco.mj_fullM(reference, data, matrix)
+        np.testing.assert_allclose(matrix, turn @ expected @ turn.T, atol=1e-10)
+
+
+def test_mujoco_twin_stands_on_four_contacts(twin):
+    mujoco, reference = twin
+    scene = quadruped.build("float64")
+    data = mujoco.MjData(reference)
+    data.qpos[:] = to_mujoco(scene.q0)
+    data.qpos[2] -= 1e-6
+    mujoco.mj_forward(reference, data)
+    assert data.ncon == 4
+    np.testing.assert_allclose(data.contact.dist, -1e-6, atol=1e-9)
+    np.testing.assert_allclose(data.contact.friction[:, 0], 0.8)
+
+
+def test_a_colliding_mesh_is_refused():
+    builder = sim.ModelBuilder()
+    mesh = Mesh(np.eye(3), np.array([[0, 1, 2]]))
+    builder.add_geometry("world", codes.CONVEX, mesh=mesh, size=(1, 1, 1), name="rock")
+    with pytest.raises(sim.ModelError, match="rock"):
+        to_mjcf(builder.finalize(), dt=0.001, sweeps=10)
