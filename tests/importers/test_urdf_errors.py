@@ -1,10 +1,11 @@
 """Files that are wrong: the error names the file, the element and the line, and the builder stays as it was."""
 
 import copy
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sim
@@ -380,6 +381,65 @@ def mutations(draw):
     return text
 
 
+VALUES = (
+    *(
+        "",
+        " ",
+        "0",
+        "-1",
+        "1 1 1",
+        "0 0 0",
+        "-1 2 -3",
+        "1 2",
+        "nan nan nan",
+        "1e300 0 0",
+        "1e308",
+        "inf",
+        "nan",
+        "1,5",
+        "${x}",
+    ),
+    *(
+        "a",
+        "b",
+        "c",
+        "j",
+        "k",
+        "world",
+        "m",
+        "fixed",
+        "continuous",
+        "floating",
+        "planar",
+        "ball",
+        "prismatic",
+        "\u00e9\u2028",
+    ),
+    *("package://", "package://p/", "package://p/c.stl", "file://", "..", "p", "http://x", "a" * 300),
+)
+
+
+@st.composite
+def tree_mutations(draw):
+    """The valid file, well-formed still, with elements lost, repeated or moved and attributes lost or changed."""
+    root = ElementTree.fromstring(VALID.partition("\n")[2])
+    for _ in range(draw(st.integers(1, 4))):
+        elements = list(root.iter())
+        element, other = draw(st.sampled_from(elements)), draw(st.sampled_from(elements))
+        match draw(st.sampled_from(("set", "set", "set", "unset", "drop", "copy", "rename"))):
+            case "set":
+                element.set(draw(st.sampled_from(sorted(element.attrib) or ["name"])), draw(st.sampled_from(VALUES)))
+            case "unset" if element.attrib:
+                del element.attrib[draw(st.sampled_from(sorted(element.attrib)))]
+            case "drop" if len(element):
+                element.remove(draw(st.sampled_from(list(element))))
+            case "copy":
+                other.append(copy.deepcopy(element))
+            case "rename":
+                element.tag = other.tag
+    return ElementTree.tostring(root, encoding="unicode")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with the package that the valid file refers to."""
@@ -408,7 +468,8 @@ def caught(kind, function, *args, **options):
 
 
 @pytest.mark.filterwarnings("ignore::sim.errors.URDFWarning")
-@given(text=mutations(), floating=st.booleans())
+@given(text=st.one_of(mutations(), tree_mutations()), floating=st.booleans())
+@settings(max_examples=400)
 def test_mutated_files_raise_import_errors_only(folder, text, floating):
     path = folder / "mutated.urdf"
     path.write_bytes(text.encode("utf-8", "replace"))
