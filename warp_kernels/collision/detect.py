@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import CONVEX, kernel_module, warp_types
 
 
 @functools.cache
@@ -53,10 +53,22 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         for pair in range(pair_a.shape[0]):
             a = pair_a[pair]
             b = pair_b[pair]
-            pose_a, pose_b = frame.pair_poses(a, b, world, geometry_link, link_tree, geometry_placement, pose, origin)
+            link_a = geometry_link[a]
+            link_b = geometry_link[b]
+            reference = frame.reference_tree(link_a, link_b, link_tree)
+            centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
+            centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world)
+            centre_a += frame.origin_offset(link_a, reference, link_tree, origin, world)
+            centre_b += frame.origin_offset(link_b, reference, link_tree, origin, world)
+            type_a = geometry_type[a]
+            type_b = geometry_type[b]
             size_a = geometry_size[size_row, a]
             size_b = geometry_size[size_row, b]
-            kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
+            if pairs.far_apart(type_a, size_a, type_b, size_b, centre_b - centre_a, margin):
+                continue
+            pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
+            pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
+            kind = type_a * NUM_TYPES + type_b
             start = vertex_start[b]
             features = pairs.candidate_features(
                 kind, pose_a, size_a, pose_b, size_b, hull_vertices, start, vertex_start[b + 1], margin
@@ -66,8 +78,11 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
                 feature = features[k]
                 k += 1
                 if feature >= 0:
+                    vertex = vec3()
+                    if type_b == CONVEX:
+                        vertex = hull_vertices[start + feature]
                     distance, _point, _normal = pairs.feature_contact(
-                        kind, feature, pose_a, size_a, pose_b, size_b, hull_vertices, start
+                        kind, feature, pose_a, size_a, pose_b, size_b, vertex
                     )
                     if distance < margin:
                         if found < slot_pair.shape[0]:

@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import CONVEX, kernel_module, warp_types
 
 
 @functools.cache
@@ -58,13 +58,28 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         pair = slot_pair[slot, world]
         a = pair_a[pair]
         b = pair_b[pair]
-        pose_a, pose_b = frame.pair_poses(a, b, world, geometry_link, link_tree, geometry_placement, pose, origin)
-        size_row = wp.min(world, geometry_size.shape[0] - 1)
+        link_a = geometry_link[a]
+        link_b = geometry_link[b]
+        reference = frame.reference_tree(link_a, link_b, link_tree)
+        pose_a = transform(
+            frame.geometry_centre(a, link_a, geometry_placement, pose, world)
+            + frame.origin_offset(link_a, reference, link_tree, origin, world),
+            frame.geometry_orientation(a, link_a, geometry_placement, pose, world),
+        )
+        pose_b = transform(
+            frame.geometry_centre(b, link_b, geometry_placement, pose, world)
+            + frame.origin_offset(link_b, reference, link_tree, origin, world),
+            frame.geometry_orientation(b, link_b, geometry_placement, pose, world),
+        )
+        feature = slot_feature[slot, world]
+        vertex = vec3()
+        if geometry_type[b] == CONVEX:
+            vertex = hull_vertices[vertex_start[b] + feature]
         kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
+        row = wp.min(world, geometry_size.shape[0] - 1)
         distance, point, normal = pairs.feature_contact(
-            kind, slot_feature[slot, world], pose_a, geometry_size[size_row, a], pose_b, geometry_size[size_row, b],
-            hull_vertices, vertex_start[b],
-        )  # fmt: skip
+            kind, feature, pose_a, geometry_size[row, a], pose_b, geometry_size[row, b], vertex
+        )
         contact_point[slot, world] = point
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance

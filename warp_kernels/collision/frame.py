@@ -60,44 +60,33 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         return origin[tree, world] - origin[reference, world]
 
     @wp.func
-    def geometry_pose(
+    def geometry_centre(
         geometry: int,
         link: int,
-        offset: vec3,
         geometry_placement: wp.array2d(dtype=transform),
         pose: wp.array2d(dtype=transform),
         world: int,
     ):
-        """Pose of a geometry relative to the reference of the pair; its placement's quaternion need not be of unit length."""
+        """Origin of a geometry's frame, relative to the origin of its own tree."""
         placement = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry]
-        p = wp.transform_get_translation(placement)
-        q = wp.normalize(wp.transform_get_rotation(placement))
-        if link >= 0:
-            link_pose = pose[link, world]
-            link_q = wp.transform_get_rotation(link_pose)
-            return transform(wp.quat_rotate(link_q, p) + wp.transform_get_translation(link_pose) + offset, link_q * q)
-        return transform(p + offset, q)
+        if link < 0:
+            return wp.transform_get_translation(placement)
+        return wp.transform_point(pose[link, world], wp.transform_get_translation(placement))
 
     @wp.func
-    def pair_poses(
-        a: int,
-        b: int,
-        world: int,
-        geometry_link: wp.array(dtype=wp.int32),
-        link_tree: wp.array(dtype=wp.int32),
+    def geometry_orientation(
+        geometry: int,
+        link: int,
         geometry_placement: wp.array2d(dtype=transform),
         pose: wp.array2d(dtype=transform),
-        origin: wp.array2d(dtype=vec3),
+        world: int,
     ):
-        """Poses of the two geometries of a pair relative to its reference."""
-        link_a = geometry_link[a]
-        link_b = geometry_link[b]
-        reference = reference_tree(link_a, link_b, link_tree)
-        offset_a = origin_offset(link_a, reference, link_tree, origin, world)
-        offset_b = origin_offset(link_b, reference, link_tree, origin, world)
-        pose_a = geometry_pose(a, link_a, offset_a, geometry_placement, pose, world)
-        pose_b = geometry_pose(b, link_b, offset_b, geometry_placement, pose, world)
-        return pose_a, pose_b
+        """Orientation of a geometry's frame; the quaternion of its placement need not be of unit length."""
+        placement = geometry_placement[wp.min(world, geometry_placement.shape[0] - 1), geometry]
+        q = wp.normalize(wp.transform_get_rotation(placement))
+        if link < 0:
+            return q
+        return wp.transform_get_rotation(pose[link, world]) * q
 
     @wp.func
     def contact_frame(normal: vec3):
@@ -118,6 +107,7 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         reference_tree=reference_tree,
         origin_offset=origin_offset,
-        pair_poses=pair_poses,
+        geometry_centre=geometry_centre,
+        geometry_orientation=geometry_orientation,
         contact_frame=contact_frame,
     )

@@ -17,15 +17,11 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
     ``start``. A plane is given in the hull's frame by its unit normal and the height of the frame's origin above it.
     """
     t = warp_types(scalar)
-    vec3, mat33, transform = t.vec3, t.mat33, t.transform
+    vec3, mat33 = t.vec3, t.mat33
 
     @wp.func
     def vertex(hull: wp.array(dtype=vec3), start: int, scale: vec3, index: int):
         return wp.cw_mul(hull[start + index], scale)
-
-    @wp.func
-    def vertex_point(pose: transform, hull: wp.array(dtype=vec3), start: int, scale: vec3, index: int):
-        return wp.transform_point(pose, vertex(hull, start, scale, index))
 
     @wp.func
     def across(v: vec3, normal: vec3):
@@ -140,4 +136,4 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
             features = ascending(spread_vertices(hull, start, end, scale, normal, height, margin))
         return features
 
-    return SimpleNamespace(vertex_point=vertex_point, lowest_vertices=lowest_vertices)
+    return SimpleNamespace(lowest_vertices=lowest_vertices)

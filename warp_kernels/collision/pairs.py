@@ -43,7 +43,7 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision.
 
     ``kind`` is that of :func:`pair_kind`; ``hull`` holds the packed vertices of all hulls, of which b owns those from
-    ``start`` to before ``end``. Poses are relative to the reference of the pair.
+    ``start`` to before ``end``; ``vertex`` is the one of the feature. Poses are relative to the reference of the pair.
     """
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
@@ -52,6 +52,26 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
     capsules = capsule_functions(scalar)
     hulls = hull_functions(scalar)
     plane = plane_functions(scalar)
+
+    @wp.func
+    def bounding_radius(type: int, size: vec3):
+        """Radius of a ball about the origin that holds a geometry; negative where none is known."""
+        radius = scalar(-1.0)
+        if type == SPHERE:
+            radius = size[0]
+        elif type == CAPSULE:
+            radius = size[0] + size[1]
+        elif type == BOX:
+            radius = wp.length(size)
+        return radius
+
+    @wp.func
+    def far_apart(type_a: int, size_a: vec3, type_b: int, size_b: vec3, delta: vec3, margin: scalar):
+        """Whether the balls around two geometries, ``delta`` between their centres, are further apart than the margin."""
+        radius_a = bounding_radius(type_a, size_a)
+        radius_b = bounding_radius(type_b, size_b)
+        reach = radius_a + radius_b + margin
+        return radius_a >= scalar(0.0) and radius_b >= scalar(0.0) and wp.length_sq(delta) > reach * reach
 
     @wp.func
     def hull_features(
@@ -105,8 +125,7 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         size_a: vec3,
         pose_b: transform,
         size_b: vec3,
-        hull: wp.array(dtype=vec3),
-        start: int,
+        vertex: vec3,
     ):
         """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
         centre_a = wp.transform_get_translation(pose_a)
@@ -123,8 +142,8 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
             corner = boxes.corner(pose_b, size_b, feature)
             distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
         elif kind == wp.static(pair_kind(PLANE, CONVEX)):
-            vertex = hulls.vertex_point(pose_b, hull, start, size_b, feature)
-            distance, point, normal = plane.plane_ball(pose_a, vertex, scalar(0.0))
+            corner = wp.transform_point(pose_b, wp.cw_mul(vertex, size_b))
+            distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
         elif kind == wp.static(pair_kind(SPHERE, SPHERE)):
             distance, point, normal = balls.ball_ball(centre_a, size_a[0], centre_b, size_b[0])
         elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
@@ -135,4 +154,4 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
             distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
         return distance, point, normal
 
-    return SimpleNamespace(candidate_features=candidate_features, feature_contact=feature_contact)
+    return SimpleNamespace(far_apart=far_apart, candidate_features=candidate_features, feature_contact=feature_contact)
