@@ -97,8 +97,13 @@ def _check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
 
 
 def _shared_palette(pictures: np.ndarray) -> Image.Image:
-    """256 colours from up to twelve frames spread over the animation, each at a quarter of its size."""
+    """256 colours from up to twelve frames spread over the animation.
+
+    A colour counts by the square root of its number of pixels, so that small bright things keep theirs beside a large sky.
+    """
     chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, 12).astype(int))]
-    step = 2 if min(chosen.shape[1:3]) >= 64 else 1
-    strip = np.concatenate(list(chosen[:, ::step, ::step]), axis=0)
-    return Image.fromarray(strip).quantize(colors=256, method=Image.Quantize.MEDIANCUT)
+    coarse = (chosen.reshape(-1, 3) >> 2).astype(np.int32)
+    keys, counts = np.unique(coarse @ np.array([4096, 64, 1]), return_counts=True)
+    colors = np.stack([keys // 4096, keys // 64 % 64, keys % 64], axis=1).astype(np.uint8) * 4 + 2
+    pixels = np.repeat(colors, np.ceil(np.sqrt(counts)).astype(int), axis=0)
+    return Image.fromarray(pixels[None]).quantize(colors=256, method=Image.Quantize.MEDIANCUT)

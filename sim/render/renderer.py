@@ -168,9 +168,9 @@ class Renderer:
         poses += self.marker_poses
         scales = [1.0] * len(poses)
         for trail in self.trails:
-            beads = _beads(trail, frame)
+            beads, shown = _beads(trail, frame)
             poses += [np.concatenate([bead, IDENTITY[3:]]) for bead in beads]
-            scales += list(np.linspace(0.5, 1.0, TRAIL_BEADS))
+            scales += list(shown.astype(float))
         return np.array([*poses, IDENTITY]), np.array([*scales, 0.0])
 
     def _place(self, link_poses: np.ndarray, frame: int, points: wp.array) -> wp.array:
@@ -267,12 +267,13 @@ def iterate_frames(
         yield renderer.draw(checked[frame], frame)
 
 
-def _beads(trail: Trail, frame: int) -> np.ndarray:
-    """The path up to a frame (-1: the whole) as points at equal distances [TRAIL_BEADS, 3]."""
-    path = np.asarray(trail.points, dtype=np.float64)[: frame + 1 or None]
+def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points at equal distances along the whole path [TRAIL_BEADS, 3], and which of them are behind the frame (-1: all)."""
+    path = np.asarray(trail.points, dtype=np.float64)
     travelled = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
     places = np.linspace(0.0, travelled[-1], TRAIL_BEADS)
-    return np.stack([np.interp(places, travelled, path[:, axis]) for axis in range(3)], axis=1)
+    beads = np.stack([np.interp(places, travelled, path[:, axis]) for axis in range(3)], axis=1)
+    return beads, places <= travelled[frame]
 
 
 def _speck() -> Triangles:
