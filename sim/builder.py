@@ -1,5 +1,6 @@
 """ModelBuilder: describe one world, check it, and make a :class:`sim.Model` of it."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -119,6 +120,8 @@ class ModelBuilder:
         self._unused(name, self.links, "link")
         if name == WORLD:
             raise ModelError(f"link '{name}': this name stands for the world; choose another")
+        if name in self.frames:
+            raise ModelError(f"link '{name}': a frame of this name exists already; choose another")
         if mass is not None and (not np.isfinite(mass) or mass < 0.0):
             raise ModelError(f"link '{name}': mass is {mass}; it must be finite and not negative")
         tensor = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=np.float64)
@@ -199,9 +202,17 @@ class ModelBuilder:
             raise ModelError(f"{where}: the lower limit {lower} is above the upper limit {upper}")
         if type == "continuous":
             lower, upper = -np.inf, np.inf
-        for label, value in (("damping", damping), ("armature", armature), ("stiffness", stiffness), ("friction_loss", friction_loss)):
+        for label, value in (
+            ("damping", damping),
+            ("armature", armature),
+            ("stiffness", stiffness),
+            ("friction_loss", friction_loss),
+        ):
             if not np.isfinite(value) or value < 0.0:
                 raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
+        for label, value in (("effort", effort), ("velocity", velocity)):
+            if not value >= 0.0:
+                raise ModelError(f"{where}: {label} is {value}; it must not be negative")
         if not np.isfinite(rest_position):
             raise ModelError(f"{where}: rest_position is {rest_position}; it must be finite")
         if not scalar_joint and (np.isfinite(lower) or np.isfinite(upper) or stiffness):
@@ -275,8 +286,9 @@ class ModelBuilder:
             raise ModelError(f"{where}: friction is {friction}; it must be finite and not negative")
         if not 0.0 <= restitution <= 1.0:
             raise ModelError(f"{where}: restitution is {restitution}; it must lie between 0 and 1")
+        colour = tuple(_finite(f"{where}: rgba", rgba, (4,)).tolist())
         geometry = Geometry(
-            name, -1, type, pose(where, position, orientation), extents, mesh, tuple(float(c) for c in rgba),  # type: ignore[arg-type]
+            name, -1, type, pose(where, position, orientation), extents, mesh, colour,
             collides, visible, group, mask,
         )  # fmt: skip
         self.geometries[name] = GeometrySpec(link, geometry, float(friction), float(restitution))
@@ -286,6 +298,8 @@ class ModelBuilder:
         self, name: str, link: str, position: Vector = (0.0, 0.0, 0.0), orientation: Vector = IDENTITY_QUATERNION
     ) -> str:
         """Name a frame fixed to a link. Every link is a frame of its own name already."""
+        if not name:
+            raise ModelError("a frame needs a name that is not empty")
         if name in self.frames or name in self.links:
             raise ModelError(f"frame '{name}': a frame or link of this name exists already")
         self.frames[name] = (link, pose(f"frame '{name}'", position, orientation))
@@ -303,7 +317,9 @@ class ModelBuilder:
 
     # ---- whole things ------------------------------------------------------------------------------------------
 
-    def add_ground(self, *, height: float = 0.0, friction: float = 1.0, restitution: float = 1.0, name: str = "ground") -> str:
+    def add_ground(
+        self, *, height: float = 0.0, friction: float = 1.0, restitution: float = 1.0, name: str = "ground"
+    ) -> str:
         """Add the plane z = height. Its restitution of 1 leaves that of a pair to the other body."""
         return self.add_geometry(
             WORLD, codes.PLANE, name=name, position=(0.0, 0.0, height), friction=friction, restitution=restitution,
@@ -358,10 +374,11 @@ class ModelBuilder:
         inertia: np.ndarray,
         options: dict[str, object],
     ) -> Part:
-        name = name or f"{kind}_{sum(link.startswith(kind + '_') for link in self.links)}"
+        name = name or next(free for k in itertools.count() if (free := f"{kind}_{k}") not in self.links)
         if not mass > 0.0:
             raise ModelError(f"{kind} '{name}': mass is {mass}; a free body needs a positive one")
         placement = {key: options.pop(key) for key in ("position", "orientation") if key in options}
+        self._unused(f"{name}_free", self.joints, "joint")
         self.add_link(name, mass=mass, inertia=inertia)
         try:
             self.add_joint(f"{name}_free", "free", child=name, **placement)  # type: ignore[arg-type]
@@ -376,7 +393,9 @@ class ModelBuilder:
         if not name:
             raise ModelError(f"a {what} needs a name that is not empty")
         if name in taken:
-            raise ModelError(f"{what} '{name}': a {what} of this name exists already; give each its own, or a robot its own name=")
+            raise ModelError(
+                f"{what} '{name}': a {what} of this name exists already; give each its own, or a robot its own name="
+            )
 
 
 def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
@@ -436,6 +455,8 @@ def _initial_coordinates(
     if q0 is not None:
         coordinates = _finite(f"{where}: q0", q0, (count,))
         if code in (codes.SPHERICAL, codes.FREE):
+            if not np.linalg.norm(coordinates[-4:]) > 1e-9:
+                raise ModelError(f"{where}: q0 holds the zero quaternion")
             coordinates[-4:] = Rotation.from_quat(coordinates[-4:]).as_quat()
         return coordinates
     if code == codes.FREE:

@@ -197,11 +197,15 @@ class Model:
         return _index([geometry.name for geometry in self.geometries], name, "geometry")
 
     def q_slice(self, part: "Part | str") -> slice:
-        """The slice of q that belongs to a part, or to one joint by name."""
+        """The slice of q that belongs to a part, or to one joint by name.
+
+        Raises:
+            ModelError: if there is no such joint, or the joints of a part have others between them.
+        """
         return self._slice(part, self.joint_q_start, self.nq)
 
     def qd_slice(self, part: "Part | str") -> slice:
-        """The slice of qd that belongs to a part, or to one joint by name."""
+        """The slice of qd that belongs to a part, or to one joint by name; raises as :meth:`q_slice`."""
         return self._slice(part, self.joint_qd_start, self.nv)
 
     def _slice(self, part: "Part | str", starts: np.ndarray, total: int) -> slice:
@@ -210,6 +214,11 @@ class Model:
         links = [self.joint(name) for name in names if isinstance(part, str) or name in self.joint_names]
         if not links:
             return slice(0, 0)
+        if any(starts[link] < ends[link] for link in set(range(min(links), max(links) + 1)) - set(links)):
+            raise ModelError(
+                f"part '{getattr(part, 'name', part)}': its joints don't stand next to each other, so that "
+                "no slice holds them; ask for each joint by name"
+            )
         return slice(int(starts[min(links)]), int(ends[max(links)]))
 
 
