@@ -55,7 +55,7 @@ def to_pinocchio(
         ModelError: for an order that does not name each moving joint once.
     """
     order = _order(model, joint_order)
-    turns = [model.joint(name) for name in unbounded]
+    turns = _turns(model, unbounded)
 
     def convert(link: int, x: Array, v: Array) -> JointState:
         kind = model.joint_type[link]
@@ -85,7 +85,7 @@ def from_pinocchio(
     Angles of unbounded joints come out between -pi and pi.
     """
     order = _order(model, joint_order)
-    turns = [model.joint(name) for name in unbounded]
+    turns = _turns(model, unbounded)
 
     def convert(link: int, x: Array, u: Array) -> JointState:
         kind = model.joint_type[link]
@@ -162,11 +162,16 @@ def _order(model: Model, names: Sequence[str] | None) -> list[int]:
     return order
 
 
-def _sizes(model: Model, turns: Sequence[int] = ()) -> list[tuple[int, int]]:
-    """Numbers of coordinates and of velocities of each joint; ``turns`` are stored as cosine and sine."""
+def _turns(model: Model, unbounded: Sequence[str]) -> list[int]:
+    turns = [model.joint(name) for name in unbounded]
     for link in turns:
         if model.joint_type[link] != REVOLUTE:
             raise ModelError(f"joint '{model.joint_names[link]}' is not revolute and can't be unbounded")
+    return turns
+
+
+def _sizes(model: Model, turns: Sequence[int] = ()) -> list[tuple[int, int]]:
+    """Numbers of coordinates and of velocities of each joint; ``turns`` are stored as cosine and sine."""
     coordinates = np.diff(np.append(model.joint_q_start, model.nq))
     velocities = np.diff(np.append(model.joint_qd_start, model.nv))
     coordinates[list(turns)] += 1

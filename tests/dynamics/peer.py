@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pinocchio as pin
+from scipy.spatial.transform import Rotation
 
 import sim
 from warp_kernels import types as codes
@@ -134,8 +135,6 @@ def relative_error(value: np.ndarray, reference: np.ndarray) -> float:
 
 def matrices(poses: np.ndarray) -> np.ndarray:
     """Homogeneous matrices [..., 4, 4] of positions and quaternions xyzw [..., 7]."""
-    from scipy.spatial.transform import Rotation
-
     result = np.zeros((*poses.shape[:-1], 4, 4))
     result[..., :3, :3] = Rotation.from_quat(poses[..., 3:].reshape(-1, 4)).as_matrix().reshape(*poses.shape[:-1], 3, 3)
     result[..., :3, 3] = poses[..., :3]

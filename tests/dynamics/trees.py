@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import sim
+from warp_kernels.types import FREE, SPHERICAL
 
 KINDS = ["fixed", "revolute", "continuous", "prismatic", "spherical", "free"]
 
@@ -114,3 +115,13 @@ def build_pinocchio(links: list[Link], names: tuple[str, ...], offset: tuple[flo
         parent, placement = home[number]
         model.addFrame(pin.Frame(f"link{number}", parent, 0, placement, pin.BODY))
     return model
+
+
+def rotations(model: sim.Model) -> list[tuple[int, int]]:
+    """Where the quaternion of each free and spherical joint starts in q, and its angular velocity in qd."""
+    return [
+        (int(q) + shift, int(qd) + shift)
+        for kind, q, qd in zip(model.joint_type, model.joint_q_start, model.joint_qd_start, strict=True)
+        if kind in (FREE, SPHERICAL)
+        for shift in ([3] if kind == FREE else [0])
+    ]
