@@ -210,7 +210,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             frame = mat33()
             if kind == CONTACT:
                 reference = origin[block_reference[block, world], world]
-                lever = contact_point[item, world] + reference - origin[dof_tree[tail], world]
+                lever = contact_point[item, world] + (reference - origin[dof_tree[tail], world])
                 frame = contact_frame[item, world] * rows.side_sign(side)
             for d in range(depth + 1):
                 k = tail

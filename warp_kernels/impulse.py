@@ -353,7 +353,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 if tail >= 0 and kind == CONTACT:
                     tree = dof_tree[tail]
                     reference = block_reference[block, world]
-                    lever = contact_point[item, world] + origin[reference, world] - origin[tree, world]
+                    lever = contact_point[item, world] + (origin[reference, world] - origin[tree, world])
                     sign = rows.side_sign(side)
                     frame = contact_frame[item, world] * sign
                     frame_bar = mat33()
