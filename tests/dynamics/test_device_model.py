@@ -1,0 +1,82 @@
+"""DeviceModel: parameters on a device, shared or per world, and their gradients in the shape they were given."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import sim
+from sim.device_model import packed_ancestors
+from sim.parameters import PARAMETERS
+from tests.dynamics.trees import build, zoo
+
+
+@pytest.fixture(scope="module")
+def model() -> sim.Model:
+    return build(zoo(), "float64")
+
+
+def test_arrays_are_those_of_the_model(model, device):
+    m = sim.DeviceModel(model, device)
+    for name in ("tree_link_start", "link_parent", "link_tree", "joint_type", "joint_q_start", "dof_q", "dof_parent"):
+        assert_array_equal(getattr(m, name).numpy(), getattr(model, name))
+    assert_array_equal(m.joint_qd_start.numpy(), [*model.joint_qd_start, model.nv])
+    for name, value in model.parameters.items():
+        assert m.parameters[name].shape == (1, 1 if name == "gravity" else len(value))
+        assert_allclose(m.parameters[name].numpy().reshape(value.shape), value, rtol=1e-14)
+
+
+def test_ancestors_lead_from_the_root_to_the_parent(model):
+    packed = packed_ancestors(model)
+    for k in range(model.nv):
+        row = [*packed[model.dof_row_start[k] :][: model.dof_depth[k]], k]
+        assert [model.dof_parent[j] for j in row] == [-1, *row[:-1]]
+
+
+@pytest.mark.parametrize("worlds", [1, 3])
+def test_gradients_come_in_the_given_shape(model, worlds, device):
+    counts = {"link": model.num_links, "dof": model.nv, "geometry": model.num_geometries}
+    own = {
+        name: np.repeat(model.parameters[name][None], worlds, axis=0) for name in ("mass", "gravity", "joint_placement")
+    }
+    m = sim.DeviceModel(model, device, worlds, own, PARAMETERS)
+    for name, spec in PARAMETERS.items():
+        single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
+        assert m.gradient(name).shape == ((worlds, *single) if name in own else single)
+
+
+def test_setting_a_parameter_keeps_the_array_and_clears_the_gradient(model, device):
+    m = sim.DeviceModel(model, device, requires_grad=["mass"])
+    array = m.parameters["mass"]
+    array.grad.fill_(1.0)
+    before = m.gradient("mass")
+    m.set_parameter("mass", 2.0)
+    assert m.parameters["mass"] is array
+    assert_array_equal(array.numpy(), np.full((1, model.num_links), 2.0))
+    assert_array_equal(m.gradient("mass"), np.zeros(model.num_links))
+    assert_array_equal(before, np.ones(model.num_links))
+
+
+def test_quaternions_are_normalised_and_inertias_made_symmetric(model, device):
+    placement = model.parameters["joint_placement"] * 3.0
+    inertia = model.parameters["inertia"].copy()
+    inertia[:, 0, 1] += 0.01
+    m = sim.DeviceModel(model, device, parameters={"joint_placement": placement, "inertia": inertia})
+    assert_allclose(np.linalg.norm(m.parameters["joint_placement"].numpy()[0, :, 3:], axis=1), 1.0, rtol=1e-15)
+    stored = m.parameters["inertia"].numpy()[0]
+    assert_array_equal(stored, stored.transpose(0, 2, 1))
+    assert placement[0, 0] == model.parameters["joint_placement"][0, 0] * 3.0
+
+
+def test_errors_name_the_parameter(model, device):
+    with pytest.raises(sim.ModelError, match="weight"):
+        sim.DeviceModel(model, device, requires_grad=["weight"])
+    with pytest.raises(sim.ModelError, match="'mass'.*shape"):
+        sim.DeviceModel(model, device, 2, {"mass": np.ones((3, model.num_links))})
+    with pytest.raises(sim.ModelError, match="'com'.*not finite"):
+        sim.DeviceModel(model, device, parameters={"com": np.full((model.num_links, 3), np.nan)})
+    placement = model.parameters["joint_placement"].copy()
+    placement[1, 3:] = 0.0
+    with pytest.raises(sim.ModelError, match="'joint_placement'.*zero quaternion.*\\(0, 1\\)"):
+        sim.DeviceModel(model, device, parameters={"joint_placement": placement})
+    with pytest.raises(sim.ModelError, match="'mass'.*requires_grad"):
+        sim.DeviceModel(model, device).gradient("mass")

@@ -1,0 +1,215 @@
+"""What all functions share: arguments are checked and never written, results are fresh, gradients add up."""
+
+import numpy as np
+import pytest
+import warp as wp
+from numpy.testing import assert_allclose, assert_array_equal
+
+import sim
+from tests.dynamics.peer import random_state
+from tests.dynamics.trees import build, zoo
+
+WORLDS = 2
+
+
+@pytest.fixture(scope="module")
+def model() -> sim.Model:
+    return build(zoo(), "float64")
+
+
+# Every function as an operation on a model and (q, qd, qdd, wrench).
+OPERATIONS = {
+    "forward_kinematics": lambda m, q, qd, qdd, wrench: sim.forward_kinematics(m, q),
+    "link_velocities": lambda m, q, qd, qdd, wrench: sim.link_velocities(m, q, qd),
+    "jacobian": lambda m, q, qd, qdd, wrench: sim.jacobian(m, q, "link5"),
+    "inverse_dynamics": sim.inverse_dynamics,
+    "forward_dynamics": sim.forward_dynamics,
+    "mass_matrix": lambda m, q, qd, qdd, wrench: sim.mass_matrix(m, q),
+    "integrate": lambda m, q, qd, qdd, wrench: sim.integrate(m, q, qd, 0.1),
+    "difference": lambda m, q, qd, qdd, wrench: sim.difference(m, q, q.numpy()[::-1]),
+}
+every_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
+
+
+def arrays(model: sim.Model, device: str, requires_grad: bool = True, seed: int = 0) -> list[wp.array]:
+    state = random_state(model, seed, WORLDS)
+    return [wp.array(a, dtype=model.scalar, device=device, requires_grad=requires_grad) for a in state]
+
+
+def gradients(inputs: list[wp.array]) -> list[np.ndarray]:
+    return [array.grad.numpy().copy() for array in inputs]
+
+
+@every_operation
+def test_arguments_are_not_written_and_results_are_fresh(operation, model, device):
+    m = sim.DeviceModel(model, device)
+    inputs = arrays(model, device)
+    before = [array.numpy().copy() for array in inputs]
+    parameters = {name: array.numpy().copy() for name, array in m.parameters.items()}
+    with wp.Tape() as tape:
+        first = operation(m, *inputs)
+        kept = first.numpy().copy()
+        second = operation(m, *inputs)
+        other = operation(m, *arrays(model, device, seed=1))
+    assert len({first.ptr, second.ptr, other.ptr} | {array.ptr for array in inputs}) == 3 + len(inputs)
+    first.grad.fill_(1.0)
+    tape.backward()
+    assert_array_equal(first.numpy(), kept)
+    assert_array_equal(second.numpy(), kept)
+    assert not np.array_equal(other.numpy(), kept)
+    for array, value in zip(inputs, before, strict=True):
+        assert_array_equal(array.numpy(), value)
+    for name, value in parameters.items():
+        assert_array_equal(m.parameters[name].numpy(), value)
+
+
+@every_operation
+def test_gradients_add_up_over_uses_and_backward_passes(operation, model, device):
+    m = sim.DeviceModel(model, device, requires_grad=["joint_placement"])
+    inputs = arrays(model, device)
+
+    def backward(uses: int) -> None:
+        with wp.Tape() as tape:
+            results = [operation(m, *inputs) for _ in range(uses)]
+        for result in results:
+            result.grad.fill_(1.0)
+        tape.backward()
+
+    backward(1)
+    once = [*gradients(inputs), m.gradient("joint_placement")]
+    assert max(np.abs(g).max() for g in once) > 1e-3
+    backward(1)
+    twice = [*gradients(inputs), m.gradient("joint_placement")]
+    backward(2)
+    four_times = [*gradients(inputs), m.gradient("joint_placement")]
+    for one, two, four in zip(once, twice, four_times, strict=True):
+        assert_allclose(two, 2.0 * one, rtol=1e-12, atol=1e-12)
+        assert_allclose(four, 4.0 * one, rtol=1e-12, atol=1e-12)
+
+
+def test_a_chain_of_operations_differentiates(model, device):
+    """Two explicit Euler steps; the derivative along a random direction against central differences."""
+    rng = np.random.default_rng(1)
+    q, qd, tau, wrench = random_state(model, 0, WORLDS)
+    directions = [rng.normal(size=a.shape) for a in (q, qd, tau, wrench)]
+    m = sim.DeviceModel(model, device)
+
+    def steps(q, qd, tau, wrench):
+        for _ in range(2):
+            acceleration = sim.forward_dynamics(m, q, qd, tau, wrench)
+            q = sim.integrate(m, q, qd, 0.05)
+            # The acceleration becomes the next velocity, to keep the chain to functions of this package.
+            qd = acceleration
+        return sim.forward_kinematics(m, q)
+
+    inputs = [wp.array(a, dtype=wp.float64, device=device, requires_grad=True) for a in (q, qd, tau, wrench)]
+    with wp.Tape() as tape:
+        result = steps(*inputs)
+    weight = rng.normal(size=result.shape)
+    tape.backward(grads={result: wp.array(weight, dtype=wp.float64, device=device)})
+    found = sum((array.grad.numpy() * d).sum() for array, d in zip(inputs, directions, strict=True))
+    h = 1e-6
+
+    def moved(by: float) -> float:
+        shifted = [a + by * d for a, d in zip((q, qd, tau, wrench), directions, strict=True)]
+        return float((steps(*shifted).numpy() * weight).sum())
+
+    expected = (moved(h) - moved(-h)) / (2.0 * h)
+    assert abs(expected) > 1e-3
+    assert abs(found - expected) < 1e-6 * abs(expected)
+
+
+@every_operation
+def test_only_what_asks_for_a_gradient_gets_one(operation, model, device):
+    inputs = arrays(model, device, requires_grad=False)
+    with wp.Tape() as tape:
+        result = operation(model, *inputs)
+    assert not result.requires_grad
+    assert not tape.launches
+    q = wp.array(inputs[0].numpy(), dtype=wp.float64, device=device, requires_grad=True)
+    with wp.Tape() as tape:
+        result = operation(model, q, *inputs[1:])
+    result.grad.fill_(1.0)
+    tape.backward()
+    assert np.abs(q.grad.numpy()).max() > 1e-3
+    assert all(array.grad is None for array in inputs)
+
+
+def test_zero_on_the_tape_clears_the_gradients(model, device):
+    inputs = arrays(model, device)
+    m = sim.DeviceModel(model, device, requires_grad=["mass"])
+    with wp.Tape() as tape:
+        result = sim.inverse_dynamics(m, *inputs)
+    result.grad.fill_(1.0)
+    tape.backward()
+    tape.zero()
+    assert not any(gradient.any() for gradient in [*gradients(inputs), m.gradient("mass"), result.grad.numpy()])
+
+
+def test_wrong_arguments_are_named(model, device):
+    q, qd, qdd, wrench = random_state(model, 0, WORLDS)
+    m = sim.DeviceModel(model, device)
+    with pytest.raises(sim.ModelError, match=r"^q has shape"):
+        sim.forward_kinematics(m, q[0])
+    with pytest.raises(sim.ModelError, match=r"^qd has shape"):
+        sim.integrate(m, q, qd[:1])
+    with pytest.raises(sim.ModelError, match=r"^tau has shape"):
+        sim.forward_dynamics(m, q, qd, qdd[:, 1:])
+    with pytest.raises(sim.ModelError, match=r"^wrench has shape"):
+        sim.inverse_dynamics(m, q, qd, qdd, wrench[..., :3])
+    with pytest.raises(sim.ModelError, match="float32"):
+        sim.mass_matrix(m, wp.array(q, dtype=wp.float32, device=device))
+    with pytest.raises(sim.ModelError, match="nowhere"):
+        sim.jacobian(m, q, "nowhere")
+    with pytest.raises(sim.ModelError, match=r"\['link1'\]"):
+        sim.forward_kinematics(m, q, "link1")
+    with pytest.raises(sim.ModelError, match="sideways"):
+        sim.jacobian(m, q, "link1", "sideways")
+    own = sim.DeviceModel(model, device, 3, {"mass": np.ones((3, model.num_links))})
+    with pytest.raises(sim.ModelError, match="'mass' has 3"):
+        sim.mass_matrix(own, q)
+
+
+def test_dynamics_refuse_links_without_inertial_data(device):
+    builder = sim.ModelBuilder()
+    builder.add_link("hollow")
+    builder.add_joint("hinge", "revolute", child="hollow")
+    model = builder.finalize("float64")
+    zero = np.zeros((1, 1))
+    assert sim.forward_kinematics(model, zero).shape == (1, 1, 7)
+    for call in (
+        lambda: sim.forward_dynamics(model, zero, zero, zero),
+        lambda: sim.inverse_dynamics(model, zero, zero, zero),
+        lambda: sim.mass_matrix(model, zero),
+    ):
+        with pytest.raises(sim.ModelError, match="'hollow'"):
+            call()
+
+
+def test_frames_of_the_world_and_of_merged_links(device):
+    builder = sim.ModelBuilder()
+    builder.add_frame("station", "world", position=(1.0, 2.0, 3.0))
+    builder.add_link("arm", mass=1.0)
+    builder.add_joint("hinge", "revolute", child="arm", axis=(0.0, 0.0, 1.0))
+    builder.add_link("hand", mass=1.0)
+    builder.add_joint("weld", "fixed", parent="arm", child="hand", position=(1.0, 0.0, 0.0))
+    model = builder.finalize("float64")
+    q, qd = np.array([[np.pi / 2]]), np.array([[2.0]])
+    m = sim.DeviceModel(model, device)
+    poses = sim.forward_kinematics(m, q, ["station", "hand"]).numpy()[0]
+    assert_allclose(poses[:, :3], [[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]], atol=1e-15)
+    velocities = sim.link_velocities(m, q, qd, ["station", "hand"]).numpy()[0]
+    assert_allclose(velocities, [[0.0] * 6, [0.0, 0.0, 2.0, -2.0, 0.0, 0.0]], atol=1e-15)
+    assert_array_equal(sim.jacobian(m, q, "station").numpy(), np.zeros((1, 6, 1)))
+
+
+def test_a_world_without_links(device):
+    builder = sim.ModelBuilder()
+    builder.add_frame("station", "world", position=(1.0, 2.0, 3.0))
+    model = builder.finalize("float64")
+    m = sim.DeviceModel(model, device)
+    nothing = np.zeros((2, 0))
+    assert_allclose(sim.forward_kinematics(m, nothing, ["station"]).numpy()[:, 0, :3], [[1.0, 2.0, 3.0]] * 2)
+    assert sim.forward_dynamics(m, nothing, nothing, nothing).shape == (2, 0)
+    assert sim.mass_matrix(m, nothing).shape == (2, 0, 0)
+    assert sim.integrate(m, nothing, nothing).shape == (2, 0)
