@@ -1,0 +1,35 @@
+"""The documentation says what the code does: its examples run, its table of parameters is complete."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from sim.parameters import PARAMETERS
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_readme_examples_run() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    names: dict = {}
+    exec("".join(blocks), names)
+    # Each of n steps takes mu g dt from the velocity and then moves by what is left; in the next one the box stands.
+    v0, mu, g, dt = 1.0, 0.8, 9.81, 1.0 / 240
+    n = int(v0 / (mu * g * dt))
+    travelled = names["trajectory"].q.numpy()[-1, :, 0]
+    np.testing.assert_allclose(travelled, n * v0 * dt - mu * g * dt**2 * n * (n + 1) / 2, rtol=1e-4)
+    gradient = names["gradients"].parameters["friction"]
+    np.testing.assert_allclose(gradient[0], -64 * g * dt**2 * n * (n + 1) / 2, rtol=1e-4)
+    loss_slope = 2.0 * (travelled[0] - 0.2) * gradient[0] / 64
+    np.testing.assert_allclose(names["friction"].grad[0].item(), loss_slope, rtol=1e-4)
+    assert names["tau"].grad.abs().max() > 0.0
+
+
+def test_parameter_table_is_complete() -> None:
+    text = (ROOT / "docs" / "conventions.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
+    assert {name: (per, unit, about) for name, per, unit, about in rows} == {
+        name: (spec.per, spec.unit, spec.about) for name, spec in PARAMETERS.items()
+    }
