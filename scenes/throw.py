@@ -11,10 +11,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.builder import ModelBuilder
+from sim.dynamics import inverse_dynamics
 from sim.errors import ModelError
+from sim.kinematics import forward_kinematics
 from sim.model import Model, Part
-from sim.render.poses import link_poses
-from warp_kernels import types as codes
 
 ARM_URDF = Path(__file__).parent / "robots" / "arm.urdf"
 BALL_RADIUS = 0.035
@@ -102,9 +102,8 @@ def build(
     builder.add_ground(friction=friction)
     arm = builder.add_urdf(ARM_URDF, friction=1.0, restitution=0.0)
     alone = builder.finalize(dtype)
-    hand = alone.frame("hand")
-    reference = link_poses(alone, START_POSE)[hand.link]
-    centre = _apply(reference, _apply(hand.placement, BALL_IN_HAND))
+    hand = forward_kinematics(alone, START_POSE[None], frames=["hand"]).numpy()[0, 0].astype(np.float64)
+    centre = hand[:3] + Rotation.from_quat(hand[3:]).apply(BALL_IN_HAND)
     ball = builder.add_sphere(
         radius=BALL_RADIUS, mass=BALL_MASS, name="ball", position=centre, friction=friction, restitution=restitution,
         rgba=(0.86, 0.16, 0.14, 1.0),
@@ -112,7 +111,8 @@ def build(
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
     q0[model.q_slice(arm)] = START_POSE
-    hold = holding_torques(model, q0, carried={"ball": "hand"})
+    hold = np.zeros(model.nv)
+    hold[model.qd_slice(arm)] = holding_torques(alone, START_POSE, centre)
     return ThrowScene(model, arm, ball, q0, np.zeros(model.nv), hold, steps, dt, goal)
 
 
@@ -125,44 +125,21 @@ def random_targets(seed: int, count: int) -> np.ndarray:
     return np.stack([distance * np.cos(azimuth), distance * np.sin(azimuth), height], axis=1)
 
 
-def holding_torques(model: Model, q: np.ndarray, carried: dict[str, str]) -> np.ndarray:
-    """Motor torques that hold a model still against gravity, from the principle of virtual work.
+def holding_torques(arm: Model, q: np.ndarray, ball: np.ndarray) -> np.ndarray:
+    """Motor torques that hold the arm still with the ball in its hand.
 
     Args:
-        model: the model.
-        q: joint coordinates [nq].
-        carried: names of free bodies, each with the name of the link or frame that it rests on as if fixed there.
+        arm: a model of the arm alone.
+        q: its joint coordinates [9].
+        ball: where the ball rests in the hand, world frame [m].
 
     Returns:
-        torques [nv]; zero for free joints [N m, N].
+        torques [9] in N m, and N for the fingers.
     """
-    gravity = model.parameters["gravity"]
-    poses = link_poses(model, q)
-    weights = [
-        (model.link_names[link], link, _apply(poses[link], model.parameters["com"][link]))
-        for link in range(model.num_links)
-    ]
-    torques = np.zeros(model.nv)
-    for name, link, point in weights:
-        force = model.parameters["mass"][link] * gravity
-        dof = model.link_tail_dof[model.frame(carried[name]).link if name in carried else link]
-        while dof >= 0:
-            torques[dof] -= force @ _point_velocity(model, poses, int(dof), point)
-            dof = model.dof_parent[dof]
-    return torques
-
-
-def _point_velocity(model: Model, poses: np.ndarray, dof: int, point: np.ndarray) -> np.ndarray:
-    """Velocity of a point that moves with a revolute or prismatic degree of freedom at unit speed; zero for others."""
-    if model.dof_q[dof] < 0:
-        return np.zeros(3)
-    link = int(model.dof_link[dof])
-    # The axis is the same in the joint frame and in the frame of the link, which turns about it.
-    axis = _apply(poses[link], model.joint_axis[link]) - poses[link, :3]
-    if model.joint_type[link] == codes.PRISMATIC:
-        return axis
-    return np.cross(axis, point - poses[link, :3])
-
-
-def _apply(pose: np.ndarray, point: np.ndarray) -> np.ndarray:
-    return pose[:3] + Rotation.from_quat(pose[3:]).apply(point)
+    link = arm.frame("hand").link
+    carrier = forward_kinematics(arm, q[None]).numpy()[0, link, :3]
+    weight = BALL_MASS * arm.parameters["gravity"]
+    wrench = np.zeros((1, arm.num_links, 6))
+    wrench[0, link] = np.concatenate([np.cross(ball - carrier, weight), weight])
+    rest = np.zeros((1, arm.nv))
+    return inverse_dynamics(arm, q[None], rest, rest, wrench).numpy()[0].astype(np.float64)

@@ -3,8 +3,6 @@
 Single precision only, since Warp's meshes are; pictures need no more. Nothing here has an adjoint.
 """
 
-# ruff: noqa: UP018 (float(0.0) declares a variable that a kernel changes; a bare literal is a constant)
-
 import functools
 from types import SimpleNamespace
 

@@ -1,7 +1,6 @@
 """Pictures and animations of a motion: a ray tracer that needs no GPU and no display."""
 
 from sim.render.gif import write_gif, write_png
-from sim.render.poses import link_poses
 from sim.render.renderer import Renderer, iterate_frames, render_frames
 from sim.render.view import Camera, Marker, Trail, fit_camera
 
@@ -12,7 +11,6 @@ __all__ = [
     "Trail",
     "fit_camera",
     "iterate_frames",
-    "link_poses",
     "render_frames",
     "write_gif",
     "write_png",

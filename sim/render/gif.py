@@ -99,7 +99,7 @@ def _check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
 def _shared_palette(pictures: np.ndarray) -> Image.Image:
     """256 colours from up to twelve frames spread over the animation.
 
-    A colour counts by the square root of its number of pixels, so that small bright things keep theirs beside a large sky.
+    A colour counts by the square root of its number of pixels, so that small things keep theirs beside a large sky.
     """
     chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, 12).astype(int))]
     coarse = (chosen.reshape(-1, 3) >> 2).astype(np.int32)

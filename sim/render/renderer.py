@@ -268,7 +268,7 @@ def iterate_frames(
 
 
 def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points at equal distances along the whole path [TRAIL_BEADS, 3], and which of them are behind the frame (-1: all)."""
+    """Points at equal distances along the whole path [TRAIL_BEADS, 3], and which are behind the frame (-1: all)."""
     path = np.asarray(trail.points, dtype=np.float64)
     travelled = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
     places = np.linspace(0.0, travelled[-1], TRAIL_BEADS)

@@ -7,15 +7,11 @@ import sim
 from scenes import quadruped
 from scenes.mjcf import to_mjcf
 from sim.model import Mesh
-from sim.render import link_poses
-from sim.render.view import transform_points
 from warp_kernels import types as codes
 
 
 def foot_positions(model, q):
-    poses = link_poses(model, q)
-    frames = [model.frame(f"{leg}_foot") for leg in quadruped.LEGS]
-    return np.array([transform_points(poses[f.link], f.placement[None, :3])[0] for f in frames])
+    return sim.forward_kinematics(model, q[None], [f"{leg}_foot" for leg in quadruped.LEGS]).numpy()[0, :, :3]
 
 
 @pytest.mark.parametrize("height", [0.0, 0.1])
@@ -64,11 +60,12 @@ def test_mujoco_twin_has_the_same_numbers(twin):
     assert (reference.opt.solver, reference.opt.cone) == (0, 1)  # projected Gauss-Seidel, elliptic
 
 
-def test_mujoco_twin_has_the_same_mass_matrix_as_pinocchio(twin):
+def test_mass_matrix_is_the_same_here_in_mujoco_and_in_pinocchio(twin):
     mujoco, reference = twin
     pin = pytest.importorskip("pinocchio")
     model = pin.buildModelFromUrdf(str(quadruped.QUADRUPED_URDF), pin.JointModelFreeFlyer())
     pin_data, data = model.createData(), mujoco.MjData(reference)
+    scene = quadruped.build("float64")
     pin.seed(1)
     for _ in range(5):
         q = pin.randomConfiguration(model, -np.ones(model.nq), np.ones(model.nq))
@@ -82,6 +79,10 @@ def test_mujoco_twin_has_the_same_mass_matrix_as_pinocchio(twin):
         matrix = np.zeros((18, 18))
         mujoco.mj_fullM(reference, data, matrix)
         np.testing.assert_allclose(matrix, turn @ expected @ turn.T, atol=1e-10)
+        # Here both parts are in world axes.
+        turn[3:6, 3:6] = turn[:3, :3]
+        own = sim.mass_matrix(scene.model, q[None]).numpy()[0]
+        np.testing.assert_allclose(own, turn @ expected @ turn.T, atol=1e-10)
 
 
 def test_mujoco_twin_stands_on_four_contacts(twin):

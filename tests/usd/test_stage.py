@@ -8,9 +8,14 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import quadruped, throw
 from sim.model import Mesh
-from sim.render import Camera, Marker, Trail, link_poses
+from sim.render import Camera, Marker, Trail
 from sim.usd import write_usd
 from warp_kernels import types as codes
+
+
+def link_poses(model, q):
+    """World poses of all links [frames, num_links, 7] for coordinates [frames, nq]."""
+    return sim.forward_kinematics(model, np.asarray(q)).numpy()
 
 
 def all_joints_model():
