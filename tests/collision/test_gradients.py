@@ -88,6 +88,11 @@ def test_gradients_match_central_differences(types, fixed, device):
     rng = np.random.default_rng(5)
     cotangents = {name: rng.normal(size=value.shape) for name, value in bench.evaluate(slots).items()}
     expected = differences(bench, slots, cotangents)
+    # Every point and distance depends on the pose of a link: the comparison isn't one of zeros.
+    assert (
+        min(np.abs(expected[name]["pose"][:, active.any(0)]).max(axis=(0, 2)).min() for name in ("point", "distance"))
+        > 1e-3
+    )
     for name, cotangent in cotangents.items():
         found = bench.gradient(slots, {name: cotangent})
         for key in INPUTS:
@@ -95,3 +100,31 @@ def test_gradients_match_central_differences(types, fixed, device):
             a = np.moveaxis(found[key], world_axis, 0)[good]
             b = np.moveaxis(expected[name][key], world_axis, 0)[good]
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{name} in {key}")
+
+
+def test_gradient_of_shared_parameters_is_the_sum_over_worlds():
+    bench = random_bench((SPHERE, CAPSULE), 50, seed=2)
+    for name in ("geometry_placement", "geometry_size", "friction", "restitution"):
+        bench.values[name][:] = bench.values[name][0]
+    slots = bench.detect(margin=10.0)
+    assert (slots.count.numpy() == 1).all()
+    out = bench.evaluate(slots)
+    cotangents = {name: np.random.default_rng(3).normal(size=value.shape) for name, value in out.items()}
+    each = bench.gradient(slots, cotangents)
+    for name in ("geometry_placement", "geometry_size", "friction", "restitution"):
+        bench.values[name] = bench.values[name][:1]
+    for name, value in bench.evaluate(slots).items():
+        np.testing.assert_array_equal(value, out[name])
+    shared = bench.gradient(slots, cotangents)
+    for name in INPUTS:
+        total = each[name] if name in ("pose", "origin") else each[name].sum(0, keepdims=True)
+        np.testing.assert_allclose(shared[name], total, rtol=1e-12, atol=1e-12)
+
+
+def test_length_of_placements_quaternion_does_not_matter():
+    bench = random_bench((SPHERE, BOX), 50, seed=2)
+    slots = bench.detect(margin=0.3)
+    out = bench.evaluate(slots)
+    bench.values["geometry_placement"][..., 3:] *= 1.7
+    for name, value in bench.evaluate(slots).items():
+        np.testing.assert_allclose(value, out[name], rtol=1e-12, atol=1e-12)

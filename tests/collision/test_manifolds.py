@@ -5,9 +5,12 @@ import pytest
 import warp as wp
 from scipy.spatial.transform import Rotation
 
+import sim
+from sim.collision import CollisionModel, candidate_pairs
 from tests.collision.harness import Bench, Slots, hull_mesh, random_bench
 from warp_kernels.collision.detect import detect_kernels
-from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
+from warp_kernels.collision.evaluate import evaluate_kernels
+from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE, warp_types
 
 SQUARE = np.array([(x, y) for x in (-1.0, 1.0) for y in (-1.0, 1.0)])
 
@@ -254,3 +257,49 @@ def test_sphere_through_face_of_box_changes_nothing_but_the_distance():
     assert set(slots.feature.numpy()[0].tolist()) == {2}
     np.testing.assert_allclose(out["distance"][0], heights - 0.6, atol=1e-14)
     np.testing.assert_allclose(out["frame"][0, :, 0], np.tile((-1.0, 0.0, 0.0), (201, 1)), atol=1e-15)
+
+
+def test_slots_of_a_scene_follow_the_order_of_pairs():
+    """Two balls that touch, a box and a ball on the ground, another ball in the air."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.5, restitution=0.4)
+    for position in ((0.0, 0.0, 0.1), (0.0, 0.19, 0.1), (5.0, 0.0, 3.0)):
+        builder.add_sphere(radius=0.1, mass=1.0, position=position, friction=0.6, restitution=0.5)
+    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(-3.0, 0.0, 0.1))
+    model = builder.finalize("float64")
+    collision = CollisionModel(model, "cpu")
+    t = warp_types(wp.float64)
+    parameters = {
+        "geometry_placement": t.transform, "geometry_size": t.vec3, "friction": t.scalar, "restitution": t.scalar
+    }  # fmt: skip
+    placement, size, friction, restitution = (
+        wp.array(model.parameters[name][None], dtype=dtype, device="cpu") for name, dtype in parameters.items()
+    )
+    q = model.q0.reshape(-1, 7)
+    origin = wp.array(q[:, None, :3], dtype=t.vec3, device="cpu")
+    pose = wp.array([[[0.0] * 3 + row[3:].tolist()] for row in q], dtype=t.transform, device="cpu")
+    slots = Slots.empty(12, 1)
+    wp.launch(
+        detect_kernels(wp.float64).detect,
+        dim=1,
+        inputs=[*collision.arrays, placement, size, pose, origin, 0.01],
+        outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
+        device="cpu",
+    )
+    pair_a, pair_b = candidate_pairs(model)
+    found = slots.pair.numpy()[: slots.count.numpy()[0], 0]
+    assert list(zip(pair_a[found], pair_b[found], strict=True)) == [(0, 1), (0, 2), *[(0, 4)] * 4, (1, 2)]
+    out = [wp.zeros((12, 1), dtype=dtype, device="cpu") for dtype in (t.vec3, t.mat33, *[t.scalar] * 3)]
+    wp.launch(
+        evaluate_kernels(wp.float64).evaluate,
+        dim=(12, 1),
+        inputs=[
+            *collision.arrays, placement, size, friction, restitution, pose, origin, slots.pair, slots.feature,
+            slots.count,
+        ],
+        outputs=out,
+        device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(out[2].numpy()[:7, 0], [0.0] * 6 + [-0.01], atol=1e-14)
+    np.testing.assert_allclose(out[3].numpy()[:7, 0], [0.3, 0.3, *[0.5] * 4, 0.36])
+    np.testing.assert_allclose(out[4].numpy()[:7, 0], [0.2, 0.2, *[0.0] * 4, 0.25])
