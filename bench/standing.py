@@ -55,10 +55,9 @@ def standing(worlds: int, *, device: str, dtype: str, sweeps: int, cores: int) -
 
 
 def start_pose() -> np.ndarray:
-    """The start pose in MuJoCo's order: quaternion wxyz."""
-    q = quadruped.build("float64").q0.copy()
-    q[3:7] = q[[6, 3, 4, 5]]
-    return q
+    """The start pose in MuJoCo's order."""
+    scene = quadruped.build("float64")
+    return np.asarray(sim.to_mujoco(scene.model, scene.q0, scene.qd0)[0])
 
 
 def _springs(scene: quadruped.QuadrupedScene) -> dict[str, np.ndarray]:

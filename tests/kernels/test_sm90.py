@@ -1,5 +1,7 @@
 """Every Warp module compiles for compute capability 9.0, with or without a GPU, and has no adjoint that Warp doubts."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,7 +70,9 @@ def test_registers_and_spills(build: Build) -> None:
     ptxas = find_ptxas()
     if ptxas is None:
         pytest.skip("no ptxas here; the package nvidia-cuda-nvcc has it")
-    rows = [(name, row) for name, path in build.ptx.items() for row in resources(ptxas, path)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        reports = list(pool.map(lambda path: resources(ptxas, path), build.ptx.values()))
+    rows = [(name, row) for name, report in zip(build.ptx, reports, strict=True) for row in report]
     assert {row.kernel.rsplit(" ", 1)[-1] for _, row in rows} >= {"forward"}
     precision = next(iter(build.ptx)).rsplit(".", 1)[-1]
     out = ROOT / "out"
