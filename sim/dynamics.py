@@ -61,7 +61,8 @@ def inverse_dynamics(
         )  # fmt: skip
 
     def backward(tau: wp.array) -> None:
-        _add_gradient(m, q, qd, qdd, wrench, tau.grad)
+        tape, bodies = _taped_bodies(m, q)
+        _add_gradient(tape, bodies, q, qd, qdd, wrench, tau.grad)
 
     return run(m, (q.shape[0], m.model.nv), inputs, forward, backward, DYNAMICS_PARAMETERS)
 
@@ -93,7 +94,8 @@ def forward_dynamics(
         _articulated_body(bodies, parameters, q, qd, tau, _common_wrench(bodies, wrench), qdd)
 
     def backward(qdd: wp.array) -> None:
-        w = _solve_mass_matrix(m, q, qdd.grad)
+        tape, bodies = _taped_bodies(m, q)
+        w = _solve_mass_matrix(bodies, q, qdd.grad)
         minus_w = wp.empty_like(w)
         wp.launch(
             rnea_kernels(m.types.scalar).forward_dynamics_adjoint,
@@ -102,7 +104,7 @@ def forward_dynamics(
             outputs=[tau.grad, minus_w],
             device=m.device,
         )
-        _add_gradient(m, q, qd, detached(qdd), wrench, minus_w)
+        _add_gradient(tape, bodies, q, qd, detached(qdd), wrench, minus_w)
 
     return run(m, (q.shape[0], m.model.nv), inputs, forward, backward, DYNAMICS_PARAMETERS)
 
@@ -211,9 +213,16 @@ def _articulated_body(
     )  # fmt: skip
 
 
-def _solve_mass_matrix(m: DeviceModel, q: wp.array, right: wp.array) -> wp.array:
+def _taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
+    """Forward kinematics with the tape that recorded them."""
+    with wp.Tape() as tape:
+        bodies = Bodies(m, q)
+    return tape, bodies
+
+
+def _solve_mass_matrix(bodies: Bodies, q: wp.array, right: wp.array) -> wp.array:
     """M(q)^-1 right [num_worlds, nv]: forward dynamics at rest, without gravity and springs."""
-    bodies = Bodies(m, q)
+    m = bodies.model
     none = wp.zeros((1, m.model.nv), dtype=m.types.scalar, device=m.device)
     weightless = wp.zeros((1, 1), dtype=m.types.vec3, device=m.device)
     still = wp.zeros_like(right, requires_grad=False)
@@ -224,11 +233,17 @@ def _solve_mass_matrix(m: DeviceModel, q: wp.array, right: wp.array) -> wp.array
 
 
 def _add_gradient(
-    m: DeviceModel, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None, weight: wp.array
+    tape: wp.Tape,
+    bodies: Bodies,
+    q: wp.array,
+    qd: wp.array,
+    qdd: wp.array,
+    wrench: wp.array | None,
+    weight: wp.array,
 ) -> None:
     """Add the gradient of weight . ID(q, qd, qdd) to those of the arguments and of the parameters."""
-    with wp.Tape() as tape:
-        bodies = Bodies(m, q)
+    m = bodies.model
+    with tape:
         passive = wp.zeros(weight.shape, dtype=weight.dtype, device=m.device, requires_grad=True)
         _passive_force(m, q, qd, qdd, passive)
         power = bodies.scratch(m.model.num_trees, m.types.scalar)
@@ -250,8 +265,7 @@ def _add_gradient(
 def _add_mass_matrix_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
     """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
     nv, packed = m.model.nv, m.ancestor.shape[0]
-    with wp.Tape() as tape:
-        bodies = Bodies(m, q)
+    tape, bodies = _taped_bodies(m, q)
     factor, crba = factor_kernels(m.types.scalar), crba_kernels(m.types.scalar)
     rows = [m.dof_depth, m.dof_row_start, m.ancestor]
     mass_bar = bodies.scratch(packed, m.types.scalar)
