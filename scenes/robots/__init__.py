@@ -1,0 +1,1 @@
+"""Robot files written by hand; a package, so that an installation brings them along."""
