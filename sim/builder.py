@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
 from sim.compile import NEGLIGIBLE_INERTIA, compile_model
 from sim.errors import ModelError
@@ -192,10 +191,7 @@ class ModelBuilder:
         scalar_joint = code in (codes.REVOLUTE, codes.PRISMATIC)
         unit_axis = _finite(f"{where}: axis", axis, (3,))
         if scalar_joint:
-            length = float(np.linalg.norm(unit_axis))
-            if length < 1e-9:
-                raise ModelError(f"{where}: the axis is zero; give it a direction")
-            unit_axis = unit_axis / length
+            unit_axis = _unit(unit_axis, f"{where}: the axis is zero; give it a direction")
         if code == codes.FREE and parent != WORLD:
             raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
         if np.isnan(lower) or np.isnan(upper) or lower > upper:
@@ -267,7 +263,8 @@ class ModelBuilder:
             the name.
 
         Raises:
-            ModelError: for a duplicate name, sizes that are not positive, negative friction, or restitution outside 0 to 1.
+            ModelError: for a duplicate name, sizes that are not positive, negative friction, or restitution outside
+                0 to 1.
         """
         if name is None:
             number = sum(spec.link == link for spec in self.geometries.values())
@@ -340,7 +337,7 @@ class ModelBuilder:
     def add_capsule(
         self, *, radius: float, half_length: float, mass: float, name: str | None = None, **options: object
     ) -> Part:
-        """Add a free solid capsule along its z axis; half_length is that of the cylinder. Options as for :meth:`add_sphere`."""
+        """Add a free solid capsule along z; half_length is that of the cylinder. Options as for :meth:`add_sphere`."""
         inertia = capsule_inertia(radius, half_length, mass)
         return self._add_body("capsule", name, codes.CAPSULE, (radius, half_length, 0.0), mass, inertia, options)
 
@@ -359,8 +356,8 @@ class ModelBuilder:
                 Without it each keeps its own parameters.
 
         Raises:
-            ModelError: naming the link or joint at fault: unknown parent or child, a cycle, two parents, no joint, a moving link
-                without mass.
+            ModelError: naming the link or joint at fault: unknown parent or child, a cycle, two parents, no joint, a
+                moving link without mass or with a negative moment of inertia.
         """
         return compile_model(self, dtype, collapse_fixed)
 
@@ -402,10 +399,7 @@ def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
     """Position and normalised quaternion xyzw as one array [7]."""
     p = _finite(f"{where}: position", position, (3,))
     q = _finite(f"{where}: orientation", orientation, (4,))
-    length = float(np.linalg.norm(q))
-    if length < 1e-9:
-        raise ModelError(f"{where}: the orientation is the zero quaternion")
-    return np.concatenate([p, q / length])
+    return np.concatenate([p, _unit(q, f"{where}: the orientation is the zero quaternion")])
 
 
 def check_inertia(link: str, tensor: np.ndarray) -> None:
@@ -448,6 +442,15 @@ def _finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndar
     return array
 
 
+def _unit(vector: np.ndarray, complaint: str) -> np.ndarray:
+    """The vector with length one; ModelError with this complaint if it is zero."""
+    largest = np.abs(vector).max()
+    if largest < 1e-9:
+        raise ModelError(complaint)
+    scaled = vector / largest  # first, so that the squares can't overflow
+    return scaled / np.linalg.norm(scaled)
+
+
 def _initial_coordinates(
     where: str, code: int, placement: np.ndarray, lower: float, upper: float, q0: Vector | None
 ) -> np.ndarray:
@@ -455,9 +458,7 @@ def _initial_coordinates(
     if q0 is not None:
         coordinates = _finite(f"{where}: q0", q0, (count,))
         if code in (codes.SPHERICAL, codes.FREE):
-            if not np.linalg.norm(coordinates[-4:]) > 1e-9:
-                raise ModelError(f"{where}: q0 holds the zero quaternion")
-            coordinates[-4:] = Rotation.from_quat(coordinates[-4:]).as_quat()
+            coordinates[-4:] = _unit(coordinates[-4:], f"{where}: q0 holds the zero quaternion")
         return coordinates
     if code == codes.FREE:
         return placement.copy()

@@ -140,6 +140,16 @@ class TestJoints:
             builder.add_joint("j", options.pop("type"), **options)
         assert not builder.joints
 
+    @pytest.mark.parametrize("size", [1e-6, 1.0, 1e200])
+    def test_axes_and_quaternions_are_normalised(self, size):
+        builder = sim.ModelBuilder()
+        builder.add_link("a", mass=1.0, inertia=UNIT)
+        axis, turn = size * np.array((3.0, 0.0, 4.0)), size * np.array((0.0, 0.6, 0.0, 0.8))
+        builder.add_joint("j", "revolute", child="a", axis=axis, orientation=turn)
+        model = builder.finalize("float64")
+        assert_allclose(model.joint_axis[0], (0.6, 0.0, 0.8), rtol=1e-15)
+        assert_allclose(model.parameters["joint_placement"][0, 3:], turn / size, rtol=1e-15)
+
     def test_duplicate_name(self):
         with pytest.raises(sim.ModelError, match="joint 'j0': a joint of this name exists"):
             chain("free").add_joint("j0", "fixed", child="l0")

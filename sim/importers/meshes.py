@@ -66,7 +66,7 @@ class MeshLibrary:
         else:
             raise ModelError(f"mesh '{filename}': '{scheme}://' is not supported; use package://, file:// or a path")
         for place in places:
-            if place.is_file():
+            if os.path.isfile(place):  # unlike Path.is_file, False too for names that no file can have
                 return place
         searched = ", ".join(str(place) for place in places)
         hint = (

@@ -245,6 +245,10 @@ WRONG = {
         shape("<geometry><mesh filename='a.stl' scale='1 0 1'/></geometry>"),
         "link 'a', <mesh> .*: scale .* has a zero",
     ),
+    "endless mesh name": (
+        shape(f"<geometry><mesh filename='{300 * 'a'}.stl'/></geometry>"),
+        r"link 'a', <mesh> .*: mesh 'a*\.stl' not found",
+    ),
     "missing mesh": (
         shape("<geometry><mesh filename='gone.stl'/></geometry>"),
         "link 'a', <mesh> .*: mesh 'gone.stl' not found; searched .*gone.stl",
