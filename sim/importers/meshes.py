@@ -149,7 +149,7 @@ def _read_pieces(path: Path) -> list[Piece]:
 
 
 def _read_collada(path: Path) -> Any:
-    """A .dae file as a scene: without colours if their definitions are broken, but never without a part of its shape."""
+    """A .dae file as a scene: without colours if their definitions are broken, never without a part of its shape."""
     try:
         return trimesh.load_scene(str(path), ignore_broken=False)
     except collada.common.DaeError:
