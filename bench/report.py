@@ -40,6 +40,9 @@ class Record:
     note: str = ""
 
 
+# A machine that does other work, or has just ended some, is above this.
+IDLE_LOAD = 0.5
+
 COLUMNS = (
     ("case", "case"),
     ("worlds", "worlds"),
@@ -64,6 +67,8 @@ def print_table(records: list[Record], machine: dict[str, str]) -> None:
     widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    if float(machine["load"]) > IDLE_LOAD:
+        print(f"The machine was busy before the clock started (load {machine['load']}): these times are no figures.")
     for note in dict.fromkeys(record.note for record in records if record.note):
         print(f"  - {note}")
 

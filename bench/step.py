@@ -31,6 +31,7 @@ def main() -> None:
     options = parse()
     wp.config.log_level = wp.LOG_WARNING
     wp.init()
+    where = machine()
     records: list[Record] = []
     with pinned(options.cores):
         records += [time_step(worlds, options) for worlds in options.worlds]
@@ -41,7 +42,6 @@ def main() -> None:
         for record in records:
             record.bytes_per_step = memory[-1].bytes_per_step
         records += dynamics + memory
-        where = machine()
     print_table(records, where)
     if options.json is not None:
         write_json(options.json, records, where)
@@ -98,7 +98,9 @@ def time_forward_dynamics(dtype: str, options: argparse.Namespace) -> Record:
     q[:, 7:] = random.uniform(-1.0, 1.0, (DYNAMICS_BATCH, model.nq - 7))
     values = [q, *(random.normal(size=(DYNAMICS_BATCH, model.nv)) for _ in range(2))]
     on_device = DeviceModel(model, options.device)
-    arguments = [wp.array(value, dtype=model.scalar, device=options.device, requires_grad=True) for value in values]
+    arguments: list[wp.array] = [
+        wp.array(value, dtype=model.scalar, device=options.device, requires_grad=True) for value in values
+    ]
     seed = wp.ones((DYNAMICS_BATCH, model.nv), dtype=model.scalar, device=options.device)
 
     def forward() -> None:

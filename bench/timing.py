@@ -80,7 +80,7 @@ def machine() -> dict[str, str]:
     info = {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
-        "load": f"{os.getloadavg()[0]:.1f}",
+        "load": f"{os.getloadavg()[0]:.2f}",
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
