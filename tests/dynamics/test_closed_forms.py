@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.dynamics.peer import random_state, relative_error
+from tests.dynamics.states import random_state, relative_error
 from tests.dynamics.trees import build, forests, zoo
 
 GRAVITY = 9.81

@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import sim
-from tests.dynamics.peer import random_state
+from tests.dynamics.states import random_state
 from tests.dynamics.trees import Link, build, build_pinocchio, zoo
 
 WORLDS = 4

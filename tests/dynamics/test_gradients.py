@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+import warp as wp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sim
-from tests.dynamics.gradients import check_gradients
-from tests.dynamics.trees import build, rotations, zoo
+from tests.dynamics.gradients import STEP, check_gradients
+from tests.dynamics.states import random_state
+from tests.dynamics.trees import build, forests, rotations, zoo
 
 WORLDS = 2
 BODIES = ("joint_placement", "mass", "com", "inertia")
@@ -86,3 +90,35 @@ def test_difference(turn, sign, model, state, device):
         step[:, start : start + 3] /= np.linalg.norm(step[:, start : start + 3], axis=1, keepdims=True)
     q1 = sign * sim.integrate(model, q0, turn * step).numpy()
     check_gradients(sim.difference, model, [q0, q1], (), False, device)
+
+
+@given(forests(), st.booleans(), st.integers(0, 1000))
+@settings(max_examples=40)
+def test_dynamics_of_random_forests_along_a_direction(links, collapse_fixed, seed):
+    """Forward after inverse dynamics at another velocity, so that both and their chain are differentiated."""
+    model = build(links, "float64", collapse_fixed)
+    q, qd, qdd, wrench = random_state(model, seed, WORLDS)
+    rng = np.random.default_rng(seed)
+    directions = [rng.normal(size=array.shape) for array in (q, qd, qdd, wrench)]
+    weight = rng.normal(size=qd.shape)
+
+    def operation(q, qd, qdd, wrench):
+        tau = sim.inverse_dynamics(model, q, qd, qdd)
+        return sim.forward_dynamics(model, q, qdd, tau, wrench)
+
+    inputs = [wp.array(array, dtype=wp.float64, requires_grad=True) for array in (q, qd, qdd, wrench)]
+    with wp.Tape() as tape:
+        result = operation(*inputs)
+    result.grad.assign(weight)
+    tape.backward()
+    terms = [array.grad.numpy() * direction for array, direction in zip(inputs, directions, strict=True)]
+
+    def moved(by: float) -> float:
+        shifted = [array + by * d for array, d in zip((q, qd, qdd, wrench), directions, strict=True)]
+        return float((operation(*shifted).numpy() * weight).sum())
+
+    expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
+    # Terms cancel in the sum; its error is measured by their size.
+    size = sum(np.abs(term).sum() for term in terms)
+    assert size > 1e-3
+    assert abs(sum(term.sum() for term in terms) - expected) < 1e-6 * size

@@ -6,7 +6,7 @@ import warp as wp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sim
-from tests.dynamics.peer import random_state
+from tests.dynamics.states import random_state
 from tests.dynamics.trees import build, zoo
 
 WORLDS = 2
