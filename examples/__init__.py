@@ -1,0 +1,1 @@
+"""Runnable examples, one file per use: ``python -m examples.throw``."""

@@ -1,0 +1,73 @@
+"""What an example leaves behind: the loss curve, the numbers, a USD stage and an animation."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+import sim
+from sim.render import Marker, Trail, fit_camera, iterate_frames, write_gif
+from sim.usd import write_usd
+
+FPS = 50
+
+
+def write_curve(path: Path, distances: Sequence[float], goal: float, title: str) -> None:
+    """Plot the distance from the target [m] over the iterations, on a logarithmic axis, with the goal as a line."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), constrained_layout=True)
+    axes.semilogy(range(len(distances)), distances, marker="o", markersize=4, color="#26639e")
+    axes.axhline(goal, color="#c0392b", linewidth=1.0, linestyle="--", label=f"goal: {100.0 * goal:g} cm")
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("distance from the target [m]")
+    axes.set_title(title)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.grid(True, which="both", linewidth=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def write_motion(
+    out: Path,
+    name: str,
+    model: sim.Model,
+    q: np.ndarray,
+    dt: float,
+    *,
+    markers: Sequence[Marker] = (),
+    trail_of: int | None = None,
+    animation: bool = True,
+    device: str | None = None,
+) -> None:
+    """Write a motion as ``name.usda`` and, unless told otherwise, as ``name.gif``.
+
+    Args:
+        out: folder, which exists.
+        name: file name without suffix.
+        model: the model.
+        q: coordinates of one world [steps + 1, nq].
+        dt: time step [s].
+        markers: marks that stand still, such as a target.
+        trail_of: link whose path is drawn.
+        animation: whether to render the GIF.
+        device: Warp device for the rendering.
+    """
+    stride = max(1, round(1.0 / (FPS * dt)))
+    poses = sim.forward_kinematics(model, q[::stride]).numpy()
+    trails = []
+    if trail_of is not None:
+        trails.append(Trail("path", poses[:, trail_of, :3]))
+    camera = fit_camera(model, poses, markers=markers)
+    write_usd(out / f"{name}.usda", model, poses, fps=FPS, markers=markers, trails=trails, camera=camera)
+    if animation:
+        frames = iterate_frames(model, poses, camera, markers=markers, trails=trails, device=device)
+        pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
+        # Half speed, and a second of rest at the end: a throw is over before one has seen it.
+        still = np.repeat(pictures[-1:], FPS // 2, axis=0)
+        write_gif(out / f"{name}.gif", np.concatenate([pictures, still]), fps=FPS / 2)
