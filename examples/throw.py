@@ -1,6 +1,7 @@
 """A robot arm learns to throw a ball at a target.
 
-The unknowns are the torques of nine motors at each of a thousand steps, at first those that hold the arm still. Each iteration
+The unknowns are the torques of nine motors at each of a thousand steps, at first those that hold the arm still. Each
+iteration
 simulates the throw, walks back through it for the derivative of the ball's last position in all torques, and takes a
 damped Gauss-Newton step.
 
@@ -30,7 +31,9 @@ DAMPING = 1e-6  # of the Gauss-Newton step, relative to the size of its matrix
 
 @dataclass(frozen=True)
 class Result:
-    """A finished optimisation: best torques [steps, nv], their coordinates [steps + 1, nq] and velocities, and the distance at every iteration."""
+    """A finished optimisation: best torques [steps, nv], their coordinates [steps + 1, nq] and velocities, and the
+    distance at every iteration.
+    """
 
     tau: np.ndarray
     q: np.ndarray
@@ -42,7 +45,8 @@ class Result:
 def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progress: bool = True) -> Result:
     """Find torques that bring the ball to the target.
 
-    Three worlds make the same throw, so that one backward pass gives the derivatives of all three coordinates of the ball.
+    Three worlds make the same throw, so that one backward pass gives the derivatives of all three coordinates of the
+    ball.
     """
     model, ball, motors = scene.model, scene.ball_position, scene.model.qd_slice(scene.arm)
     simulator = sim.Simulator(model, scene.dt, num_worlds=3, device=device)
@@ -54,7 +58,6 @@ def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progr
 
     tau = np.tile(scene.hold, (scene.steps, 1))
     distances: list[float] = []
-    best: Result | None = None
     start = time.perf_counter()
     with tqdm(total=iterations, desc="optimising", unit="iteration", disable=not progress) as bar:
         for iteration in range(iterations + 1):
@@ -62,19 +65,22 @@ def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progr
             q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
             miss = scene.target - q[-1, ball]
             distances.append(float(np.linalg.norm(miss)))
-            if best is None or distances[-1] < min(distances[:-1]):
-                best = Result(tau.copy(), q, qd, distances, time.perf_counter() - start)
+            if distances[-1] == min(distances):
+                best = (tau.copy(), q, qd)
             bar.set_postfix_str(f"distance {100.0 * distances[-1]:.1f} cm")
             if distances[-1] < GOAL or iteration == iterations:
                 break
-            jacobian = trajectory.backward(seed).tau.numpy()[:, :, motors].astype(np.float64)
+            tau_gradient = trajectory.backward(seed).tau
+            assert tau_gradient is not None, "the rollout has torques"
+            jacobian = tau_gradient.numpy()[:, :, motors].astype(np.float64)
             tau[:, motors] += gauss_newton_step(jacobian, strength, miss)
             bar.update()
-    return Result(best.tau, best.q, best.qd, distances, time.perf_counter() - start)
+    return Result(*best, distances, time.perf_counter() - start)
 
 
 def gauss_newton_step(jacobian: np.ndarray, strength: np.ndarray, miss: np.ndarray) -> np.ndarray:
-    """Smallest change of torques [steps, motors], weighted by strength, that moves the ball along ``miss`` to first order.
+    """Smallest change of torques [steps, motors], weighted by strength, that moves the ball along ``miss`` to first
+    order.
 
     Args:
         jacobian: derivative of the ball's last position in the torques [steps, 3, motors].
@@ -104,9 +110,8 @@ def main() -> None:
 def report(result: Result) -> None:
     best = min(result.distances)
     verdict = "hit" if best < GOAL else "missed"
-    print(
-        f"{verdict}: {100.0 * best:.2f} cm from the target after {len(result.distances) - 1} iterations, {result.seconds:.1f} s"
-    )
+    count = len(result.distances) - 1
+    print(f"{verdict}: {100.0 * best:.2f} cm from the target after {count} iterations, {result.seconds:.1f} s")
 
 
 def write(options: argparse.Namespace, scene: throw.ThrowScene, result: Result) -> None:

@@ -66,7 +66,8 @@ def _joint_of_each_link(builder: ModelBuilder) -> dict[str, JointSpec]:
             raise ModelError(f"joint '{joint.name}': unknown parent link '{joint.parent}'")
         if joint.child in joint_of:
             raise ModelError(
-                f"link '{joint.child}' has two joints, '{joint_of[joint.child].name}' and '{joint.name}'; loops are not supported"
+                f"link '{joint.child}' has two joints, '{joint_of[joint.child].name}' and '{joint.name}'; "
+                "loops are not supported"
             )
         joint_of[joint.child] = joint
     for link in builder.links:
@@ -89,7 +90,9 @@ def _depth_first(builder: ModelBuilder, joint_of: dict[str, JointSpec]) -> list[
         stack.extend(reversed(children[link]))
     if len(order) < len(builder.links):
         loop = [link for link in builder.links if link not in set(order)]
-        raise ModelError(f"the joints of links {', '.join(repr(name) for name in loop)} form a cycle that never reaches the world")
+        raise ModelError(
+            f"the joints of links {', '.join(repr(name) for name in loop)} form a cycle that never reaches the world"
+        )
     return order
 
 
@@ -148,7 +151,9 @@ def _check_masses(bodies: list[Body]) -> tuple[str, ...]:
         if mass > 0.0 or body.joint.type == codes.FIXED or body.joint.armature > 0.0:
             continue
         if body.has_inertial:
-            raise ModelError(f"link '{body.name}' moves and has no mass, nor has anything it carries; give it a positive mass")
+            raise ModelError(
+                f"link '{body.name}' moves and has no mass, nor has anything it carries; give it a positive mass"
+            )
         missing.append(body.name)
     return tuple(missing)
 

@@ -103,13 +103,17 @@ class Model:
     """One world: links in depth-first order, each with the joint that connects it to its parent.
 
     Integer arrays (int32): ``link_parent`` [num_links] (-1: world), ``joint_type``, ``joint_q_start``,
-    ``joint_qd_start``, ``link_tree`` and ``link_tail_dof`` (the deepest degree of freedom that moves the link, -1 if none)
-    [num_links]; ``tree_link_start`` [num_trees + 1]; ``dof_link``, ``dof_parent`` (previous degree of freedom on the path to the root,
-    -1 if none), ``dof_depth`` (their number), ``dof_row_start`` (offset of its row in packed ancestor storage) and ``dof_q`` (index
+    ``joint_qd_start``, ``link_tree`` and ``link_tail_dof`` (the deepest degree of freedom that moves the link, -1 if
+    none)
+    [num_links]; ``tree_link_start`` [num_trees + 1]; ``dof_link``, ``dof_parent`` (previous degree of freedom on the
+    path to the root,
+    -1 if none), ``dof_depth`` (their number), ``dof_row_start`` (offset of its row in packed ancestor storage) and
+    ``dof_q`` (index
     in q, -1 where the joint isn't revolute or prismatic) [nv].
 
     ``joint_axis`` [num_links, 3] holds unit axes in the joint frame. ``parameters`` maps the names of
-    :data:`sim.parameters.PARAMETERS` to float64 arrays ``[n, ...]`` (gravity ``[3]``). ``excluded_pairs`` holds pairs of geometry
+    :data:`sim.parameters.PARAMETERS` to float64 arrays ``[n, ...]`` (gravity ``[3]``). ``excluded_pairs`` holds pairs
+    of geometry
     indices that never collide.
     """
 

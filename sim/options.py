@@ -12,10 +12,12 @@ class ContactOptions:
     Attributes:
         sweeps: Gauss-Seidel sweeps per step, from zero impulses.
         friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own).
-        erp: part of the signed distance that one step removes; the same inside and outside the surface, so that the resting
+        erp: part of the signed distance that one step removes; the same inside and outside the surface, so that the
+            resting
             state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
         cfm: softness added to the diagonal of the Delassus matrix [1/kg].
-        margin: contacts and limits closer than this take part [m, rad]; it should cover the distance travelled in one step.
+        margin: contacts and limits closer than this take part [m, rad]; it should cover the distance travelled in one
+            step.
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s].
         restitution_threshold: approach velocity below which restitution is left out [m/s].
         max_contacts: room for contacts per world; None picks it from the model.

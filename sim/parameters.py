@@ -29,7 +29,9 @@ class ParameterSpec:
 
 
 PARAMETERS: dict[str, ParameterSpec] = {
-    "joint_placement": ParameterSpec("link", (7,), "m, -", "pose of the joint in the parent link: position, quaternion xyzw"),
+    "joint_placement": ParameterSpec(
+        "link", (7,), "m, -", "pose of the joint in the parent link: position, quaternion xyzw"
+    ),
     "mass": ParameterSpec("link", (), "kg", "link mass"),
     "com": ParameterSpec("link", (3,), "m", "centre of mass in the link frame"),
     "inertia": ParameterSpec("link", (3, 3), "kg m^2", "rotational inertia about the centre of mass, link axes"),
@@ -40,7 +42,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "friction_loss": ParameterSpec("dof", (), "N m or N", "dry friction of the joint"),
     "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
     "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
-    "geometry_placement": ParameterSpec("geometry", (7,), "m, -", "pose of the geometry in its link: position, quaternion xyzw"),
+    "geometry_placement": ParameterSpec(
+        "geometry", (7,), "m, -", "pose of the geometry in its link: position, quaternion xyzw"
+    ),
     "geometry_size": ParameterSpec("geometry", (3,), "m", "radius; radius, half length; half extents; scale of a mesh"),
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
@@ -75,5 +79,6 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
         array = array[:, None]
     finite = ~np.isnan(array) if name in ("lower_limit", "upper_limit") else np.isfinite(array)
     if not finite.all():
-        raise ModelError(f"parameter '{name}' has a value that is not finite at index {tuple(int(i) for i in np.argwhere(~finite)[0])}")
+        index = tuple(int(i) for i in np.argwhere(~finite)[0])
+        raise ModelError(f"parameter '{name}' has a value that is not finite at index {index}")
     return np.ascontiguousarray(array)

@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
+from sim.operation import active_tape, paused_tape
 from sim.state import State
 from warp_kernels.checkpoint import checkpoint_kernels
 
@@ -63,11 +64,13 @@ class Trajectory:
     def backward(self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = ()) -> Gradients:
         """Gradients of a loss, given its direct derivatives in the states.
 
-        Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint is applied.
+        Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint
+        is applied.
         Parameters are taken at their present values.
 
         Args:
-            q_grad: derivative of the loss in every q, [steps + 1, num_worlds, nq]; or in the last one, [num_worlds, nq]; None for zero.
+            q_grad: derivative of the loss in every q, [steps + 1, num_worlds, nq]; or in the last one, [num_worlds,
+                nq]; None for zero.
             qd_grad: the same for qd.
             parameters: names of the parameters whose gradient is wanted (:data:`sim.parameters.PARAMETERS`).
 
@@ -77,38 +80,37 @@ class Trajectory:
         """
         simulator = self.simulator
         names = simulator.watch(parameters)
-        direct = (self._direct(q_grad, self.q, "q_grad"), self._direct(qd_grad, self.qd, "qd_grad"))
+        last_q, every_q = self._direct(q_grad, self.q, "q_grad")
+        last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
         tau_bar = None if self.tau is None else wp.empty_like(self.tau, requires_grad=False)
-        for shard in simulator.shards:
-            shard.record_backward(names)
+        with paused_tape():
+            for shard in simulator.shards:
+                shard.record_backward(names)
 
         def run(shard: Shard) -> None:
-            shard.run_backward(names, (self.q, self.qd, self.tau), direct, tau_bar, self.steps)
+            shard.run_backward(
+                names, (self.q, self.qd, self.tau), (last_q, last_qd), (every_q, every_qd), tau_bar, self.steps
+            )
 
         simulator.each_shard(run)
-        q_bar, qd_bar = self._first_state_adjoint(direct)
+        q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
         gradients = Gradients(q_bar, qd_bar, tau_bar, {name: simulator.parameter_gradient(name) for name in names})
         if simulator.check_finite:
             self._raise_for_bad_gradient()
         return gradients
 
-    def _direct(self, value: Any, like: wp.array, name: str) -> wp.array | None:
+    def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
+        """The derivative in the last state, or that in every state; None for the other."""
         if value is None:
-            return None
-        array = (
-            self.simulator._array(value, len(value.shape))
-            if hasattr(value, "shape")
-            else self.simulator._array(value, 3)
-        )
+            return None, None
+        value = value if isinstance(value, wp.array) else np.asarray(value)
+        array = self.simulator._array(value, len(value.shape))
         if array.shape == like.shape:
-            return array
-        if array.shape != like.shape[1:]:
-            raise ModelError(
-                f"{name} has shape {tuple(array.shape)}; expected {tuple(like.shape)} or {tuple(like.shape[1:])}"
-            )
-        whole = wp.zeros_like(like, requires_grad=False)
-        wp.copy(whole[self.steps], array)
-        return whole
+            return None, array
+        if array.shape == like.shape[1:]:
+            return array, None
+        expected = f"{tuple(like.shape)} or {tuple(like.shape[1:])}"
+        raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {expected}")
 
     def _first_state_adjoint(self, direct: tuple[wp.array | None, wp.array | None]) -> tuple[wp.array, wp.array]:
         results = []
@@ -127,7 +129,8 @@ class Trajectory:
         if (steps >= 0).any():
             world = int(np.argmax(steps))
             raise FloatingPointError(
-                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; later steps are fine"
+                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; "
+                "those of later steps are"
             )
 
 
@@ -146,8 +149,9 @@ def run_rollout(simulator: Simulator, state: State, tau: wp.array | None, steps:
     )
     wp.copy(q[0], state.q)
     wp.copy(qd[0], state.qd)
-    for shard in simulator.shards:
-        shard.record_forward()
+    with paused_tape():
+        for shard in simulator.shards:
+            shard.record_forward()
     simulator.each_shard(lambda shard: shard.run_forward(q, qd, tau, steps))
     trajectory = Trajectory(simulator, q, qd, tau)
     if simulator.check_finite:
@@ -176,7 +180,7 @@ def _raise_for_bad_state(trajectory: Trajectory) -> None:
 
 def _record_on_tape(trajectory: Trajectory, state: State) -> None:
     """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
-    tape = wp._src.context.runtime.tape
+    tape = active_tape()
     inputs = [array for array in (state.q, state.qd, trajectory.tau) if array is not None and array.requires_grad]
     if tape is None or not inputs:
         return
@@ -186,7 +190,7 @@ def _record_on_tape(trajectory: Trajectory, state: State) -> None:
     def backward() -> None:
         gradients = trajectory.backward(trajectory.q.grad, trajectory.qd.grad)
         for array, gradient in ((state.q, gradients.q), (state.qd, gradients.qd), (trajectory.tau, gradients.tau)):
-            if array is not None and array.requires_grad:
+            if array is not None and gradient is not None and array.requires_grad:
                 add_to(array.grad, gradient)
 
     tape.record_func(backward, [*inputs, trajectory.q, trajectory.qd])

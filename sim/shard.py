@@ -1,10 +1,12 @@
 """Shard: the worlds that one thread steps, with their captured graphs."""
 
+from collections.abc import Callable
+
 import numpy as np
 import warp as wp
 
 from sim.step import Step
-from warp_kernels.checkpoint import Q, Q_BAR, QD, QD_BAR, TAU, TAU_BAR
+from warp_kernels.checkpoint import Q_BAR, QD, QD_BAR, TAU, TAU_BAR, Q
 
 
 def pointer(array: wp.array | None) -> int:
@@ -44,6 +46,7 @@ class Shard:
     def run_forward(self, q: wp.array, qd: wp.array, tau: wp.array | None, steps: int) -> None:
         """Fill q[1:], qd[1:] of a trajectory, [steps + 1, num_worlds, nq or nv]."""
         step = self.step
+        assert self._forward is not None, "record_forward comes first"
         self._bind({Q: q, QD: qd, TAU: tau}, cursor=0)
         step.largest_residual.zero_()
         step.total_overflow.zero_()
@@ -54,16 +57,30 @@ class Shard:
         self,
         names: frozenset[str],
         trajectory: tuple[wp.array, wp.array, wp.array | None],
-        direct: tuple[wp.array | None, wp.array | None],
+        last: tuple[wp.array | None, wp.array | None],
+        every: tuple[wp.array | None, wp.array | None],
         tau_bar: wp.array | None,
         steps: int,
     ) -> None:
-        """Walk back through a trajectory; leaves the adjoint of its first state in carried_q and carried_qd."""
+        """Walk back through a trajectory; leaves the adjoint of its first state in carried_q and carried_qd.
+
+        Args:
+            names: parameters whose gradients are wanted.
+            trajectory: q, qd, tau.
+            last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
+            every: the same in every state [steps + 1, num_worlds, nq or nv], or None; that in the first is left out.
+            tau_bar: where the gradient of tau goes.
+            steps: number of steps.
+        """
         step = self.step
         q, qd, tau = trajectory
-        self._bind({Q: q, QD: qd, TAU: tau, Q_BAR: direct[0], QD_BAR: direct[1], TAU_BAR: tau_bar}, cursor=steps)
-        step.carried_q.zero_()
-        step.carried_qd.zero_()
+        self._bind({Q: q, QD: qd, TAU: tau, Q_BAR: every[0], QD_BAR: every[1], TAU_BAR: tau_bar}, cursor=steps)
+        first_world = step.place[1]
+        for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
+            if array is None:
+                carried.zero_()
+            else:
+                wp.copy(carried, array[first_world : first_world + step.num_worlds])
         step.last_bad_step.fill_(-1)
         for name in names:
             step.parameter_gradients[name].zero_()
@@ -76,9 +93,9 @@ class Shard:
         self.step.forward()
         self.step.store()
 
-    def _capture(self, work: object) -> wp.Graph:
+    def _capture(self, work: Callable[[], None]) -> wp.Graph:
         with wp.ScopedCapture(device=self.step.device) as capture:
-            work()  # type: ignore[operator]
+            work()
         return capture.graph
 
     def _bind(self, arrays: dict[int, wp.array | None], cursor: int) -> None:

@@ -1,6 +1,7 @@
 """Simulator: many worlds of one model, stepped together on one device."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,8 @@ MAX_SHARDS = 64
 class Simulator:
     """Steps ``num_worlds`` worlds of a model: semi-implicit Euler with frictional contact.
 
-    Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards that run on
+    Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards
+    that run on
     a pool of threads; on CUDA they run as one.
 
     Args:
@@ -44,7 +46,8 @@ class Simulator:
         threads: CPU threads; None for as many as there are cores.
 
     Raises:
-        ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not positive, unknown or
+        ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not
+            positive, unknown or
             ill-shaped parameters.
     """
 
@@ -106,7 +109,8 @@ class Simulator:
 
         Args:
             state: the state before.
-            tau: joint forces [num_worlds, nv] or [nv]; None for none. Units N m or N; a free joint's act along world axes.
+            tau: joint forces [num_worlds, nv] or [nv]; None for none. Units N m or N; a free joint's act along world
+                axes.
 
         Returns:
             the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
@@ -132,7 +136,8 @@ class Simulator:
             steps: number of steps; needed where tau is None.
 
         Returns:
-            the trajectory, with steps + 1 states. On an active :class:`wp.Tape` the rollout is recorded as one operation.
+            the trajectory, with steps + 1 states. On an active :class:`wp.Tape` the rollout is recorded as one
+            operation.
 
         Raises:
             ModelError: for wrong shapes.
@@ -153,7 +158,8 @@ class Simulator:
     # ---- parameters --------------------------------------------------------------------------------------------
 
     def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
-        """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see :mod:`sim.parameters`).
+        """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see
+        :mod:`sim.parameters`).
 
         Raises:
             ModelError: for an unknown name, a wrong shape, or a value that is not finite.
@@ -232,7 +238,9 @@ class Simulator:
         return wanted
 
     def parameter_gradient(self, name: str) -> np.ndarray:
-        """Gradient of one parameter after a backward pass, in the shape of its value: shared ones summed over all worlds."""
+        """Gradient of one parameter after a backward pass, in the shape of its value: shared ones summed over all
+        worlds.
+        """
         parts = [shard.step.device_model.gradient(name) for shard in self.shards]
         return np.concatenate(parts) if self._per_world(name) else np.sum(parts, axis=0)
 
@@ -248,7 +256,7 @@ class Simulator:
         room = self.contact.max_contacts
         room = default_max_contacts(self.model) if room is None else room
         shards = []
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in itertools.pairwise(bounds):
             parameters = {name: self._slice(name, first, last) for name in self._values}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
@@ -276,7 +284,8 @@ class Simulator:
             value = np.full(self.model.parameters[name].shape, float(value))
         if name == "stiffness" and (value[..., self.model.dof_q < 0] != 0.0).any():
             raise ModelError(
-                "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic joints"
+                "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
+                "joints"
             )
         return value
 

@@ -1,6 +1,7 @@
 """One time step of a block of worlds: its working arrays, its stages in order, and their way back.
 
-A :class:`Step` owns everything that lives for one step only. It never sees a trajectory: kernels load the state before the
+A :class:`Step` owns everything that lives for one step only. It never sees a trajectory: kernels load the state
+before the
 step and store it afterwards through a table of pointers (see :mod:`warp_kernels.checkpoint`).
 """
 
@@ -13,6 +14,7 @@ import warp as wp
 from sim.collision import CollisionModel
 from sim.device_model import DeviceModel
 from sim.model import Model
+from sim.operation import active_tape
 from sim.options import ContactOptions
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
@@ -66,7 +68,8 @@ class Step:
         self.lossy_dof = self._integers(lossy)
         self.dof_tree = self._integers(self.model.link_tree[self.model.dof_link])
         self._allocate()
-        # Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; none before a gradient is asked for.
+        # Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; none before a
+        # gradient is asked for.
         self._adjoint_memory: wp.array | None = None
         self.parameter_gradients: dict[str, wp.array] = {}
 
@@ -198,7 +201,7 @@ class Step:
             self._contacts()
             self._constraints()
         self._velocity()
-        tape = wp._src.context.runtime.tape
+        tape = active_tape()
         if tape is not None:
             tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_next])
         d = self.device_model
@@ -236,7 +239,8 @@ class Step:
         d = self.device_model
         p = d.parameters
         inputs = [
-            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, d.dof_q, self.dt, p["damping"], p["armature"],
+            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, d.dof_q, self.dt, p["damping"],
+            p["armature"],
             p["stiffness"], p["rest_position"], p["gravity"], self.q, self.qd, self.tau, self.no_wrench, self.subspace,
             self.link_inertia,
         ]  # fmt: skip
@@ -260,7 +264,8 @@ class Step:
         outputs = [self.slot_pair, self.slot_feature, self.contact_count, self.contact_overflow]
         self._launch(detect_kernels(self.scalar).detect, self.num_worlds, inputs, outputs)
         inputs = [
-            *self.collision.arrays, p["geometry_placement"], p["geometry_size"], p["friction"], p["restitution"], self.pose,
+            *self.collision.arrays, p["geometry_placement"], p["geometry_size"], p["friction"], p["restitution"],
+            self.pose,
             self.origin, self.slot_pair, self.slot_feature, self.contact_count,
         ]  # fmt: skip
         outputs = self._contact_arrays
@@ -273,9 +278,9 @@ class Step:
         kernels = constraint_kernels(self.scalar)
         c = self.collision
         inputs = [
-            self.limited_dof, self.lossy_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link, c.pair_a, c.pair_b,
-            self.kernel_options, p["lower_limit"], p["upper_limit"], self.q, self.qd, self.qdd, self.contact_count,
-            self.slot_pair,
+            self.limited_dof, self.lossy_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link, c.pair_a,
+            c.pair_b, self.kernel_options, p["lower_limit"], p["upper_limit"], self.q, self.qd, self.qdd,
+            self.contact_count, self.slot_pair,
         ]  # fmt: skip
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
         self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
@@ -312,7 +317,8 @@ class Step:
         kernels = impulse_kernels(self.scalar)
         depth = self.model.max_depth
         inputs = [
-            *self._paths, depth, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail, self.qd_next.grad
+            *self._paths, depth, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail,
+            self.qd_next.grad
         ]  # fmt: skip
         self._launch(kernels.velocity_adjoint, self.num_worlds, inputs, [self.weight, self.impulse_bar])
         if self.max_blocks:
@@ -326,15 +332,17 @@ class Step:
     def _solver_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
         inputs = [
-            self.max_blocks, self.options.sweeps, self.matrix, self.bound, self.block_count, self.block_kind, self.scale,
-            self.impulse, self.impulse_history, self.value_history, self.impulse_bar,
+            self.max_blocks, self.options.sweeps, self.matrix, self.bound, self.block_count, self.block_kind,
+            self.scale, self.impulse, self.impulse_history, self.value_history, self.impulse_bar,
         ]  # fmt: skip
         outputs = [
-            self.impulse_scratch, self.impulse_bar_scratch, self.scale_bar, self.matrix_bar, self.rhs_bar, self.bound_bar
+            self.impulse_scratch, self.impulse_bar_scratch, self.scale_bar, self.matrix_bar, self.rhs_bar,
+            self.bound_bar,
         ]  # fmt: skip
         self._launch(pgs_kernels(self.scalar, self.options.friction).pgs_reverse, self.num_worlds, inputs, outputs)
         inputs = [
-            *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail
+            *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row, self.block_count,
+            self.block_tail
         ]  # fmt: skip
         self._launch(kernels.block_response, self._blocks, inputs, [self.block_response])
         inputs = [self.model.nv, self.max_blocks, self.block_count, self.matrix_bar, self.block_response]
@@ -359,14 +367,16 @@ class Step:
         d = self.device_model
         p = d.parameters
         inputs = [
-            *self._paths, d.dof_q, self.dof_tree, self.kernel_options, p["lower_limit"], p["upper_limit"], self.q, self.qd,
+            *self._paths, d.dof_q, self.dof_tree, self.kernel_options, p["lower_limit"], p["upper_limit"], self.q,
+            self.qd,
             self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame, self.contact_distance,
             self.contact_restitution, self.block_count, self.block_kind, self.block_item, self.block_tail,
             self.block_reference, self.approach, self.impulse, self.weight, self.rhs_bar, self.bound_bar,
             self.block_coupling,
         ]  # fmt: skip
         outputs = [
-            self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad, *(array.grad for array in self._contact_arrays),
+            self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad,
+            *(array.grad for array in self._contact_arrays),
             *self._parameter_adjoints("lower_limit", "upper_limit", "friction_loss"),
         ]  # fmt: skip
         self._launch(impulse_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
@@ -384,14 +394,16 @@ class Step:
         d = self.device_model
         gravity = d.parameters["gravity"]
         inputs = [
-            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, gravity, self.qd, self.qdd, self.power_weight,
+            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, gravity, self.qd, self.qdd,
+            self.power_weight,
             self.no_wrench, self.subspace, self.link_inertia,
         ]  # fmt: skip
         outputs = [self.power_velocity, self.power_acceleration, self.power_direction, self.power]
         kernel = power_kernels(self.scalar).inverse_dynamics_power
         self._launch(kernel, self._trees, inputs, outputs)
         wp.launch(
-            kernel, dim=self._trees, inputs=inputs, outputs=outputs, device=self.device, record_tape=False, adjoint=True,
+            kernel, dim=self._trees, inputs=inputs, outputs=outputs, device=self.device, record_tape=False,
+            adjoint=True,
             adj_inputs=[array.grad if isinstance(array, wp.array) else None for array in inputs],
             adj_outputs=[array.grad for array in outputs],
         )  # fmt: skip
@@ -414,7 +426,8 @@ class Step:
     @property
     def _contact_arrays(self) -> list[wp.array]:
         return [
-            self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction, self.contact_restitution
+            self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
+            self.contact_restitution,
         ]  # fmt: skip
 
     def _parameter_adjoints(self, *names: str) -> list[wp.array]:

@@ -20,7 +20,7 @@ import warp as wp
 from warp_kernels.constraint import row_functions
 from warp_kernels.factor import factor_kernels
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
+from warp_kernels.types import CONTACT, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
 
 
 @functools.cache

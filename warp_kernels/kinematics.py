@@ -64,7 +64,7 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     joints = joint_functions(scalar)
-    vec3, quat, mat33, transform, spatial, inertia10 = t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia
+    vec3, mat33, transform, spatial, inertia10 = t.vec3, t.mat33, t.transform, t.spatial, t.inertia
     module = kernel_module("kinematics", scalar)
 
     @wp.func

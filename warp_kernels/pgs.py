@@ -11,7 +11,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.types import CONTACT, FRICTION_LOSS, kernel_module, warp_types
+from warp_kernels.types import FRICTION_LOSS, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
@@ -238,7 +238,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 old_bar = vec3()
                 value_bar = vec3()
                 if block_kind[i, world] == FRICTION_LOSS:
-                    o, v, sb, mb, gb = wp.grad(loss_power)(old, value, s, mu, g)
+                    o, v, sb, mb, _gb = wp.grad(loss_power)(old, value, s, mu, g)
                     old_bar = o
                     value_bar = v
                     scale_bar[i, world] += sb
@@ -246,7 +246,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 else:
                     d = matrix[i * max_blocks + i, world]
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
-                    o, v, cb, kb, sb, mb, gb = wp.grad(contact_power)(old, value, column, d[2, 1], s, mu, g)
+                    o, v, cb, kb, sb, mb, _gb = wp.grad(contact_power)(old, value, column, d[2, 1], s, mu, g)
                     old_bar = o
                     value_bar = v
                     scale_bar[i, world] += sb
@@ -260,7 +260,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                         matrix_bar[i * max_blocks + j, world] += wp.outer(value_bar, impulse[j, world])
                         impulse_bar[j, world] += value_bar * matrix[i * max_blocks + j, world]
         for i in range(count):
-            d_bar, unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
+            d_bar, _unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
             matrix_bar[i * max_blocks + i, world] += d_bar
 
     return SimpleNamespace(modules=(module, reverse_module), pgs_solve=pgs_solve, pgs_reverse=pgs_reverse)

@@ -1,6 +1,7 @@
 """The rollout and the step as operations of PyTorch's autograd.
 
-A rollout is one operation that saves its inputs and its states and nothing else; its way back walks through them step by
+A rollout is one operation that saves its inputs and its states and nothing else; its way back walks through them step
+by
 step (see :mod:`sim.rollout`).
 """
 
@@ -41,7 +42,8 @@ def rollout(
         qd: velocities [num_worlds, nv].
         tau: joint forces [steps, num_worlds, nv]; None for none.
         steps: number of steps; needed where tau is None.
-        **parameters: values used for this call only, by the names of :data:`sim.parameters.PARAMETERS` such as ``friction``,
+        **parameters: values used for this call only, by the names of :data:`sim.parameters.PARAMETERS` such as
+        ``friction``,
             ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
 
     Returns:
@@ -75,7 +77,8 @@ def step(
     tau: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One step, differentiable like :func:`rollout`; the autograd graph of a loop of steps is then the list of checkpoints.
+    """One step, differentiable like :func:`rollout`; the autograd graph of a loop of steps is then the list of
+    checkpoints.
 
     Args:
         simulator: the simulator.
@@ -157,7 +160,8 @@ class _Rollout(torch.autograd.Function):
 
 
 def _warp(tensor: torch.Tensor) -> wp.array:
-    return wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
+    array: wp.array = wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
+    return array
 
 
 @contextlib.contextmanager
