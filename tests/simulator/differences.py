@@ -1,0 +1,256 @@
+"""Gradients of rollouts against finite differences, and what the contacts did meanwhile.
+
+Every perturbed rollout is a world of its own in one simulator, so that a check of a few hundred numbers costs one
+rollout.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import sim
+from sim.parameters import PARAMETERS
+from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
+
+DT = 1 / 240
+BOUND = 1e-6
+# Fourth-order central differences: the step may be so large that rounding (1e-16 / step) stays far below the bound,
+# while the truncation (step^4) does too. The entries at one and two steps on each side also give both one-sided
+# differences. A distance acts on velocities divided by the time step and a force times the time step, so their steps
+# are smaller and larger. Steps are relative to the largest entry.
+STEP = 2e-5
+LENGTHS = ("q", "joint_placement", "geometry_placement", "geometry_size", "lower_limit", "upper_limit")
+STEPS = dict.fromkeys(LENGTHS, 3e-7) | {"tau": 1e-3, "rest_position": 1e-3, "stiffness": 1e-3, "mass": 1e-4}
+OFFSETS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+CENTRAL = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
+LEFT = np.array([0.5, -2.0, 1.5, 0.0, 0.0])
+RIGHT = np.array([0.0, 0.0, -1.5, 2.0, -0.5])
+STATE = ("q", "qd", "tau")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One world and what happens to it. tau: [steps, nv]. Parameters default to the model's."""
+
+    model: sim.Model
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+    contact: sim.ContactOptions
+    dt: float
+
+    def value(self, name: str) -> np.ndarray:
+        """A part of the state, the control, or a parameter."""
+        return getattr(self, name) if name in STATE else self.model.parameters[name]
+
+    def simulator(self, num_worlds: int = 1, device: str = "cpu", **parameters: np.ndarray) -> sim.Simulator:
+        return sim.Simulator(self.model, self.dt, num_worlds, device, self.contact, parameters)
+
+    def rollout(self, simulator: sim.Simulator) -> sim.Trajectory:
+        return simulator.rollout(simulator.state(self.q, self.qd), self.tau)
+
+
+def case(
+    model: sim.Model,
+    steps: int,
+    q: np.ndarray | None = None,
+    qd: Sequence[float] | None = None,
+    contact: sim.ContactOptions | None = None,
+    force: float = 0.1,
+    dt: float = DT,
+) -> Case:
+    """A case with small random forces; q defaults to the model's initial coordinates, qd to zero."""
+    tau = force * np.random.default_rng(steps).normal(size=(steps, model.nv))
+    q = model.q0 if q is None else q
+    qd = np.zeros(model.nv) if qd is None else np.asarray(qd, dtype=float)
+    return Case(model, q, qd, tau, contact or sim.ContactOptions(), dt)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A random linear loss in all states of a rollout, the last one foremost."""
+
+    q: np.ndarray
+    qd: np.ndarray
+
+    @staticmethod
+    def random(case: Case, seed: int = 5) -> "Weights":
+        rng = np.random.default_rng(seed)
+        steps = len(case.tau)
+        share = np.full((steps + 1, 1), 0.1)
+        share[-1] = 1.0
+        return Weights(
+            share * rng.normal(size=(steps + 1, case.model.nq)), share * rng.normal(size=(steps + 1, case.model.nv))
+        )
+
+    def loss(self, trajectory: sim.Trajectory) -> np.ndarray:
+        """[num_worlds]."""
+        return np.einsum("tn,twn->w", self.q, trajectory.q.numpy()) + np.einsum(
+            "tn,twn->w", self.qd, trajectory.qd.numpy()
+        )
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Finite differences at chosen entries [entries] of one input, flat indices."""
+
+    entries: np.ndarray
+    central: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+
+def finite_differences(
+    case: Case, weights: Weights, names: Sequence[str], device: str = "cpu", most: int = 40
+) -> dict[str, Differences]:
+    """Derivatives of the loss in the state, the control and parameters; of large inputs ``most`` entries drawn at
+    random.
+    """
+    rng = np.random.default_rng(11)
+    entries = {name: _entries(case, name, rng, most) for name in names}
+    count = len(OFFSETS) * sum(len(chosen) for chosen in entries.values())
+    inputs = {name: np.repeat(case.value(name)[None], count, axis=0) for name in {*STATE, *names}}
+    steps = {}
+    world = 0
+    for name, chosen in entries.items():
+        value = case.value(name)
+        finite = np.abs(value[np.isfinite(value)])
+        steps[name] = STEPS.get(name, STEP) * (finite.max(initial=0.0) or 1.0)
+        for entry in chosen:
+            for offset in OFFSETS:
+                for index in _mirrored(name, value.shape, entry):
+                    inputs[name][(world, *index)] += offset * steps[name]
+                world += 1
+    simulator = case.simulator(count, device, **{name: inputs[name] for name in names if name in PARAMETERS})
+    trajectory = simulator.rollout(simulator.state(inputs["q"], inputs["qd"]), np.swapaxes(inputs["tau"], 0, 1))
+    losses = weights.loss(trajectory)
+    result = {}
+    start = 0
+    for name, chosen in entries.items():
+        stop = start + len(OFFSETS) * len(chosen)
+        values = losses[start:stop].reshape(-1, len(OFFSETS))
+        central, left, right = (values @ stencil / steps[name] for stencil in (CENTRAL, LEFT, RIGHT))
+        result[name] = Differences(chosen, central, left, right)
+        start = stop
+    return result
+
+
+def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.ndarray:
+    value = case.value(name)
+    usable = np.isfinite(value)
+    if name in ("stiffness", "rest_position", "lower_limit", "upper_limit"):
+        usable &= case.model.dof_q >= 0  # what only revolute and prismatic joints have
+    if name in ("geometry_size", "friction_loss"):
+        usable &= value > 0.0  # at zero there is no derivative, at most one towards larger values
+    entries = np.flatnonzero(usable)
+    return rng.permutation(entries)[:most] if len(entries) > most else entries
+
+
+def _mirrored(name: str, shape: tuple[int, ...], entry: int) -> set[tuple[int, ...]]:
+    index = tuple(int(i) for i in np.unravel_index(entry, shape))
+    return {index, (index[0], index[2], index[1])} if name == "inertia" else {index}
+
+
+def analytic(
+    case: Case, weights: Weights, names: Sequence[str], device: str = "cpu", per_world: bool = False
+) -> dict[str, np.ndarray]:
+    """The gradient of the same loss by the backward pass; a symmetric change of an inertia counts both its entries."""
+    parameters = [name for name in names if name in PARAMETERS]
+    values = {name: case.value(name)[None] for name in parameters} if per_world else {}
+    trajectory = case.rollout(case.simulator(1, device, **values))
+    gradients = trajectory.backward(weights.q[:, None], weights.qd[:, None], parameters)
+    result = {"q": gradients.q.numpy()[0], "qd": gradients.qd.numpy()[0], "tau": gradients.tau.numpy()[:, 0]}
+    for name in parameters:
+        value = gradients.parameters[name][0] if per_world else gradients.parameters[name]
+        result[name] = value * (2.0 - np.eye(3)) if name == "inertia" else value
+    return result
+
+
+def check(
+    case: Case,
+    parameters: Sequence[str] = (),
+    *,
+    zero: Sequence[str] = (),
+    device: str = "cpu",
+    bound: float = BOUND,
+    most: int = 40,
+) -> None:
+    """The gradient in state, control and parameters equals the differences; one that is zero throughout is an error.
+
+    Args:
+        case: what happens.
+        parameters: names of parameters.
+        zero: those of all inputs whose derivative is exactly zero in this case.
+        device: Warp device.
+        bound: of the error, relative to the largest derivative of the same input.
+        most: entries of one input that are compared.
+    """
+    names = [*STATE, *parameters]
+    weights = Weights.random(case)
+    found = analytic(case, weights, names, device)
+    alone = analytic(case, weights, names, device, per_world=True)
+    for name, expected in finite_differences(case, weights, names, device, most).items():
+        assert found[name].shape == case.value(name).shape, name
+        np.testing.assert_array_equal(alone[name], found[name], err_msg=f"{name}, given per world")
+        values = found[name].reshape(-1)[expected.entries]
+        largest = np.abs(expected.central).max()
+        if name in zero:
+            assert largest < 1e-9, f"{name}: is not zero, {largest}"
+            assert not found[name].any(), name
+            continue
+        assert largest > 1e-6, f"{name}: the test says nothing, all derivatives are {largest}"
+        error = np.abs(values - expected.central).max() / largest
+        kink = np.abs(expected.left - expected.right).max() / largest
+        assert error < bound, f"{name}: relative error {error:.1e} of {largest:.2e}; sides differ by {kink:.1e}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One constraint block of world 0 in the last step of a simulator. kind: a code of :mod:`warp_kernels.types`."""
+
+    kind: int
+    item: int
+    impulse: np.ndarray
+    bound: float
+
+
+def blocks(simulator: sim.Simulator, world: int = 0) -> list[Block]:
+    """The blocks of the last step; the simulator must have a single shard."""
+    (shard,) = simulator.shards
+    step = shard.step
+    if not step.max_blocks:
+        return []
+    count = step.block_count.numpy()[world]
+    kind, item, impulse, bound = (
+        array.numpy()[:count, world].copy() for array in (step.block_kind, step.block_item, step.impulse, step.bound)
+    )
+    return [Block(int(kind[i]), int(item[i]), impulse[i], float(bound[i])) for i in range(count)]
+
+
+def single_steps(case: Case) -> Iterator[list[Block]]:
+    """The blocks after each step of the case, taken one by one."""
+    simulator = case.simulator()
+    state = simulator.state(case.q, case.qd)
+    for tau in case.tau:
+        state = simulator.step(state, tau)
+        yield blocks(simulator)
+
+
+def regimes(case: Case) -> set[str]:
+    """What happened in the course of a case: stick, slide, open, lower, upper, held, slip (the last two of dry
+    friction).
+    """
+    found = set()
+    for block in (block for step in single_steps(case) for block in step):
+        first = block.impulse[0]
+        if block.kind == CONTACT:
+            tangent = np.abs(block.impulse[1:])
+            size = np.linalg.norm(tangent) if case.contact.friction == "cone" else tangent.max()
+            full = size > block.bound * first * (1.0 - 1e-9)
+            found.add("open" if first == 0.0 else "slide" if full else "stick")
+        elif block.kind in (LOWER_LIMIT, UPPER_LIMIT) and first > 0.0:
+            found.add("lower" if block.kind == LOWER_LIMIT else "upper")
+        elif block.kind == FRICTION_LOSS:
+            found.add("held" if abs(first) < block.bound * (1.0 - 1e-9) else "slip")
+    return found
