@@ -19,6 +19,7 @@ def write_curve(path: Path, distances: Sequence[float], goal: float, title: str)
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import MaxNLocator
 
     figure, axes = pyplot.subplots(figsize=(6.4, 4.0), constrained_layout=True)
     axes.semilogy(range(len(distances)), distances, marker="o", markersize=4, color="#26639e")
@@ -26,7 +27,7 @@ def write_curve(path: Path, distances: Sequence[float], goal: float, title: str)
     axes.set_xlabel("iteration")
     axes.set_ylabel("distance from the target [m]")
     axes.set_title(title)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(True, which="both", linewidth=0.3)
     axes.legend()
     figure.savefig(path, dpi=150)

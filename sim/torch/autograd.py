@@ -160,7 +160,8 @@ class _Rollout(torch.autograd.Function):
 
 
 def _warp(tensor: torch.Tensor) -> wp.array:
-    array: wp.array = wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
+    array = wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
+    assert isinstance(array, wp.array)
     return array
 
 

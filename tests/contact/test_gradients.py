@@ -5,6 +5,8 @@ begins to carry, to slip or to bounce falls exactly on the state) the test stays
 position.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -151,3 +153,135 @@ def test_robot_ball_limits_and_dry_friction(friction, sweeps):
     c = arm_and_ball(friction, sweeps)
     assert {"lower", "upper", "slip", "held", "slide"} <= regimes(c)
     check(c, [*BODY, *JOINT, "joint_placement"])
+
+
+def pendulum(steps: int, q: float, qd: float, force: float = 0.1, **joint: float) -> Case:
+    """One joint, no contact. The rod hangs along -z at q = 0."""
+    builder = sim.ModelBuilder()
+    builder.add_link("rod", mass=0.8, com=(0.02, 0.0, -0.3), inertia=(0.01, 0.012, 0.005))
+    builder.add_joint("hinge", "revolute", child="rod", axis=(0.1, 1.0, 0.0), **joint)
+    model = builder.finalize("float64")
+    return case(model, steps, np.array([q]), [qd], force=force)
+
+
+LINK = ("mass", "com", "inertia", "gravity", "joint_placement")
+
+
+def test_lower_limit():
+    c = pendulum(8, -0.29, -2.0, lower=-0.3, upper=2.0, damping=0.1)
+    assert regimes(c) == {"lower"}
+    # The joint stands at its limit in the end; a limit that isn't reached doesn't matter, nor do the forces.
+    check(c, [*LINK, "lower_limit", "upper_limit", "damping"], zero=["upper_limit"])
+
+
+def test_upper_limit():
+    c = pendulum(8, 0.49, 2.0, lower=-0.3, upper=0.5, damping=0.1)
+    assert regimes(c) == {"upper"}
+    check(c, [*LINK, "lower_limit", "upper_limit", "damping"], zero=["lower_limit"])
+
+
+def test_between_limits():
+    c = pendulum(8, 0.3, 2.0, lower=-0.3, upper=0.5, armature=0.1)
+    assert regimes(c) == set()
+    check(c, [*LINK, "lower_limit", "upper_limit", "armature"], zero=["lower_limit", "upper_limit"])
+
+
+def test_narrow_range():
+    c = pendulum(8, 0.001, 0.9, lower=-0.003, upper=0.002, force=50.0)
+    assert regimes(c) == {"lower", "upper"}
+    check(c, [*LINK, "lower_limit", "upper_limit"])
+
+
+def test_dry_friction_slips():
+    c = pendulum(8, 0.3, 2.0, friction_loss=0.7)
+    assert regimes(c) == {"slip"}
+    check(c, [*LINK, "friction_loss"])
+
+
+def test_dry_friction_holds():
+    c = pendulum(8, 0.3, 0.0, friction_loss=5.0)
+    assert regimes(c) == {"held"}
+    # Once it holds, the joint stays where it is: nothing depends on anything but that.
+    check(c, [*LINK, "friction_loss"], zero=["qd", "tau", *LINK, "friction_loss"])
+
+
+def test_soft_limit():
+    c = replace(pendulum(8, 0.45, 2.0, lower=-0.3, upper=0.46), contact=sim.ContactOptions(cfm=0.5, erp=0.4))
+    assert regimes(c) == {"upper"}
+    check(c, [*LINK, "lower_limit", "upper_limit"], zero=["lower_limit"])
+
+
+def test_deep_overlap():
+    """Pushed apart at max_correction: the distance doesn't matter there."""
+    c = case(box(orientation=TILT), 3, at(box(), 0.03), spin(0.4, 0.2, -0.2))
+    check(c, ["friction", "mass", "inertia"])
+
+
+def test_robot_on_the_ground():
+    """The arm's hand is dragged over the ground."""
+    builder = arm(friction=0.6)
+    builder.joints["joint1"].upper = 3.0
+    model = builder.finalize("float64")
+    q = np.array([0.45, 2.4, 0.2, 0.05, -0.1, 0.02, 1.0])
+    hand = model.geometries[[geometry.type for geometry in model.geometries].index(BOX)]
+    pose = sim.forward_kinematics(model, q[None], ["link3"]).numpy()[0, 0]
+    turn = Rotation.from_quat(pose[3:])
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * hand.size + hand.placement[:3]
+    lowest = (pose[:3] + turn.apply(corners))[:, 2].min()
+    builder.joints["joint0"].placement[2] += 0.002 - lowest
+    c = case(builder.finalize("float64"), 10, q, [0.3, 1.5, -0.6, 0.5, 0.4, 0.3], force=0.3)
+    assert {"slide", "slip"} <= regimes(c)
+    check(c, [*BODY, "joint_placement", "friction_loss", "damping", "armature"])
+
+
+@pytest.mark.parametrize("friction", ["cone", "pyramid"])
+def test_robot_on_robot(friction):
+    """Two arms that swing against each other, each with a capsule for its forearm."""
+    builder = sim.ModelBuilder()
+    for side in (-1.0, 1.0):
+        links = [f"{name}{side:+.0f}" for name in ("upper", "fore")]
+        for number, link in enumerate(links):
+            builder.add_link(link, mass=1.0 + 0.3 * number, com=(0.01, 0.02, 0.2), inertia=(0.03, 0.02, 0.01))
+            builder.add_joint(
+                f"to {link}", "revolute", child=link, parent=links[0] if number else "world",
+                position=(0.0, 0.0, 0.4) if number else (0.06 * side, 0.02 * side, 0.0),
+                axis=(0.0, 1.0, 0.1) if number else (0.1, 1.0, 0.0), damping=0.05, armature=0.01,
+            )  # fmt: skip
+        builder.add_geometry(
+            links[1], CAPSULE, size=(0.05, 0.15, 0.0), position=(0.0, 0.0, 0.2), friction=0.5, restitution=0.5,
+            orientation=(0.2 * side, 0.0, 0.0, 1.0),
+        )  # fmt: skip
+    model = builder.finalize("float64")
+    c = case(model, 10, np.array([0.0, -0.03, 0.0, 0.03]), [1.0, 0.4, -0.5, -0.8], sim.ContactOptions(friction=friction))
+    assert regimes(c) & {"slide", "stick"}
+    check(c, [*BODY, "restitution", "joint_placement", "damping", "armature"])
+
+
+@pytest.mark.parametrize("sweeps", [10, 50])
+def test_balls_of_three_sizes(sweeps):
+    """A ball thrown on two that touch: one problem over all contacts of a world."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.6)
+    for number, (x, z, radius) in enumerate([(-0.101, 0.1, 0.1), (0.081, 0.08, 0.08), (0.0, 0.21, 0.06)]):
+        builder.add_sphere(radius=radius, mass=0.2 + 0.1 * number, position=(x, 0.01 * number, z), friction=0.9)
+    model = builder.finalize("float64")
+    qd = np.zeros((3, 6))
+    qd[2] = [0.2, 0.1, -1.5, 0.3, 0.2, 0.1]
+    c = case(model, 10, qd=qd.reshape(-1), contact=sim.ContactOptions(sweeps=sweeps))
+    check(c, BODY)
+
+
+def test_quadruped_lands_and_slides():
+    """Fifty steps: four feet meet the ground and slide while springs hold the legs."""
+    scene = quadruped.build("float64", friction=0.4, height=0.004)
+    model = scene.model
+    joints = model.dof_q >= 0
+    rest = np.where(joints, scene.q0[model.dof_q], 0.0)
+    model.parameters.update(stiffness=60.0 * joints, damping=2.0 * joints, rest_position=rest)
+    q = scene.q0.copy()
+    q[3:7] = (0.01, 0.02, 0.03, 1.0)
+    qd = np.zeros(model.nv)
+    qd[:6] = 1.2, 0.3, -0.2, 0.1, 0.2, 0.1
+    c = case(model, 50, q, qd, force=0.5, dt=1 / 500)
+    assert {"open", "slide"} <= regimes(c)
+    check(c, [*BODY, "joint_placement", "damping", "armature", "stiffness", "rest_position"], most=25)
