@@ -124,8 +124,10 @@ def finite_differences(
     for name, chosen in entries.items():
         stop = start + len(STEPS) * len(OFFSETS) * len(chosen)
         values = losses[start:stop].reshape(len(chosen), len(STEPS), len(OFFSETS))
-        values = values / (np.array(STEPS)[:, None] * scales[name])
-        best = np.abs(values @ (LEFT - RIGHT)).argmin(axis=1)
+        width = np.array(STEPS)[:, None] * scales[name]
+        values = (values - values[..., OFFSETS == 0.0]) / width
+        doubt = np.abs(values @ (LEFT - RIGHT)) + 1e-15 * np.abs(losses).max() / width[:, 0]
+        best = doubt.argmin(axis=1)
         values = np.take_along_axis(values, best[:, None, None], axis=1)[:, 0]
         result[name] = Differences(chosen, values @ CENTRAL, values @ LEFT, values @ RIGHT)
         start = stop
