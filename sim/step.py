@@ -155,10 +155,14 @@ class Step:
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         sweeps = self.options.sweeps
-        self.impulse_history, self.value_history = (worlds_last(sweeps * blocks, t.vec3) for _ in range(2))
+        self.impulse_history, self.value_history, self.value_bar_history = (
+            worlds_last(sweeps * blocks, t.vec3) for _ in range(3)
+        )
+        self.first_sweep = wp.zeros(n, dtype=wp.int32, device=self.device)
+        self.own_bar = worlds_last(blocks, t.mat33)
         self.weight = worlds_last(nv, scalar)
-        self.impulse_bar, self.impulse_scratch, self.impulse_bar_scratch, self.scale_bar, self.rhs_bar = (
-            worlds_last(blocks, t.vec3) for _ in range(5)
+        self.impulse_bar, self.impulse_bar_scratch, self.scale_bar, self.rhs_bar = (
+            worlds_last(blocks, t.vec3) for _ in range(4)
         )
         self.bound_bar = worlds_last(blocks, scalar)
         self.matrix_bar = worlds_last(blocks * blocks, t.mat33)
@@ -331,15 +335,22 @@ class Step:
 
     def _solver_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
+        solver = pgs_kernels(self.scalar, self.options.friction)
+        sizes = [self.max_blocks, self.options.sweeps]
         inputs = [
-            self.max_blocks, self.options.sweeps, self.matrix, self.bound, self.block_count, self.block_kind,
-            self.scale, self.impulse, self.impulse_history, self.value_history, self.impulse_bar,
+            *sizes, self.matrix, self.bound, self.block_count, self.block_kind, self.scale, self.impulse_history,
+            self.value_history, self.impulse_bar,
         ]  # fmt: skip
         outputs = [
-            self.impulse_scratch, self.impulse_bar_scratch, self.scale_bar, self.matrix_bar, self.rhs_bar,
-            self.bound_bar,
+            self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar, self.bound_bar,
+            self.first_sweep,
         ]  # fmt: skip
-        self._launch(pgs_kernels(self.scalar, self.options.friction).pgs_reverse, self.num_worlds, inputs, outputs)
+        self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
+        inputs = [
+            *sizes, self.matrix, self.block_count, self.impulse_history, self.value_bar_history, self.scale_bar,
+            self.own_bar, self.first_sweep,
+        ]  # fmt: skip
+        self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar])
         inputs = [
             *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row, self.block_count,
             self.block_tail

@@ -52,9 +52,13 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return wp.max(options.erp * distance / options.dt, -options.max_correction)
 
     @wp.func
-    def bounces(distance: scalar, approach: scalar, options: Options):
-        """Whether a contact hits within this step fast enough for restitution. approach: normal velocity before."""
-        return approach < -options.restitution_threshold and distance + options.dt * approach < scalar(0.0)
+    def bounces(distance: scalar, approach: scalar, restitution: scalar, options: Options):
+        """Whether a contact hits within this step fast enough to bounce. approach: normal velocity before.
+
+        Without restitution it doesn't: it then goes on to the surface, where a bounce turns back from where it is.
+        """
+        hits = distance + options.dt * approach < scalar(0.0)
+        return restitution > scalar(0.0) and hits and approach < -options.restitution_threshold
 
     return SimpleNamespace(
         Options=Options, side_sign=side_sign, contact_row=contact_row, correction=correction, bounces=bounces
@@ -241,8 +245,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         if kind == CONTACT:
             distance = contact_distance[item, world]
             bias = rows.correction(distance, options)
-            if rows.bounces(distance, before, options):
-                bias = wp.min(bias, contact_restitution[item, world] * before)
+            restitution = contact_restitution[item, world]
+            if rows.bounces(distance, before, restitution, options):
+                bias = wp.min(bias, restitution * before)
             limit = contact_friction[item, world]
         elif kind == LOWER_LIMIT:
             gap = q[world, dof_q[item]] - lower_limit[wp.min(world, lower_limit.shape[0] - 1), item]

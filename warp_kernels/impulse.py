@@ -325,7 +325,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 before = approach[block, world]
                 restitution = contact_restitution[item, world]
                 bias = rows.correction(distance, options)
-                if rows.bounces(distance, before, options) and restitution * before < bias:
+                if rows.bounces(distance, before, restitution, options) and restitution * before < bias:
                     before_bar = bias_bar * restitution
                     contact_restitution_bar[item, world] = bias_bar * before
                 elif bias > -options.max_correction:

@@ -9,6 +9,7 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from warp_kernels.types import FRICTION_LOSS, kernel_module, warp_types
@@ -164,7 +165,6 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             impulse[i, world] = vec3()
         change = scalar(0.0)
         for sweep in range(sweeps):
-            change = scalar(0.0)
             for i in range(count):
                 value = rhs[i, world]
                 for j in range(count):
@@ -181,12 +181,14 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 if impulse_history.shape[0] > 0:
                     impulse_history[sweep * max_blocks + i, world] = new
                     value_history[sweep * max_blocks + i, world] = value
-                moved = d * (new - old)
-                change = wp.max(change, wp.max(wp.abs(moved[0]), wp.max(wp.abs(moved[1]), wp.abs(moved[2]))))
+                if sweep == sweeps - 1:
+                    moved = d * (new - old)
+                    change = wp.max(change, wp.max(wp.abs(moved[0]), wp.max(wp.abs(moved[1]), wp.abs(moved[2]))))
         residual[world] = change
 
     # A module of its own: wp.grad of a function whose callees another kernel of the module has already used gives silent
     # zeros (Warp 1.19 marks them for adjoint code only when it meets them first under wp.grad).
+    negligible = scalar(0.01 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
     reverse_module = kernel_module(f"pgs_reverse.{friction}", scalar)
 
     @wp.kernel(module=reverse_module, enable_backward=False)
@@ -200,37 +202,42 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
         scale: wp.array2d(dtype=vec3),
-        final_impulse: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
         final_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
-        impulse: wp.array2d(dtype=vec3),
         impulse_bar: wp.array2d(dtype=vec3),
+        value_bar_history: wp.array2d(dtype=vec3),
         scale_bar: wp.array2d(dtype=vec3),
-        matrix_bar: wp.array2d(dtype=mat33),
+        own_bar: wp.array2d(dtype=mat33),
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
+        first_sweep: wp.array(dtype=int),
     ):
-        """Unwinds the sweeps. impulse and impulse_bar are scratch; the other outputs are overwritten."""
+        """Unwinds the sweeps. impulse_bar is scratch; own_bar is what reaches a block's own matrix directly.
+
+        The way back ends early, at ``first_sweep``, once the adjoints of all row values of a sweep have fallen below a
+        hundredth of the precision, relative to the largest seen: what is left out is below rounding.
+        """
         world = wp.tid()
         count = block_count[world]
         for i in range(count):
-            impulse[i, world] = final_impulse[i, world]
             impulse_bar[i, world] = final_impulse_bar[i, world]
             rhs_bar[i, world] = vec3()
             scale_bar[i, world] = vec3()
             bound_bar[i, world] = scalar(0.0)
-            for j in range(count):
-                matrix_bar[i * max_blocks + j, world] = mat33()
-        for back in range(sweeps):
-            sweep = sweeps - 1 - back
+            own_bar[i, world] = mat33()
+        largest = scalar(0.0)
+        sweep = sweeps
+        going = int(1)
+        while sweep > 0 and going == 1:
+            sweep -= 1
+            size = scalar(0.0)
             for reverse in range(count):
                 i = count - 1 - reverse
                 old = vec3()
                 if sweep > 0:
                     old = impulse_history[(sweep - 1) * max_blocks + i, world]
-                impulse[i, world] = old
                 g = impulse_bar[i, world]
                 value = value_history[sweep * max_blocks + i, world]
                 s = scale[i, world]
@@ -252,15 +259,60 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     scale_bar[i, world] += sb
                     bound_bar[i, world] += mb
                     zero = scalar(0.0)
-                    matrix_bar[i * max_blocks + i, world] += mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+                    own_bar[i, world] += mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
                 impulse_bar[i, world] = old_bar
-                if value_bar[0] != scalar(0.0) or value_bar[1] != scalar(0.0) or value_bar[2] != scalar(0.0):
+                value_bar_history[sweep * max_blocks + i, world] = value_bar
+                here = wp.max(wp.abs(value_bar[0]), wp.max(wp.abs(value_bar[1]), wp.abs(value_bar[2])))
+                if here > scalar(0.0):
+                    size = wp.max(size, here)
                     rhs_bar[i, world] += value_bar
                     for j in range(count):
-                        matrix_bar[i * max_blocks + j, world] += wp.outer(value_bar, impulse[j, world])
                         impulse_bar[j, world] += value_bar * matrix[i * max_blocks + j, world]
-        for i in range(count):
-            d_bar, _unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
-            matrix_bar[i * max_blocks + i, world] += d_bar
+            largest = wp.max(largest, size)
+            if size <= negligible * largest:
+                going = int(0)
+        first_sweep[world] = sweep
 
-    return SimpleNamespace(modules=(module, reverse_module), pgs_solve=pgs_solve, pgs_reverse=pgs_reverse)
+    @wp.kernel(module=reverse_module, enable_backward=False)
+    def delassus_adjoint(
+        # Model
+        max_blocks: int,
+        sweeps: int,
+        # Data in
+        matrix: wp.array2d(dtype=mat33),
+        block_count: wp.array(dtype=int),
+        impulse_history: wp.array2d(dtype=vec3),
+        value_bar_history: wp.array2d(dtype=vec3),
+        scale_bar: wp.array2d(dtype=vec3),
+        own_bar: wp.array2d(dtype=mat33),
+        first_sweep: wp.array(dtype=int),
+        # Adjoint out
+        matrix_bar: wp.array2d(dtype=mat33),
+    ):
+        """One block row: the sum over the sweeps of value_bar lambda', with the impulses as that row saw them."""
+        i, world = wp.tid()
+        count = block_count[world]
+        if i >= count:
+            return
+        for j in range(count):
+            total = mat33()
+            # Row i sees the new impulses of the blocks before it, the old ones of the others.
+            behind = int(0)
+            if j >= i:
+                behind = int(1)
+            for sweep in range(wp.max(first_sweep[world], behind), sweeps):
+                total += wp.outer(
+                    value_bar_history[sweep * max_blocks + i, world],
+                    impulse_history[(sweep - behind) * max_blocks + j, world],
+                )
+            if j == i:
+                d_bar, _unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
+                total += d_bar + own_bar[i, world]
+            matrix_bar[i * max_blocks + j, world] = total
+
+    return SimpleNamespace(
+        modules=(module, reverse_module),
+        pgs_solve=pgs_solve,
+        pgs_reverse=pgs_reverse,
+        delassus_adjoint=delassus_adjoint,
+    )
