@@ -16,8 +16,7 @@ class ContactOptions:
             resting
             state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
         cfm: softness added to the diagonal of the Delassus matrix [1/kg].
-        margin: contacts and limits closer than this take part [m, rad]; it should cover the distance travelled in one
-            step.
+        margin: contacts and limits closer than this, plus the way that they may close in one step, take part [m, rad].
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s].
         restitution_threshold: approach velocity below which restitution is left out [m/s].
         max_contacts: room for contacts per world; None picks it from the model.

@@ -262,8 +262,8 @@ class Step:
         if not self.max_contacts:
             return
         inputs = [
-            *self.collision.arrays, p["geometry_placement"], p["geometry_size"], self.pose, self.origin,
-            self.scalar(self.options.margin),
+            *self.collision.arrays, p["geometry_placement"], p["geometry_size"], self.pose, self.origin, self.velocity,
+            self.scalar(self.options.margin), self.dt,
         ]  # fmt: skip
         outputs = [self.slot_pair, self.slot_feature, self.contact_count, self.contact_overflow]
         self._launch(detect_kernels(self.scalar).detect, self.num_worlds, inputs, outputs)
@@ -342,8 +342,8 @@ class Step:
             self.value_history, self.impulse_bar,
         ]  # fmt: skip
         outputs = [
-            self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar, self.bound_bar,
-            self.first_sweep,
+            self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
+            self.bound_bar, self.first_sweep,
         ]  # fmt: skip
         self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
         inputs = [

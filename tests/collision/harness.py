@@ -116,11 +116,16 @@ class Bench:
         wp.launch(
             detect_kernels(self.model.scalar).detect,
             dim=self.num_worlds,
-            inputs=[*self.collision.arrays, *(inputs[name] for name in names), margin],
+            inputs=[*self.collision.arrays, *(inputs[name] for name in names), self.at_rest(), margin, 0.0],
             outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
             device=self.device,
         )
         return slots
+
+    def at_rest(self) -> wp.array:
+        """Velocities of the links: none."""
+        spatial = codes.warp_types(self.model.scalar).spatial
+        return wp.zeros((self.model.num_links, self.num_worlds), dtype=spatial, device=self.device)
 
     def evaluate(self, slots: "Slots", values: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """Run the evaluation: each output [slots, worlds, ...]; NaN where there is no contact."""

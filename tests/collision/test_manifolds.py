@@ -228,7 +228,9 @@ def test_contacts_without_room_are_counted_and_nothing_is_written_past_the_end(r
         inputs=[
             *bench.collision.arrays,
             *(inputs[name] for name in ("geometry_placement", "geometry_size", "pose", "origin")),
+            bench.at_rest(),
             0.01,
+            0.0,
         ],
         outputs=[guarded.pair[:room], guarded.feature[:room], guarded.count, guarded.overflow],
     )
@@ -279,10 +281,11 @@ def test_slots_of_a_scene_follow_the_order_of_pairs():
     origin = wp.array(q[:, None, :3], dtype=t.vec3, device="cpu")
     pose = wp.array([[[0.0] * 3 + row[3:].tolist()] for row in q], dtype=t.transform, device="cpu")
     slots = Slots.empty(12, 1)
+    at_rest = wp.zeros((model.num_links, 1), dtype=t.spatial, device="cpu")
     wp.launch(
         detect_kernels(wp.float64).detect,
         dim=1,
-        inputs=[*collision.arrays, placement, size, pose, origin, 0.01],
+        inputs=[*collision.arrays, placement, size, pose, origin, at_rest, 0.01, 0.0],
         outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
         device="cpu",
     )
@@ -303,3 +306,31 @@ def test_slots_of_a_scene_follow_the_order_of_pairs():
     np.testing.assert_allclose(out[2].numpy()[:7, 0], [0.0] * 6 + [-0.01], atol=1e-14)
     np.testing.assert_allclose(out[3].numpy()[:7, 0], [0.3, 0.3, *[0.5] * 4, 0.36])
     np.testing.assert_allclose(out[4].numpy()[:7, 0], [0.2, 0.2, *[0.0] * 4, 0.25])
+
+
+def test_a_fast_ball_is_met_before_it_arrives() -> None:
+    """The reach grows with the way that two geometries close within the step, turning included."""
+    bench = Bench((PLANE, SPHERE), 3, fixed=0)
+    bench.values["geometry_size"][:, 1] = 0.1
+    link = bench.model.geometries[1].link
+    bench.values["origin"][link] = (0.0, 0.0, 0.5)
+    t = warp_types(bench.model.scalar)
+    velocity = np.zeros((bench.model.num_links, 3, 6))
+    velocity[link, :, 5] = (0.0, -3.8, -4.2)
+    names = ("geometry_placement", "geometry_size", "pose", "origin")
+    inputs = bench.device_inputs()
+    slots = Slots.empty(4, 3, bench.device)
+    wp.launch(
+        detect_kernels(bench.model.scalar).detect,
+        dim=3,
+        inputs=[
+            *bench.collision.arrays,
+            *(inputs[name] for name in names),
+            wp.array(velocity, dtype=t.spatial, device=bench.device),
+            0.01,
+            0.1,
+        ],
+        outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
+        device=bench.device,
+    )
+    assert slots.count.numpy().tolist() == [0, 0, 1]  # 0.4 m away, 0.01 m of margin

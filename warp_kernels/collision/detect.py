@@ -8,6 +8,7 @@ import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
+from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import CONVEX, kernel_module, warp_types
 
 
@@ -15,7 +16,8 @@ from warp_kernels.types import CONVEX, kernel_module, warp_types
 def detect_kernels(scalar: Any) -> SimpleNamespace:
     """Kernel ``detect`` of one precision, launched over (world,)."""
     t = warp_types(scalar)
-    vec3, transform = t.vec3, t.transform
+    sp = spatial_functions(scalar)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = frame_functions(scalar)
     pairs = pair_functions(scalar)
     mod = kernel_module("collision.detect", scalar)
@@ -36,15 +38,19 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
+        velocity: wp.array2d(dtype=spatial),
         margin: scalar,
+        dt: scalar,
         # Data out
         slot_pair: wp.array2d(dtype=wp.int32),
         slot_feature: wp.array2d(dtype=wp.int32),
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
-        """Write a slot for each contact closer than the margin, pairs in order and features in order.
+        """Write a slot for each contact within reach, pairs in order and features in order.
 
+        The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
+        before it closes, however fast. velocity: of the links, about the origins of their trees.
         Contacts that find no free slot are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
         """
         world = wp.tid()
@@ -56,22 +62,32 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
             link_a = geometry_link[a]
             link_b = geometry_link[b]
             reference = frame.reference_tree(link_a, link_b, link_tree)
-            centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
-            centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world)
-            centre_a += frame.origin_offset(link_a, reference, link_tree, origin, world)
-            centre_b += frame.origin_offset(link_b, reference, link_tree, origin, world)
+            offset_a = frame.origin_offset(link_a, reference, link_tree, origin, world)
+            offset_b = frame.origin_offset(link_b, reference, link_tree, origin, world)
+            centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world) + offset_a
+            centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
             type_a = geometry_type[a]
             type_b = geometry_type[b]
             size_a = geometry_size[size_row, a]
             size_b = geometry_size[size_row, b]
-            if pairs.far_apart(type_a, size_a, type_b, size_b, centre_b - centre_a, margin):
+            # Motion of b as seen from a, at the centre of b.
+            motion = sp.join(vec3(), vec3())
+            if link_a >= 0:
+                v = velocity[link_a, world]
+                motion -= sp.join(sp.angular(v), sp.point_velocity(v, centre_b - offset_a))
+            if link_b >= 0:
+                v = velocity[link_b, world]
+                motion += sp.join(sp.angular(v), sp.point_velocity(v, centre_b - offset_b))
+            turning = wp.length(sp.angular(motion)) * wp.max(pairs.bounding_radius(type_b, size_b), scalar(0.0))
+            reach = margin + dt * (wp.length(sp.linear(motion)) + turning)
+            if pairs.far_apart(type_a, size_a, type_b, size_b, centre_b - centre_a, reach):
                 continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
             kind = type_a * NUM_TYPES + type_b
             start = vertex_start[b]
             features = pairs.candidate_features(
-                kind, pose_a, size_a, pose_b, size_b, hull_vertices, start, vertex_start[b + 1], margin
+                kind, pose_a, size_a, pose_b, size_b, hull_vertices, start, vertex_start[b + 1], reach
             )
             k = wp.int32(0)
             while k < 4:
@@ -84,7 +100,7 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
                     distance, _point, _normal = pairs.feature_contact(
                         kind, feature, pose_a, size_a, pose_b, size_b, vertex
                     )
-                    if distance < margin:
+                    if distance < reach:
                         if found < slot_pair.shape[0]:
                             slot_pair[found, world] = pair
                             slot_feature[found, world] = feature

@@ -154,4 +154,9 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
             distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
         return distance, point, normal
 
-    return SimpleNamespace(far_apart=far_apart, candidate_features=candidate_features, feature_contact=feature_contact)
+    return SimpleNamespace(
+        bounding_radius=bounding_radius,
+        far_apart=far_apart,
+        candidate_features=candidate_features,
+        feature_contact=feature_contact,
+    )
