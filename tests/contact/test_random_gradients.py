@@ -34,7 +34,7 @@ def scene(links: list[Link], seed: int) -> Case:
         if link.kind != "fixed":
             passive["friction_loss"] = rng.choice([0.0, 1.0, 20.0])
         builder.add_joint(
-            f"joint{number}", link.kind, child=name, parent=parent, position=link.position + [0, 0, 0.2],
+            f"joint{number}", link.kind, child=name, parent=parent, position=link.position + np.array([0, 0, 0.2]),
             orientation=link.orientation, axis=link.axis, **passive,
         )  # fmt: skip
         shape = int(rng.choice(list(SHAPES)))

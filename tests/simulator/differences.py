@@ -17,9 +17,10 @@ from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 DT = 1 / 240
 BOUND = 1e-6
 # Fourth-order central differences with three steps, relative to the largest entry of an input. Of the three that one
-# is taken whose one-sided differences agree best: a distance acts on velocities divided by the time step and a force
-# times the time step, so that there is no step for all. The choice knows nothing of the gradient under test.
-STEPS = (3e-4, 1e-5, 3e-7)
+# is taken whose one-sided differences agree best, rounding considered: a distance acts on velocities divided by the
+# time step and a force times the time step, so that there is no step for all. The choice knows nothing of the
+# gradient under test.
+STEPS = (1e-3, 2e-5, 3e-7)
 OFFSETS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 CENTRAL = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
 LEFT = np.array([0.5, -2.0, 1.5, 0.0, 0.0])
@@ -126,7 +127,7 @@ def finite_differences(
         values = losses[start:stop].reshape(len(chosen), len(STEPS), len(OFFSETS))
         width = np.array(STEPS)[:, None] * scales[name]
         values = (values - values[..., OFFSETS == 0.0]) / width
-        doubt = np.abs(values @ (LEFT - RIGHT)) + 1e-15 * np.abs(losses).max() / width[:, 0]
+        doubt = np.abs(values @ (LEFT - RIGHT)) + 1e-14 * np.abs(losses).max() / width[:, 0]
         best = doubt.argmin(axis=1)
         values = np.take_along_axis(values, best[:, None, None], axis=1)[:, 0]
         result[name] = Differences(chosen, values @ CENTRAL, values @ LEFT, values @ RIGHT)
