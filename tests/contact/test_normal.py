@@ -148,7 +148,7 @@ def test_margin_is_the_distance_at_which_contacts_take_part():
 
 
 def test_a_contact_nearby_does_nothing_until_it_is_reached():
-    q, qd, _ = run(loose_ball(height=0.115), 0.06, margin=0.02)
+    _, qd, _ = run(loose_ball(height=0.115), 0.06, margin=0.02)
     free = int(np.sqrt(2 * 0.015 / G) / DT) - 2
     assert 40 < free < len(qd)
     np.testing.assert_allclose(qd[:free, 2], -G * DT * np.arange(free), atol=1e-14)
@@ -215,13 +215,13 @@ def test_capsule_falls_over():
     builder.add_capsule(radius=0.05, half_length=0.2, mass=1.0, position=(0, 0, 0.25))
     model = builder.finalize("float64")
     assert model.geometries[1].type == CAPSULE
-    q, qd, simulator = run(model, 3.0, [0.0, 0.0, 0.0, 0.0, 0.2, 0.0])
+    q, _, simulator = run(model, 3.0, [0.0, 0.0, 0.0, 0.0, 0.2, 0.0])
     np.testing.assert_allclose(q[-1, 2], 0.05, atol=1e-9)
     assert len(blocks(simulator)) == 2
     np.testing.assert_allclose(weight_on_ground(simulator), G, rtol=1e-6)
 
 
 def test_free_fall_knows_no_contact():
-    q, qd, simulator = run(balls([(0, 0, 0), (1, 0, 0)], [1.0, 2.0]), 0.1, np.ones(12))
+    _, qd, simulator = run(balls([(0, 0, 0), (1, 0, 0)], [1.0, 2.0]), 0.1, np.ones(12))
     np.testing.assert_array_equal(qd, 1.0)
     assert not blocks(simulator)
