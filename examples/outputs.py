@@ -11,6 +11,7 @@ from sim.render import Marker, Trail, fit_camera, iterate_frames, write_gif
 from sim.usd import write_usd
 
 FPS = 50
+WIDTH, HEIGHT = 640, 360
 
 
 def write_curve(path: Path, distances: Sequence[float], goal: float, title: str) -> None:
@@ -45,7 +46,7 @@ def write_motion(
     trail_of: int | None = None,
     animation: bool = True,
     device: str | None = None,
-) -> None:
+) -> list[Path]:
     """Write a motion as ``name.usda`` and, unless told otherwise, as ``name.gif``.
 
     Args:
@@ -58,17 +59,23 @@ def write_motion(
         trail_of: link whose path is drawn.
         animation: whether to render the GIF.
         device: Warp device for the rendering.
+
+    Returns:
+        the files written.
     """
     stride = max(1, round(1.0 / (FPS * dt)))
     poses = sim.forward_kinematics(model, q[::stride]).numpy()
     trails = []
     if trail_of is not None:
         trails.append(Trail("path", poses[:, trail_of, :3]))
-    camera = fit_camera(model, poses, markers=markers)
-    write_usd(out / f"{name}.usda", model, poses, fps=FPS, markers=markers, trails=trails, camera=camera)
+    camera = fit_camera(model, poses, markers=markers, aspect=WIDTH / HEIGHT)
+    written = [out / f"{name}.usda"]
+    write_usd(written[0], model, poses, fps=FPS, markers=markers, trails=trails, camera=camera)
     if animation:
-        frames = iterate_frames(model, poses, camera, markers=markers, trails=trails, device=device)
+        frames = iterate_frames(model, poses, camera, WIDTH, HEIGHT, markers=markers, trails=trails, device=device)
         pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
         # Half speed, and a second of rest at the end: a throw is over before one has seen it.
         still = np.repeat(pictures[-1:], FPS // 2, axis=0)
-        write_gif(out / f"{name}.gif", np.concatenate([pictures, still]), fps=FPS / 2)
+        written.append(out / f"{name}.gif")
+        write_gif(written[1], np.concatenate([pictures, still]), fps=FPS / 2)
+    return written
