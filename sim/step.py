@@ -63,6 +63,9 @@ class Step:
         self.max_contacts = max_contacts
         limited, lossy = constrained
         self.max_blocks = max_contacts + 2 * len(limited) + len(lossy)
+        # Threads that share a world's blocks and degrees of freedom: a CPU runs them one after the other anyway.
+        self.block_lanes = 1 if self.device.is_cpu else min(self.max_blocks, 16)
+        self.dof_lanes = 1 if self.device.is_cpu else self.model.nv
         self.kernel_options = _kernel_options(self.scalar, options, dt)
         self.limited_dof = self._integers(limited)
         self.lossy_dof = self._integers(lossy)
@@ -253,9 +256,9 @@ class Step:
             self.innovation, self.qdd,
         ]  # fmt: skip
         self._launch(aba_kernels(self.scalar).aba, self._trees, inputs, outputs)
-        inputs = [d.dof_depth, d.dof_row_start, d.ancestor, self.factor_u, self.factor_d, self.subspace]
+        inputs = [self.dof_lanes, *self._paths, self.factor_u, self.factor_d, self.subspace]
         kernel = factor_kernels(self.scalar).factor_mass_matrix
-        self._launch(kernel, (self.model.nv, self.num_worlds), inputs, [self.factor_l])
+        self._launch(kernel, (self.dof_lanes, self.num_worlds), inputs, [self.factor_l])
 
     def _contacts(self) -> None:
         p = self.device_model.parameters
@@ -289,15 +292,15 @@ class Step:
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
         self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
         inputs = [
-            *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options, p["lower_limit"], p["upper_limit"],
-            p["friction_loss"], self.q, self.qd, self.qdd, self.origin, self.subspace, self.factor_l,
-            *self._contact_arrays, self.block_count, self.block_kind, self.block_item, self.block_tail,
-            self.block_reference,
+            self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
+            p["lower_limit"], p["upper_limit"], p["friction_loss"], self.q, self.qd, self.qdd, self.origin,
+            self.subspace, self.factor_l, *self._contact_arrays, self.block_count, self.block_kind, self.block_item,
+            self.block_tail, self.block_reference,
         ]  # fmt: skip
         self._launch(kernels.block_rows, self._blocks, inputs, [self.row, self.rhs, self.bound, self.approach])
         inputs = [
-            *self._paths, self.dof_tree, m.max_depth, self.max_blocks, self.kernel_options, self.factor_d, self.row,
-            self.block_count, self.block_tail,
+            self.block_lanes, *self._paths, self.dof_tree, m.max_depth, self.max_blocks, self.kernel_options,
+            self.factor_d, self.row, self.block_count, self.block_tail,
         ]  # fmt: skip
         self._launch(kernels.delassus, self._blocks, inputs, [self.matrix])
         inputs = [
@@ -347,32 +350,33 @@ class Step:
         ]  # fmt: skip
         self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
         inputs = [
-            *sizes, self.matrix, self.block_count, self.impulse_history, self.value_bar_history, self.scale_bar,
-            self.own_bar, self.first_sweep,
+            self.block_lanes, *sizes, self.matrix, self.block_count, self.impulse_history, self.value_bar_history,
+            self.scale_bar, self.own_bar, self.first_sweep,
         ]  # fmt: skip
         self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar])
         inputs = [
-            *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row, self.block_count,
-            self.block_tail
+            self.block_lanes, *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row,
+            self.block_count, self.block_tail,
         ]  # fmt: skip
         self._launch(kernels.block_response, self._blocks, inputs, [self.block_response])
-        inputs = [self.model.nv, self.max_blocks, self.block_count, self.matrix_bar, self.block_response]
+        sizes = [self.block_lanes, self.model.nv, self.max_blocks]
+        inputs = [*sizes, self.block_count, self.matrix_bar, self.block_response]
         self._launch(kernels.block_coupling, self._blocks, inputs, [self.block_coupling])
 
     def _free_step_adjoint(self) -> None:
         d = self.device_model
         p = d.parameters
         inputs = [
-            *self._paths, d.dof_q, self.dt, p["damping"], p["stiffness"], p["rest_position"], self.q, self.qd, self.qdd,
-            self.response, self.block_count, self.rhs_bar, self.weight, self.block_response, self.block_coupling,
-            self.qd_next.grad,
+            self.dof_lanes, *self._paths, d.dof_q, self.dt, p["damping"], p["stiffness"], p["rest_position"], self.q,
+            self.qd, self.qdd, self.response, self.block_count, self.rhs_bar, self.weight, self.block_response,
+            self.block_coupling, self.qd_next.grad,
         ]  # fmt: skip
         outputs = [
             self.power_weight, self.mass_bar, self.mass_bar_diagonal, self.q.grad, self.qd.grad, self.tau.grad,
             *self._parameter_adjoints("damping", "armature", "stiffness", "rest_position"),
         ]  # fmt: skip
         kernel = impulse_kernels(self.scalar).free_step_adjoint
-        self._launch(kernel, (self.model.nv, self.num_worlds), inputs, outputs)
+        self._launch(kernel, (self.dof_lanes, self.num_worlds), inputs, outputs)
 
     def _row_adjoint(self) -> None:
         d = self.device_model
@@ -427,7 +431,7 @@ class Step:
 
     @property
     def _blocks(self) -> tuple[int, int]:
-        return (self.max_blocks, self.num_worlds)
+        return (self.block_lanes, self.num_worlds)
 
     @property
     def _paths(self) -> list[wp.array]:

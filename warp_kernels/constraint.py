@@ -6,7 +6,7 @@ along that path, already multiplied by L'^-1 (M = L' D L), so that the Delassus 
 the degrees of freedom that two paths share. The sign of a side is part of its rows: a block's velocity is that of b less that of a.
 
 Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``; Delassus blocks
-``[block max_blocks + other, world]``.
+``[block max_blocks + other, world]``. A world's blocks are shared out among ``lanes`` threads, launched over (lane, world).
 """
 
 import functools
@@ -161,6 +161,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def block_rows(
         # Model
+        lanes: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -196,74 +197,74 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         approach: wp.array2d(dtype=scalar),
     ):
         """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the impulse of dry friction."""
-        block, world = wp.tid()
-        if block >= block_count[world]:
-            return
-        kind = block_kind[block, world]
-        item = block_item[block, world]
-        free_velocity = vec3()
-        before = scalar(0.0)
-        for side in range(2):
-            tail = block_tail[2 * block + side, world]
-            if tail < 0:
-                continue
-            at = (2 * block + side) * max_depth
-            depth = dof_depth[tail]
-            start = dof_row_start[tail]
-            lever = vec3()
-            frame = mat33()
-            if kind == CONTACT:
-                reference = origin[block_reference[block, world], world]
-                lever = contact_point[item, world] + (reference - origin[dof_tree[tail], world])
-                frame = contact_frame[item, world] * rows.side_sign(side)
-            for d in range(depth + 1):
-                k = tail
-                if d < depth:
-                    k = ancestor[start + d]
-                value = vec3()
+        lane, world = wp.tid()
+        for block in range(lane, block_count[world], lanes):
+            kind = block_kind[block, world]
+            item = block_item[block, world]
+            free_velocity = vec3()
+            before = scalar(0.0)
+            for side in range(2):
+                tail = block_tail[2 * block + side, world]
+                if tail < 0:
+                    continue
+                at = (2 * block + side) * max_depth
+                depth = dof_depth[tail]
+                start = dof_row_start[tail]
+                lever = vec3()
+                frame = mat33()
                 if kind == CONTACT:
-                    value = rows.contact_row(frame, subspace[k, world], lever)
-                elif d == depth:
-                    value = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
-                    if kind == UPPER_LIMIT:
-                        value = -value
-                row[at + d, world] = value
-                free_velocity += value * (qd[world, k] + options.dt * qdd[world, k])
-                before += value[0] * qd[world, k]
-            # Multiply by L'^-1: deepest first.
-            for back in range(depth):
-                d = depth - back
-                k = tail
-                if d < depth:
-                    k = ancestor[start + d]
-                value = row[at + d, world]
-                first = dof_row_start[k]
-                for e in range(d):
-                    row[at + e, world] -= factor_l[first + e, world] * value
-        bias = scalar(0.0)
-        limit = scalar(0.0)
-        if kind == CONTACT:
-            distance = contact_distance[item, world]
-            bias = rows.correction(distance, options)
-            restitution = contact_restitution[item, world]
-            if rows.bounces(distance, before, restitution, options):
-                bias = wp.min(bias, restitution * before)
-            limit = contact_friction[item, world]
-        elif kind == LOWER_LIMIT:
-            gap = q[world, dof_q[item]] - lower_limit[wp.min(world, lower_limit.shape[0] - 1), item]
-            bias = rows.correction(gap, options)
-        elif kind == UPPER_LIMIT:
-            gap = upper_limit[wp.min(world, upper_limit.shape[0] - 1), item] - q[world, dof_q[item]]
-            bias = rows.correction(gap, options)
-        else:
-            limit = options.dt * friction_loss[wp.min(world, friction_loss.shape[0] - 1), item]
-        rhs[block, world] = free_velocity + vec3(bias, scalar(0.0), scalar(0.0))
-        bound[block, world] = limit
-        approach[block, world] = before
+                    reference = origin[block_reference[block, world], world]
+                    lever = contact_point[item, world] + (reference - origin[dof_tree[tail], world])
+                    frame = contact_frame[item, world] * rows.side_sign(side)
+                for d in range(depth + 1):
+                    k = tail
+                    if d < depth:
+                        k = ancestor[start + d]
+                    value = vec3()
+                    if kind == CONTACT:
+                        value = rows.contact_row(frame, subspace[k, world], lever)
+                    elif d == depth:
+                        value = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
+                        if kind == UPPER_LIMIT:
+                            value = -value
+                    row[at + d, world] = value
+                    free_velocity += value * (qd[world, k] + options.dt * qdd[world, k])
+                    before += value[0] * qd[world, k]
+                # Multiply by L'^-1: deepest first.
+                for back in range(depth):
+                    d = depth - back
+                    k = tail
+                    if d < depth:
+                        k = ancestor[start + d]
+                    value = row[at + d, world]
+                    first = dof_row_start[k]
+                    for e in range(d):
+                        row[at + e, world] -= factor_l[first + e, world] * value
+            bias = scalar(0.0)
+            limit = scalar(0.0)
+            if kind == CONTACT:
+                distance = contact_distance[item, world]
+                bias = rows.correction(distance, options)
+                restitution = contact_restitution[item, world]
+                if rows.bounces(distance, before, restitution, options):
+                    bias = wp.min(bias, restitution * before)
+                limit = contact_friction[item, world]
+            elif kind == LOWER_LIMIT:
+                gap = q[world, dof_q[item]] - lower_limit[wp.min(world, lower_limit.shape[0] - 1), item]
+                bias = rows.correction(gap, options)
+            elif kind == UPPER_LIMIT:
+                gap = upper_limit[wp.min(world, upper_limit.shape[0] - 1), item] - q[world, dof_q[item]]
+                bias = rows.correction(gap, options)
+            else:
+                limit = options.dt * friction_loss[wp.min(world, friction_loss.shape[0] - 1), item]
+            rhs[block, world] = free_velocity + vec3(bias, scalar(0.0), scalar(0.0))
+            bound[block, world] = limit
+            approach[block, world] = before
 
     @wp.kernel(module=module, enable_backward=False)
     def delassus(
         # Model
+        lanes: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -280,35 +281,35 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         matrix: wp.array2d(dtype=mat33),
     ):
         """Block row of ``J M^-1 J' + cfm``, the lower half and its mirror."""
-        block, world = wp.tid()
-        if block >= block_count[world]:
-            return
-        for other in range(block + 1):
-            total = mat33()
-            if other == block:
-                total = options.cfm * wp.identity(n=3, dtype=scalar)
-            for side in range(4):
-                here = 2 * block + side // 2
-                there = 2 * other + side % 2
-                tail = block_tail[here, world]
-                mate = block_tail[there, world]
-                if tail >= 0 and mate >= 0:
-                    if dof_tree[tail] == dof_tree[mate]:
-                        shared = wp.min(dof_depth[tail], dof_depth[mate]) + 1
-                        for d in range(shared):
-                            k = tail
-                            if d < dof_depth[tail]:
-                                k = ancestor[dof_row_start[tail] + d]
-                            m = mate
-                            if d < dof_depth[mate]:
-                                m = ancestor[dof_row_start[mate] + d]
-                            if k != m:
-                                break
-                            total += wp.outer(
-                                row[here * max_depth + d, world] * factor_d[k, world], row[there * max_depth + d, world]
-                            )
-            matrix[block * max_blocks + other, world] = total
-            if other < block:
-                matrix[other * max_blocks + block, world] = wp.transpose(total)
+        lane, world = wp.tid()
+        for block in range(lane, block_count[world], lanes):
+            for other in range(block + 1):
+                total = mat33()
+                if other == block:
+                    total = options.cfm * wp.identity(n=3, dtype=scalar)
+                for side in range(4):
+                    here = 2 * block + side // 2
+                    there = 2 * other + side % 2
+                    tail = block_tail[here, world]
+                    mate = block_tail[there, world]
+                    if tail >= 0 and mate >= 0:
+                        if dof_tree[tail] == dof_tree[mate]:
+                            shared = wp.min(dof_depth[tail], dof_depth[mate]) + 1
+                            for d in range(shared):
+                                k = tail
+                                if d < dof_depth[tail]:
+                                    k = ancestor[dof_row_start[tail] + d]
+                                m = mate
+                                if d < dof_depth[mate]:
+                                    m = ancestor[dof_row_start[mate] + d]
+                                if k != m:
+                                    break
+                                total += wp.outer(
+                                    row[here * max_depth + d, world] * factor_d[k, world],
+                                    row[there * max_depth + d, world],
+                                )
+                matrix[block * max_blocks + other, world] = total
+                if other < block:
+                    matrix[other * max_blocks + block, world] = wp.transpose(total)
 
     return SimpleNamespace(module=module, list_blocks=list_blocks, block_rows=block_rows, delassus=delassus)

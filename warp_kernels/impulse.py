@@ -126,6 +126,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def block_response(
         # Model
+        lanes: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -140,32 +141,32 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         response: wp.array2d(dtype=vec3),
     ):
         """Y = M^-1 J' of one block, [block nv + dof, world]."""
-        block, world = wp.tid()
-        if block >= block_count[world]:
-            return
+        lane, world = wp.tid()
         nv = dof_depth.shape[0]
-        at = block * nv
-        for k in range(nv):
-            response[at + k, world] = vec3()
-        for side in range(2):
-            here = 2 * block + side
-            tail = block_tail[here, world]
-            if tail >= 0:
-                for d in range(dof_depth[tail] + 1):
-                    k = tail
-                    if d < dof_depth[tail]:
-                        k = ancestor[dof_row_start[tail] + d]
-                    response[at + k, world] += row[here * max_depth + d, world] * factor_d[k, world]
-        for k in range(nv):
-            value = response[at + k, world]
-            for d in range(dof_depth[k]):
-                entry = dof_row_start[k] + d
-                value -= response[at + ancestor[entry], world] * factor_l[entry, world]
-            response[at + k, world] = value
+        for block in range(lane, block_count[world], lanes):
+            at = block * nv
+            for k in range(nv):
+                response[at + k, world] = vec3()
+            for side in range(2):
+                here = 2 * block + side
+                tail = block_tail[here, world]
+                if tail >= 0:
+                    for d in range(dof_depth[tail] + 1):
+                        k = tail
+                        if d < dof_depth[tail]:
+                            k = ancestor[dof_row_start[tail] + d]
+                        response[at + k, world] += row[here * max_depth + d, world] * factor_d[k, world]
+            for k in range(nv):
+                value = response[at + k, world]
+                for d in range(dof_depth[k]):
+                    entry = dof_row_start[k] + d
+                    value -= response[at + ancestor[entry], world] * factor_l[entry, world]
+                response[at + k, world] = value
 
     @wp.kernel(module=module, enable_backward=False)
     def block_coupling(
         # Model
+        lanes: int,
         nv: int,
         max_blocks: int,
         # Data in
@@ -176,21 +177,21 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         coupling: wp.array2d(dtype=vec3),
     ):
         """G = (A_bar + A_bar') Y for one block, [block nv + dof, world]."""
-        block, world = wp.tid()
+        lane, world = wp.tid()
         count = block_count[world]
-        if block >= count:
-            return
-        for k in range(nv):
-            coupling[block * nv + k, world] = vec3()
-        for other in range(count):
-            m = matrix_bar[block * max_blocks + other, world]
-            m += wp.transpose(matrix_bar[other * max_blocks + block, world])
+        for block in range(lane, count, lanes):
             for k in range(nv):
-                coupling[block * nv + k, world] += m * response[other * nv + k, world]
+                coupling[block * nv + k, world] = vec3()
+            for other in range(count):
+                m = matrix_bar[block * max_blocks + other, world]
+                m += wp.transpose(matrix_bar[other * max_blocks + block, world])
+                for k in range(nv):
+                    coupling[block * nv + k, world] += m * response[other * nv + k, world]
 
     @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoint(
         # Model
+        lanes: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -227,41 +228,42 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
 
         weight holds w1, coupling G, response Y; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
         """
-        k, world = wp.tid()
+        lane, world = wp.tid()
         nv = dof_depth.shape[0]
         count = block_count[world]
-        w1 = weight[k, world]
-        u = impulse_response[k, world]
-        w = w1
-        diagonal = -w1 * u
-        for block in range(count):
-            y = response[block * nv + k, world]
-            w += wp.dot(y, rhs_bar[block, world])
-            diagonal -= scalar(0.5) * wp.dot(y, coupling[block * nv + k, world])
-        for d in range(dof_depth[k]):
-            at = dof_row_start[k] + d
-            j = ancestor[at]
-            total = w1 * impulse_response[j, world] + weight[j, world] * u
+        for k in range(lane, nv, lanes):
+            w1 = weight[k, world]
+            u = impulse_response[k, world]
+            w = w1
+            diagonal = -w1 * u
             for block in range(count):
-                total += wp.dot(response[block * nv + k, world], coupling[block * nv + j, world])
-            mass_bar[at, world] = -total
-        mass_bar_diagonal[k, world] = diagonal
-        power_weight[world, k] = -dt * w
-        tau_bar[world, k] += dt * w
-        change = dt * qdd[world, k]
-        free = qd[world, k] + change
-        damp = damping[wp.min(world, damping.shape[0] - 1), k]
-        spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
-        add_at(armature_bar, world, k, diagonal - w * change)
-        add_at(damping_bar, world, k, dt * (diagonal - w * free))
-        # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
-        qd_bar[world, k] += qd_next_bar[world, k] - dt * damp * w
-        if dof_q[k] >= 0:
-            qd_bar[world, k] -= dt * dt * spring * w
-            stretch = q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + dt * free
-            q_bar[world, dof_q[k]] -= dt * spring * w
-            add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
-            add_at(rest_position_bar, world, k, dt * spring * w)
+                y = response[block * nv + k, world]
+                w += wp.dot(y, rhs_bar[block, world])
+                diagonal -= scalar(0.5) * wp.dot(y, coupling[block * nv + k, world])
+            for d in range(dof_depth[k]):
+                at = dof_row_start[k] + d
+                j = ancestor[at]
+                total = w1 * impulse_response[j, world] + weight[j, world] * u
+                for block in range(count):
+                    total += wp.dot(response[block * nv + k, world], coupling[block * nv + j, world])
+                mass_bar[at, world] = -total
+            mass_bar_diagonal[k, world] = diagonal
+            power_weight[world, k] = -dt * w
+            tau_bar[world, k] += dt * w
+            change = dt * qdd[world, k]
+            free = qd[world, k] + change
+            damp = damping[wp.min(world, damping.shape[0] - 1), k]
+            spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
+            add_at(armature_bar, world, k, diagonal - w * change)
+            add_at(damping_bar, world, k, dt * (diagonal - w * free))
+            # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
+            qd_bar[world, k] += qd_next_bar[world, k] - dt * damp * w
+            if dof_q[k] >= 0:
+                qd_bar[world, k] -= dt * dt * spring * w
+                stretch = q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + dt * free
+                q_bar[world, dof_q[k]] -= dt * spring * w
+                add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
+                add_at(rest_position_bar, world, k, dt * spring * w)
 
     @wp.kernel(module=module, enable_backward=False)
     def row_adjoint(

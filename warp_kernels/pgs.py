@@ -276,6 +276,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     @wp.kernel(module=reverse_module, enable_backward=False)
     def delassus_adjoint(
         # Model
+        lanes: int,
         max_blocks: int,
         sweeps: int,
         # Data in
@@ -290,25 +291,24 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         matrix_bar: wp.array2d(dtype=mat33),
     ):
         """One block row: the sum over the sweeps of value_bar lambda', with the impulses as that row saw them."""
-        i, world = wp.tid()
+        lane, world = wp.tid()
         count = block_count[world]
-        if i >= count:
-            return
-        for j in range(count):
-            total = mat33()
-            # Row i sees the new impulses of the blocks before it, the old ones of the others.
-            behind = int(0)
-            if j >= i:
-                behind = int(1)
-            for sweep in range(wp.max(first_sweep[world], behind), sweeps):
-                total += wp.outer(
-                    value_bar_history[sweep * max_blocks + i, world],
-                    impulse_history[(sweep - behind) * max_blocks + j, world],
-                )
-            if j == i:
-                d_bar, _unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
-                total += d_bar + own_bar[i, world]
-            matrix_bar[i * max_blocks + j, world] = total
+        for i in range(lane, count, lanes):
+            for j in range(count):
+                total = mat33()
+                # Row i sees the new impulses of the blocks before it, the old ones of the others.
+                behind = int(0)
+                if j >= i:
+                    behind = int(1)
+                for sweep in range(wp.max(first_sweep[world], behind), sweeps):
+                    total += wp.outer(
+                        value_bar_history[sweep * max_blocks + i, world],
+                        impulse_history[(sweep - behind) * max_blocks + j, world],
+                    )
+                if j == i:
+                    d_bar, _unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
+                    total += d_bar + own_bar[i, world]
+                matrix_bar[i * max_blocks + j, world] = total
 
     return SimpleNamespace(
         modules=(module, reverse_module),
