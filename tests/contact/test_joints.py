@@ -130,19 +130,19 @@ def test_limits_of_a_chain_are_one_problem():
         of_limit = 'limited="true" range="-9 0.3"' if number == 1 else ""
         body += f"""<body pos="{0.4 if number else 0} 0 0">
             <inertial mass="1" pos="0.2 0 0" diaginertia="0.001 0.02 0.02"/>
-            <joint axis="0 1 0" {of_limit} solreflimit="0.002 1" solimplimit="0.9999 0.9999 0.001"/>"""
+            <joint axis="0 1 0" {of_limit} solreflimit="0.0001 10" solimplimit="0.9999 0.9999 0.001"/>"""
     peer = mujoco.MjModel.from_xml_string(
-        f"""<mujoco><option timestep="0.0001" integrator="Euler"/><compiler angle="radian"/>
+        f"""<mujoco><option timestep="0.00001" integrator="Euler"/><compiler angle="radian"/>
         <worldbody>{body}{"</body>" * 3}</worldbody></mujoco>"""
     )
     data = mujoco.MjData(peer)
     start = np.array([0.0, 0.25, 0.0])
     data.qpos[:], data.qvel[:] = start, (0.0, 5.0, 0.0)
-    steps = 1500
+    steps = 15000
     for _ in range(steps):
         mujoco.mj_step(peer, data)
-    q, qd, _ = run(builder.finalize("float64"), steps * 1e-4, [0.0, 5.0, 0.0], q=start, dt=1e-4)
+    q, qd, _ = run(builder.finalize("float64"), steps * 1e-5, [0.0, 5.0, 0.0], q=start, dt=1e-5)
     assert (q[:, 1] > 0.3 - 1e-6).any()
-    # MuJoCo's limit is a stiff spring: it gives way by a part of a milliradian.
-    np.testing.assert_allclose(q[-1], data.qpos, atol=3e-3)
-    np.testing.assert_allclose(qd[-1], data.qvel, atol=3e-2)
+    # MuJoCo's limit is an overdamped spring: it takes ten steps to stop the joint, and gives way by 0.2 mrad.
+    np.testing.assert_allclose(q[-1], data.qpos, atol=1e-3)
+    np.testing.assert_allclose(qd[-1], data.qvel, atol=1e-2)

@@ -1,0 +1,53 @@
+"""ContactOptions: what is refused, and room for contacts that runs out."""
+
+import numpy as np
+import pytest
+
+import sim
+from tests.contact.worlds import DT, loose_box, run
+from tests.simulator.differences import blocks
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("sweeps", 0), ("friction", "ellipse"), ("adjoint", "guessed"), ("erp", -0.1), ("erp", 1.1), ("erp", np.nan),
+        ("cfm", -1e-9), ("cfm", np.nan), ("margin", -0.1), ("max_correction", -1.0), ("restitution_threshold", -0.1),
+        ("max_contacts", -1),
+    ],
+)  # fmt: skip
+def test_refused(option, value):
+    with pytest.raises(sim.ModelError, match=option):
+        sim.ContactOptions(**{option: value})
+
+
+def test_defaults_are_those_documented():
+    options = sim.ContactOptions()
+    assert (options.sweeps, options.friction, options.erp, options.cfm) == (50, "cone", 1.0, 0.0)
+
+
+def test_overflow_is_counted():
+    """A box needs four contacts: with room for two it tilts, and each step counts the two that were left out."""
+    simulator = sim.Simulator(loose_box(), DT, 3, contact=sim.ContactOptions(max_contacts=2))
+    trajectory = simulator.rollout(simulator.initial_state(), steps=5)
+    np.testing.assert_array_equal(simulator.contact_overflow, [10, 10, 10])
+    assert np.isfinite(trajectory.q.numpy()).all()
+    gradients = trajectory.backward(np.ones((3, 7)))
+    assert np.isfinite(gradients.q.numpy()).all()
+    simulator.rollout(simulator.initial_state(), steps=1)
+    np.testing.assert_array_equal(simulator.contact_overflow, [2, 2, 2])
+
+
+def test_no_overflow_with_room_enough():
+    for room in (4, None):
+        _, _, simulator = run(loose_box(), 5 * DT, max_contacts=room)
+        np.testing.assert_array_equal(simulator.contact_overflow, [0])
+        assert len(blocks(simulator)) == 4
+
+
+def test_no_contacts_at_all():
+    """Room for none turns contact off: bodies fall through the ground."""
+    q, _, simulator = run(loose_box(), 0.1, max_contacts=0)
+    assert q[-1, 2] < 0.01
+    assert not blocks(simulator)
+    np.testing.assert_array_equal(simulator.contact_overflow, [0])
