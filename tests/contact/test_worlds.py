@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from tests.contact.worlds import G
-from warp_kernels.types import BOX, SPHERE
+from warp_kernels.types import SPHERE
 
 WORLDS = 5
 STEPS = 40
@@ -16,13 +16,18 @@ def robot_and_box(dtype: str = "float64", offset: float = 0.0) -> sim.Model:
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.7)
     builder.add_link("slider", mass=1.0, inertia=(0.01, 0.01, 0.01))
-    builder.add_joint("slide", "prismatic", child="slider", position=(offset - 0.3, offset, 0.15), axis=(1, 0, 0),
-    upper=0.1) builder.add_link("finger", mass=0.4, com=(0, 0, -0.05), inertia=(0.001, 0.001, 0.001))
-    builder.add_joint("hinge", "revolute", parent="slider", child="finger", axis=(0, 1, 0), friction_loss=0.05,
-    damping=0.1) builder.add_geometry("finger", SPHERE, size=(0.05, 0, 0), position=(0, 0, -0.1), friction=0.6,
-    restitution=0.2) builder.add_box(half_extents=(0.1, 0.12, 0.08), mass=0.5, position=(offset - 0.12, offset + 0.02,
-    0.08), friction=0.6) assert builder.geometries["box_0/geometry"].geometry.type == BOX return
-    builder.finalize(dtype)
+    builder.add_joint(
+        "slide", "prismatic", child="slider", position=(offset - 0.3, offset, 0.15), axis=(1, 0, 0), upper=0.1
+    )
+    builder.add_link("finger", mass=0.4, com=(0, 0, -0.05), inertia=(0.001, 0.001, 0.001))
+    builder.add_joint(
+        "hinge", "revolute", parent="slider", child="finger", axis=(0, 1, 0), friction_loss=0.05, damping=0.1
+    )
+    builder.add_geometry("finger", SPHERE, size=(0.05, 0, 0), position=(0, 0, -0.1), friction=0.6, restitution=0.2)
+    builder.add_box(
+        half_extents=(0.1, 0.12, 0.08), mass=0.5, position=(offset - 0.12, offset + 0.02, 0.08), friction=0.6
+    )
+    return builder.finalize(dtype)
 
 
 def start(model: sim.Model, worlds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
