@@ -7,7 +7,7 @@ from sim.builder import ModelBuilder
 from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
 from sim.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
-from sim.errors import ImportFileError, ModelError, URDFWarning
+from sim.errors import ContactOverflowWarning, ImportFileError, ModelError, URDFWarning
 from sim.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
 from sim.load import load
 from sim.model import Model, Part
@@ -18,6 +18,7 @@ from sim.state import State
 
 __all__ = [
     "ContactOptions",
+    "ContactOverflowWarning",
     "DeviceModel",
     "Gradients",
     "ImportFileError",

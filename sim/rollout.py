@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from sim.errors import ModelError
+from sim.errors import ContactOverflowWarning, ModelError
 from sim.operation import active_tape, paused_tape
 from sim.state import State
 from warp_kernels.checkpoint import checkpoint_kernels
@@ -156,6 +157,8 @@ def run_rollout(simulator: Simulator, state: State, tau: wp.array | None, steps:
     trajectory = Trajectory(simulator, q, qd, tau)
     if simulator.check_finite:
         _raise_for_bad_state(trajectory)
+    if simulator.device.is_cpu or simulator.check_finite:  # on CUDA it would wait for the device
+        _warn_of_overflow(simulator)
     _record_on_tape(trajectory, state)
     return trajectory
 
@@ -175,6 +178,18 @@ def _raise_for_bad_state(trajectory: Trajectory) -> None:
         where = "the initial state" if step == 0 else f"the state after step {step - 1}"
         raise FloatingPointError(
             f"rollout: {where} is not finite in world {world}; check dt, masses and controls there"
+        )
+
+
+def _warn_of_overflow(simulator: Simulator) -> None:
+    overflow = simulator.contact_overflow
+    if overflow.any():
+        world = int(np.argmax(overflow))
+        warnings.warn(
+            f"rollout: {int(overflow[world])} contacts found no room in world {world} and were left out; "
+            "raise ContactOptions(max_contacts=...)",
+            ContactOverflowWarning,
+            stacklevel=4,
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.step import Step
-from warp_kernels.checkpoint import Q_BAR, QD, QD_BAR, TAU, TAU_BAR, Q
+from warp_kernels.checkpoint import Q_BAR, QD, QD_BAR, TAU, TAU_BAR, Q, checkpoint_kernels
 
 
 def pointer(array: wp.array | None) -> int:
@@ -94,7 +94,16 @@ class Shard:
         self.step.store()
 
     def _capture(self, work: Callable[[], None]) -> wp.Graph:
-        with wp.ScopedCapture(device=self.step.device) as capture:
+        """Record launches as a graph. The kernels must have been loaded before."""
+        device = self.step.device
+        wp.load_module(checkpoint_kernels(self.step.scalar).module, device=device)
+        if device.is_cpu:
+            with wp.ScopedCapture(device=device) as capture:
+                work()
+            return capture.graph
+        # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs.
+        stream = wp.Stream(device)
+        with wp.ScopedStream(stream), wp.ScopedCapture(stream=stream) as capture:
             work()
         return capture.graph
 
