@@ -135,7 +135,9 @@ def main() -> None:
     result = optimise(scene, options.iterations, options.device)
     print(result)
     if not result.hit:
-        print("more --iterations may help; a ball flies about 2 m at most from the arm, and not below the ground")
+        print(
+            "more --iterations may help, if the ball can get there: above the ground, in less than a second of flight"
+        )
     write(options, scene, result)
 
 

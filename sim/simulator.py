@@ -196,8 +196,12 @@ class Simulator:
         Raises:
             ModelError: see :meth:`set_parameter`.
         """
-        before = {name: self.parameter(name) for name in values}
-        changed = [name for name, value in values.items() if not np.array_equal(before[name], np.asarray(value))]
+        before = {name: self._values[name] for name in self.watch(values)}
+        changed = [
+            name
+            for name, value in values.items()
+            if value is not before[name] and not np.array_equal(before[name], np.asarray(value))
+        ]
         try:
             for name in changed:
                 self.set_parameter(name, values[name])

@@ -145,4 +145,4 @@ def test_limits_of_a_chain_are_one_problem():
     assert (q[:, 1] > 0.3 - 1e-6).any()
     # MuJoCo's limit is an overdamped spring: it takes ten steps to stop the joint, and gives way by 0.2 mrad.
     np.testing.assert_allclose(q[-1], data.qpos, atol=1e-3)
-    np.testing.assert_allclose(qd[-1], data.qvel, atol=1e-2)
+    np.testing.assert_allclose(qd[-1], data.qvel, atol=3e-3 * np.abs(qd[-1]).max())
