@@ -135,9 +135,7 @@ def main() -> None:
     result = optimise(scene, options.iterations, options.device)
     print(result)
     if not result.hit:
-        print(
-            "more --iterations may help, if the ball can get there: above the ground, in less than a second of flight"
-        )
+        print("more --iterations may help, if a ball thrown from the arm can be there after a second")
     write(options, scene, result)
 
 

@@ -1,0 +1,132 @@
+"""The example that ``make demo`` runs: its files, its command line, and that it hits."""
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+from pxr import Usd, UsdValidation
+
+from examples import throw as example
+from scenes import throw as scenes
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["throw", "--device", "cpu", *map(str, arguments)])
+    example.main()
+
+
+def simulate_until_interrupted(monkeypatch, rollouts):
+    """Ctrl-C as soon as so many rollouts have run."""
+    rollout = example.sim.Simulator.rollout
+    done = []
+
+    def interrupted(self, *arguments):
+        if len(done) == rollouts:
+            raise KeyboardInterrupt
+        done.append(1)
+        return rollout(self, *arguments)
+
+    monkeypatch.setattr(example.sim.Simulator, "rollout", interrupted)
+
+
+def test_files(monkeypatch, tmp_path, capsys):
+    out = tmp_path / "new" / "folder"
+    run(monkeypatch, "--iterations", 2, "--no-render", "--target", 1.4, 0.1, 0.5, "--out", out)
+    assert {path.name for path in out.iterdir()} == {"loss.png", "throw.npz", "throw.usda"}
+    printed = capsys.readouterr().out
+    assert "missed: " in printed
+    assert "after 2 iterations" in printed
+    assert f"wrote loss.png, throw.npz, throw.usda to {out}" in printed
+
+    with np.load(out / "throw.npz") as file:
+        numbers = dict(file)
+    scene = scenes.build((1.4, 0.1, 0.5))
+    model, ball = scene.model, scene.ball_position
+    assert numbers["tau"].shape == (scene.steps, model.nv)
+    assert numbers["q"].shape == (scene.steps + 1, model.nq)
+    assert numbers["qd"].shape == (scene.steps + 1, model.nv)
+    assert numbers["dt"] == scene.dt
+    np.testing.assert_array_equal(numbers["target"], [1.4, 0.1, 0.5])
+    np.testing.assert_array_equal(numbers["q"][0], scene.q0.astype(np.float32))
+    assert np.abs(numbers["tau"][:, model.qd_slice(scene.ball)]).max() == 0.0, "the ball has no motor"
+    # The throw that is kept is the best one, and the torques are those that make it.
+    assert len(numbers["distances"]) == 3
+    assert np.linalg.norm(numbers["q"][-1, ball] - scene.target) == pytest.approx(min(numbers["distances"]), abs=1e-6)
+    simulator = example.sim.Simulator(model, scene.dt, num_worlds=3, device="cpu")
+    again = simulator.rollout(simulator.state(scene.q0, scene.qd0), numbers["tau"])
+    np.testing.assert_array_equal(again.q.numpy()[:, 0], numbers["q"])
+
+    stage = Usd.Stage.Open(str(out / "throw.usda"))
+    context = UsdValidation.ValidationContext(UsdValidation.ValidationRegistry().GetOrLoadAllValidators())
+    assert [error.GetErrorAsString() for error in context.Validate(stage)] == []
+
+
+def test_no_iteration_holds_the_arm_still(monkeypatch, tmp_path):
+    run(monkeypatch, "--iterations", 0, "--no-render", "--out", tmp_path)
+    with np.load(tmp_path / "throw.npz") as file:
+        scene = scenes.build()
+        np.testing.assert_array_equal(file["tau"], np.tile(scene.hold, (scene.steps, 1)))
+        assert len(file["distances"]) == 1
+
+
+def test_interrupted_keeps_the_best_throw(monkeypatch, tmp_path, capsys):
+    simulate_until_interrupted(monkeypatch, rollouts=2)
+    run(monkeypatch, "--no-render", "--out", tmp_path)
+    assert "after 1 iterations" in capsys.readouterr().out
+    with np.load(tmp_path / "throw.npz") as file:
+        assert len(file["distances"]) == 2
+
+
+def test_interrupted_before_the_first_throw_is_an_interrupt(monkeypatch, tmp_path):
+    simulate_until_interrupted(monkeypatch, rollouts=0)
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, "--no-render", "--out", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "nan", 0, 0], "--target .* must be finite"),
+        (["--target", 1, 2], "expected 3 arguments"),
+        (["--iterations", -1], "--iterations must not be negative"),
+        (["--random-targets", -1], "--random-targets must not be negative"),
+        (["--seed", -1], "--seed must not be negative"),
+        (["--device", "cuda:99"], "--device cuda:99: there is no such device; this machine has cpu"),
+        (["--out", __file__], "--out .*the folder can't be made"),
+    ],
+)
+def test_what_cannot_work_ends_at_once(monkeypatch, tmp_path, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exit_:
+        run(monkeypatch, *arguments)
+    assert exit_.value.code == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_random_targets_write_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(monkeypatch, "--random-targets", 2, "--iterations", 1)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 3
+    assert printed[-1] == "0 of 2 targets hit within 1 iterations"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_hits_a_target_and_shows_it(monkeypatch, tmp_path, device):
+    result = example.optimise(scenes.build((1.5, 0.0, 0.5)), 50, device, progress=False)
+    assert result.hit
+    assert min(result.distances) < 0.01
+    assert len(result.distances) <= 51
+    assert (np.diff(result.distances) < 0.0).any()
+    assert result.distances[0] > 1.0, "it starts with the ball in the hand"
+
+
+@pytest.mark.slow
+def test_animation(monkeypatch, tmp_path):
+    run(monkeypatch, "--iterations", 1, "--out", tmp_path)
+    with Image.open(tmp_path / "throw.gif") as picture:
+        assert picture.size == (640, 360)
+        assert picture.n_frames > 1
