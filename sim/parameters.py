@@ -52,6 +52,30 @@ PARAMETERS: dict[str, ParameterSpec] = {
 }
 
 
+def as_numbers(name: str, value: object) -> np.ndarray:
+    """A copy of a caller's array, nested list, number or tensor in float64.
+
+    Args:
+        name: what to call it in an error.
+        value: anything that numpy can read.
+
+    Raises:
+        ModelError: if it doesn't hold real numbers, or is a PyTorch tensor that requires a gradient, which would be
+            lost.
+    """
+    if hasattr(value, "detach") and getattr(value, "requires_grad", False):
+        raise ModelError(
+            f"{name} is a PyTorch tensor that requires a gradient; use sim.torch, which carries it, or detach() it"
+        )
+    try:
+        array = np.array(value)
+        if np.iscomplexobj(array):
+            raise TypeError("it is complex")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} is not an array of numbers: {error}") from None
+
+
 def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num_worlds: int) -> np.ndarray:
     """Bring one parameter to the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds.
 

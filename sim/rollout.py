@@ -12,6 +12,7 @@ import warp as wp
 
 from sim.errors import ContactOverflowWarning, ModelError
 from sim.operation import active_tape, paused_tape
+from sim.parameters import as_numbers
 from sim.state import State
 from warp_kernels.checkpoint import checkpoint_kernels
 
@@ -104,7 +105,7 @@ class Trajectory:
         """The derivative in the last state, or that in every state; None for the other."""
         if value is None:
             return None, None
-        value = value if isinstance(value, wp.array) else np.asarray(value)
+        value = value if isinstance(value, wp.array) else as_numbers(name, value)
         array = self.simulator._array(value, len(value.shape))
         if array.shape == like.shape:
             return None, array

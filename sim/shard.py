@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 
-from sim.step import Step
+from sim.step_adjoint import DifferentiableStep
 from warp_kernels.checkpoint import Q_BAR, QD, QD_BAR, TAU, TAU_BAR, Q, checkpoint_kernels
 
 
 def pointer(array: wp.array | None) -> int:
-    """Address for the table of pointers; zero for an array that isn't there."""
-    return 0 if array is None else int(array.ptr)
+    """Address for the table of pointers; zero for an array that isn't there or is empty."""
+    return 0 if array is None or array.size == 0 else int(array.ptr)
 
 
 class Shard:
@@ -21,7 +21,7 @@ class Shard:
         step: the working arrays and stages of these worlds.
     """
 
-    def __init__(self, step: Step):
+    def __init__(self, step: DifferentiableStep):
         self.step = step
         self._forward: wp.Graph | None = None
         self._backward: dict[frozenset[str], wp.Graph] = {}
@@ -38,9 +38,7 @@ class Shard:
         step.prepare_backward()
         step.watch_parameters(names)
         if names not in self._backward:
-            with wp.Tape() as tape:
-                step.forward()
-            tape.backward()
+            step.run_adjoint()
             self._backward[names] = self._capture(step.backward_step)
 
     def run_forward(self, q: wp.array, qd: wp.array, tau: wp.array | None, steps: int) -> None:

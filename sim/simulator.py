@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +17,12 @@ from sim.device_model import DeviceModel
 from sim.errors import ModelError
 from sim.model import Model
 from sim.options import ContactOptions
-from sim.parameters import check_parameter
+from sim.parameters import as_numbers, check_parameter
 from sim.rollout import Trajectory, run_rollout
 from sim.shard import Shard
 from sim.state import State
-from sim.step import Step, constrained_dofs
+from sim.step_adjoint import DifferentiableStep
+from sim.workspace import Workspace, constrained_dofs
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
@@ -62,27 +64,33 @@ class Simulator:
         check_finite: bool = False,
         threads: int | None = None,
     ):
-        if not (np.isfinite(dt) and dt > 0.0):
-            raise ModelError(f"Simulator: dt is {dt}; it must be positive")
-        if num_worlds < 1:
-            raise ModelError(f"Simulator: num_worlds is {num_worlds}; it must be at least 1")
+        if not isinstance(model, Model):
+            raise ModelError(f"Simulator: model is a {type(model).__name__}; finalize() of a ModelBuilder makes a Model")
+        if not (isinstance(dt, numbers.Real) and np.isfinite(dt) and dt > 0.0):
+            raise ModelError(f"Simulator: dt is {dt!r}; it must be positive")
+        for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):
+            if not isinstance(number, numbers.Integral) or number < 1:
+                raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
+        if not isinstance(contact, ContactOptions | None):
+            raise ModelError(f"Simulator: contact is a {type(contact).__name__}; give sim.ContactOptions(...)")
         if model.nv == 0:
             raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
         self.model = model
         self.dt = float(dt)
-        self.num_worlds = num_worlds
+        self.num_worlds = int(num_worlds)
         self.device = wp.get_device(device)
         self.contact = contact or ContactOptions()
         self.check_finite = check_finite
         values = {name: np.asarray(value) for name, value in model.parameters.items()}
         for name, value in (parameters or {}).items():
-            values[name] = np.array(value, dtype=np.float64)
+            values[name] = as_numbers(f"parameter '{name}'", value)
         self._values = {name: self._checked(name, value) for name, value in values.items()}
         self._threads = threads or (os.cpu_count() or 1)
         self._present_layout = self._layout()
         self.shards = self._make_shards()
         self._shards_by_layout = {self._present_layout: self.shards}
-        self._pool = ThreadPoolExecutor(self._threads) if len(self.shards) > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_process = 0
 
     # ---- running -----------------------------------------------------------------------------------------------
 
@@ -164,7 +172,7 @@ class Simulator:
         Raises:
             ModelError: for an unknown name, a wrong shape, or a value that is not finite.
         """
-        self._values[name] = self._checked(name, np.array(value, dtype=np.float64))
+        self._values[name] = self._checked(name, as_numbers(f"parameter '{name}'", value))
         layout = self._layout()
         if layout == self._present_layout:
             changed: Iterable[str] = (name,)
@@ -226,15 +234,19 @@ class Simulator:
 
     def each_shard(self, work: Callable[[Shard], None]) -> None:
         """Run a function on every shard, on the thread pool if there is more than one."""
-        if self._pool is None:
-            for shard in self.shards:
-                work(shard)
-        else:
-            for _ in self._pool.map(work, self.shards):
-                pass
+        if len(self.shards) == 1:
+            work(self.shards[0])
+            return
+        if self._pool is None or self._pool_process != os.getpid():
+            # Made here and not before: a forked process has none of its parent's threads.
+            self._pool, self._pool_process = ThreadPoolExecutor(self._threads), os.getpid()
+        for _ in self._pool.map(work, self.shards):
+            pass
 
     def watch(self, names: Iterable[str]) -> frozenset[str]:
         """Check the names of parameters whose gradient is wanted."""
+        if isinstance(names, str):
+            raise ModelError(f"parameters is the text {names!r}; give a list of names")
         wanted = frozenset(names)
         for name in wanted:
             if name not in self._values:
@@ -266,7 +278,7 @@ class Simulator:
             device_model.require_masses()
             place = (self.num_worlds, first)
             constrained = constrained_dofs(self.model, self._values)
-            step = Step(
+            step = DifferentiableStep(
                 device_model, collision, constrained, self.contact, self.dt, place, room if collision.num_pairs else 0
             )
             shards.append(Shard(step))
@@ -278,7 +290,7 @@ class Simulator:
     def _slice(self, name: str, first: int, last: int) -> np.ndarray:
         return self._values[name][first:last] if self._per_world(name) else self._values[name]
 
-    def _of_shard(self, name: str, step: Step) -> np.ndarray:
+    def _of_shard(self, name: str, step: Workspace) -> np.ndarray:
         first = step.place[1]
         return self._slice(name, first, first + step.num_worlds)
 
@@ -310,7 +322,7 @@ class Simulator:
     def _batch(self, value: Any, size: int, name: str) -> wp.array:
         shape = (self.num_worlds, size)
         if not isinstance(value, wp.array):
-            value = np.asarray(value, dtype=np.float64)
+            value = as_numbers(name, value)
             if value.shape == (size,):
                 value = np.tile(value, (self.num_worlds, 1))
         if tuple(value.shape) != shape:
@@ -320,7 +332,7 @@ class Simulator:
     def _control(self, tau: Any) -> wp.array:
         shape = (self.num_worlds, self.model.nv)
         if not isinstance(tau, wp.array):
-            tau = np.asarray(tau, dtype=np.float64)
+            tau = as_numbers("tau", tau)
             if tau.ndim == 2 and tau.shape[1] == shape[1]:
                 tau = np.repeat(tau[:, None], self.num_worlds, axis=1)
         if tau.ndim != 3 or tuple(tau.shape[1:]) != shape:

@@ -1,0 +1,229 @@
+"""The way back through one time step: it is run again on a tape, then its adjoint is applied.
+
+Kinematics, contact geometry and integration have Warp's own adjoints. Everything between them, from the free
+dynamics to the impulses, has one written by hand (see :mod:`warp_kernels.impulse`), which hangs on the same tape.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import warp as wp
+
+from sim.step import Step
+from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.dynamics import power_kernels
+from warp_kernels.factor import factor_kernels
+from warp_kernels.impulse import impulse_kernels
+from warp_kernels.pgs import pgs_kernels
+
+
+class DifferentiableStep(Step):
+    """A step with its adjoint. What only the way back needs is allocated when a gradient is first asked for.
+
+    Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero.
+    """
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self._adjoint_memory: wp.array | None = None
+        self.parameter_gradients: dict[str, wp.array] = {}
+
+    def prepare_backward(self) -> None:
+        """Allocate what only the way back needs. Does nothing the second time."""
+        if self._adjoint_memory is not None:
+            return
+        t = self.device_model.types
+        m, n, scalar = self.model, self.num_worlds, self.scalar
+        blocks, nv = self.max_blocks, m.nv
+
+        def worlds_last(count: int, dtype: Any) -> wp.array:
+            return wp.zeros((count, n), dtype=dtype, device=self.device)
+
+        self.power_velocity, self.power_acceleration, self.power_direction = (
+            worlds_last(m.num_links, t.spatial) for _ in range(3)
+        )
+        self.power = worlds_last(m.num_trees, scalar)
+        self.power_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
+        self._adjoint_memory = _shared_gradients(
+            [
+                self.q, self.qd, self.tau, self.pose, self.origin, self.subspace, self.link_inertia, self.contact_point,
+                self.contact_frame, self.contact_distance, self.contact_friction, self.contact_restitution,
+                self.power_velocity, self.power_acceleration, self.power_direction,
+            ],
+            self.device,
+        )  # fmt: skip
+        for array in (self.q_next, self.qd_next, self.power):
+            array.requires_grad = True
+        self.power.grad.fill_(1.0)
+        self.nothing = wp.zeros((0, 0), dtype=scalar, device=self.device)
+        self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
+        self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
+        sweeps = self.options.sweeps
+        self.impulse_history, self.value_history, self.value_bar_history = (
+            worlds_last(sweeps * blocks, t.vec3) for _ in range(3)
+        )
+        self.first_sweep = wp.zeros(n, dtype=wp.int32, device=self.device)
+        self.own_bar = worlds_last(blocks, t.mat33)
+        self.weight = worlds_last(nv, scalar)
+        self.impulse_bar, self.impulse_bar_scratch, self.scale_bar, self.rhs_bar = (
+            worlds_last(blocks, t.vec3) for _ in range(4)
+        )
+        self.bound_bar = worlds_last(blocks, scalar)
+        self.matrix_bar = worlds_last(blocks * blocks, t.mat33)
+        self.block_response, self.block_coupling = (worlds_last(blocks * nv, t.vec3) for _ in range(2))
+        self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
+        self.mass_bar_diagonal = worlds_last(nv, scalar)
+        self.composite, self.composite_bar = (worlds_last(m.num_links, t.inertia) for _ in range(2))
+
+    def watch_parameters(self, names: Iterable[str]) -> None:
+        """Choose the parameters whose gradients the next recording of the way back adds to."""
+        for name, array in self.device_model.parameters.items():
+            if name in names:
+                if name not in self.parameter_gradients:
+                    self.parameter_gradients[name] = wp.zeros_like(array, requires_grad=False)
+                array.grad = self.parameter_gradients[name]
+            else:
+                array.grad = None
+
+    def backward_step(self) -> None:
+        """Run the step at the cursor again on a tape, apply its adjoint, and move the cursor back."""
+        kernels = checkpoint_kernels(self.scalar)
+        assert self._adjoint_memory is not None
+        self._launch(kernels.move_cursor, 1, [-1], [self.cursor])
+        self._adjoint_memory.zero_()
+        self.load()
+        inputs = [*self.place, self.table, self.cursor, self.carried_q, self.carried_qd]
+        self._launch(kernels.load_adjoint, self.num_worlds, inputs, [self.q_next.grad, self.qd_next.grad])
+        self.run_adjoint()
+        inputs = [*self.place, self.table, self.cursor, self.q.grad, self.qd.grad, self.tau.grad]
+        outputs = [self.carried_q, self.carried_qd, self.last_bad_step]
+        self._launch(kernels.store_adjoint, self.num_worlds, inputs, outputs)
+
+    def run_adjoint(self) -> None:
+        """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
+        with wp.Tape() as tape:
+            self.to_next_velocity()
+            tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_next])
+            self.to_next_position()
+        tape.backward()
+
+    def _dynamics_adjoint(self) -> None:
+        """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
+        kernels = impulse_kernels(self.scalar)
+        depth = self.model.max_depth
+        inputs = [
+            *self._paths, depth, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail,
+            self.qd_next.grad
+        ]  # fmt: skip
+        self._launch(kernels.velocity_adjoint, self.num_worlds, inputs, [self.weight, self.impulse_bar])
+        if self.max_blocks:
+            self._solver_adjoint()
+        self._free_step_adjoint()
+        if self.max_blocks:
+            self._row_adjoint()
+            self._mass_matrix_adjoint()
+        self._power_adjoint()
+
+    def _solver_adjoint(self) -> None:
+        kernels = impulse_kernels(self.scalar)
+        solver = pgs_kernels(self.scalar, self.options.friction)
+        sizes = [self.max_blocks, self.options.sweeps]
+        inputs = [
+            *sizes, self.matrix, self.bound, self.block_count, self.block_kind, self.scale, self.impulse_history,
+            self.value_history, self.impulse_bar,
+        ]  # fmt: skip
+        outputs = [
+            self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
+            self.bound_bar, self.first_sweep,
+        ]  # fmt: skip
+        self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
+        inputs = [
+            self.block_lanes, *sizes, self.matrix, self.block_count, self.impulse_history, self.value_bar_history,
+            self.scale_bar, self.own_bar, self.first_sweep,
+        ]  # fmt: skip
+        self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar])
+        inputs = [
+            self.block_lanes, *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row,
+            self.block_count, self.block_tail,
+        ]  # fmt: skip
+        self._launch(kernels.block_response, self._blocks, inputs, [self.block_response])
+        sizes = [self.block_lanes, self.model.nv, self.max_blocks]
+        inputs = [*sizes, self.block_count, self.matrix_bar, self.block_response]
+        self._launch(kernels.block_coupling, self._blocks, inputs, [self.block_coupling])
+
+    def _free_step_adjoint(self) -> None:
+        d = self.device_model
+        p = d.parameters
+        inputs = [
+            self.dof_lanes, *self._paths, d.dof_q, self.dt, p["damping"], p["stiffness"], p["rest_position"], self.q,
+            self.qd, self.qdd, self.response, self.block_count, self.rhs_bar, self.weight, self.block_response,
+            self.block_coupling, self.qd_next.grad,
+        ]  # fmt: skip
+        outputs = [
+            self.power_weight, self.mass_bar, self.mass_bar_diagonal, self.q.grad, self.qd.grad, self.tau.grad,
+            *self._parameter_adjoints("damping", "armature", "stiffness", "rest_position"),
+        ]  # fmt: skip
+        kernel = impulse_kernels(self.scalar).free_step_adjoint
+        self._launch(kernel, (self.dof_lanes, self.num_worlds), inputs, outputs)
+
+    def _row_adjoint(self) -> None:
+        d = self.device_model
+        p = d.parameters
+        inputs = [
+            *self._paths, d.dof_q, self.dof_tree, self.kernel_options, p["lower_limit"], p["upper_limit"], self.q,
+            self.qd,
+            self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame, self.contact_distance,
+            self.contact_restitution, self.block_count, self.block_kind, self.block_item, self.block_tail,
+            self.block_reference, self.approach, self.impulse, self.weight, self.rhs_bar, self.bound_bar,
+            self.block_coupling,
+        ]  # fmt: skip
+        outputs = [
+            self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad,
+            *(array.grad for array in self._contact_arrays),
+            *self._parameter_adjoints("lower_limit", "upper_limit", "friction_loss"),
+        ]  # fmt: skip
+        self._launch(impulse_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
+
+    def _mass_matrix_adjoint(self) -> None:
+        d = self.device_model
+        inputs = [
+            d.tree_link_start, d.link_parent, d.joint_qd_start, *self._paths, self.subspace, self.link_inertia,
+            self.mass_bar, self.mass_bar_diagonal,
+        ]  # fmt: skip
+        outputs = [self.composite, self.composite_bar, self.subspace.grad, self.link_inertia.grad]
+        self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees, inputs, outputs)
+
+    def _power_adjoint(self) -> None:
+        d = self.device_model
+        gravity = d.parameters["gravity"]
+        inputs = [
+            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, gravity, self.qd, self.qdd,
+            self.power_weight,
+            self.no_wrench, self.subspace, self.link_inertia,
+        ]  # fmt: skip
+        outputs = [self.power_velocity, self.power_acceleration, self.power_direction, self.power]
+        kernel = power_kernels(self.scalar).inverse_dynamics_power
+        self._launch(kernel, self._trees, inputs, outputs)
+        wp.launch(
+            kernel, dim=self._trees, inputs=inputs, outputs=outputs, device=self.device, record_tape=False,
+            adjoint=True,
+            adj_inputs=[array.grad if isinstance(array, wp.array) else None for array in inputs],
+            adj_outputs=[array.grad for array in outputs],
+        )  # fmt: skip
+
+    def _parameter_adjoints(self, *names: str) -> list[wp.array]:
+        """Gradients of parameters, with an array of no rows for one that isn't watched."""
+        arrays = [self.device_model.parameters[name].grad for name in names]
+        return [self.nothing if array is None else array for array in arrays]
+
+
+def _shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:
+    """Give each array a gradient, all in one piece of memory that is returned."""
+    alignment = 64
+    sizes = [-(-array.size * wp.types.type_size_in_bytes(array.dtype) // alignment) * alignment for array in arrays]
+    memory = wp.zeros(max(sum(sizes), 1), dtype=wp.uint8, device=device)
+    offset = 0
+    for array, size in zip(arrays, sizes, strict=True):
+        array.grad = wp.array(ptr=memory.ptr + offset, shape=array.shape, dtype=array.dtype, device=device)
+        offset += size
+    return memory

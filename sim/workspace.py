@@ -1,0 +1,152 @@
+"""The working arrays of one time step of a block of worlds, and what its launches share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.collision import CollisionModel
+from sim.device_model import DeviceModel
+from sim.model import Model
+from sim.options import ContactOptions
+from warp_kernels.checkpoint import TABLE_SIZE
+from warp_kernels.constraint import row_functions
+
+
+class Workspace:
+    """Arrays that live for one step of a block of the worlds of a trajectory.
+
+    Args:
+        device_model: the model's arrays, with parameters of these worlds.
+        collision: the collision arrays of the same model and device.
+        constrained: see :func:`constrained_dofs`.
+        options: contact options.
+        dt: time step [s].
+        place: number of worlds in the trajectory's arrays, and the place of this block's first world there.
+        max_contacts: room for contacts per world.
+    """
+
+    def __init__(
+        self,
+        device_model: DeviceModel,
+        collision: CollisionModel,
+        constrained: tuple[np.ndarray, np.ndarray],
+        options: ContactOptions,
+        dt: float,
+        place: tuple[int, int],
+        max_contacts: int,
+    ):
+        self.model: Model = device_model.model
+        self.device_model = device_model
+        self.collision = collision
+        self.options = options
+        self.device = device_model.device
+        self.num_worlds = device_model.num_worlds
+        self.place = place
+        self.scalar = self.model.scalar
+        self.dt = self.scalar(dt)
+        self.max_contacts = max_contacts
+        limited, lossy = constrained
+        self.max_blocks = max_contacts + 2 * len(limited) + len(lossy)
+        # Threads that share a world's blocks and degrees of freedom: a CPU runs them one after the other anyway.
+        self.block_lanes = 1 if self.device.is_cpu else min(self.max_blocks, 16)
+        self.dof_lanes = 1 if self.device.is_cpu else self.model.nv
+        self.kernel_options = _kernel_options(self.scalar, options, dt)
+        self.limited_dof = self._integers(limited)
+        self.lossy_dof = self._integers(lossy)
+        self.dof_tree = self._integers(self.model.link_tree[self.model.dof_link])
+        self._allocate()
+
+    def _allocate(self) -> None:
+        t = self.device_model.types
+        m, n, scalar = self.model, self.num_worlds, self.scalar
+        blocks, nv = self.max_blocks, m.nv
+
+        def worlds_last(count: int, dtype: Any) -> wp.array:
+            return wp.zeros((count, n), dtype=dtype, device=self.device)
+
+        def per_world(dtype: Any) -> wp.array:
+            return wp.zeros(n, dtype=dtype, device=self.device)
+
+        self.table = wp.zeros(TABLE_SIZE, dtype=wp.uint64, device=self.device)
+        self.cursor = wp.zeros(1, dtype=wp.int32, device=self.device)
+        self.largest_residual = per_world(scalar)
+        self.total_overflow = per_world(wp.int32)
+        self.last_bad_step = per_world(wp.int32)
+        self.q, self.q_next = (wp.zeros((n, m.nq), dtype=scalar, device=self.device) for _ in range(2))
+        self.qd, self.qd_next, self.tau, self.qdd = (
+            wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
+        )
+        self.q.assign(np.tile(m.q0, (n, 1)))
+        self.no_wrench = wp.zeros((0, 0), dtype=t.spatial, device=self.device)
+        self.pose = worlds_last(m.num_links, t.transform)
+        self.origin = worlds_last(m.num_trees, t.vec3)
+        self.subspace = worlds_last(nv, t.spatial)
+        self.link_inertia = worlds_last(m.num_links, t.inertia)
+        self.velocity, self.acceleration, self.bias_force = (worlds_last(m.num_links, t.spatial) for _ in range(3))
+        self.articulated = [worlds_last(m.num_links, t.mat33) for _ in range(3)]
+        self.factor_u = worlds_last(nv, t.spatial)
+        self.factor_d = worlds_last(nv, scalar)
+        self.innovation = worlds_last(nv, scalar)
+        self.factor_l = worlds_last(int(m.dof_depth.sum()), scalar)
+        self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
+        self.contact_count, self.contact_overflow, self.block_count = (per_world(wp.int32) for _ in range(3))
+        self.contact_point = worlds_last(self.max_contacts, t.vec3)
+        self.contact_frame = worlds_last(self.max_contacts, t.mat33)
+        self.contact_distance, self.contact_friction, self.contact_restitution = (
+            worlds_last(self.max_contacts, scalar) for _ in range(3)
+        )
+        self.block_kind, self.block_item, self.block_reference = (worlds_last(blocks, wp.int32) for _ in range(3))
+        self.block_tail = worlds_last(2 * blocks, wp.int32)
+        self.row = worlds_last(2 * blocks * m.max_depth, t.vec3)
+        self.rhs, self.scale, self.impulse = (worlds_last(blocks, t.vec3) for _ in range(3))
+        self.bound, self.approach = (worlds_last(blocks, scalar) for _ in range(2))
+        self.matrix = worlds_last(blocks * blocks, t.mat33)
+        self.impulse_history, self.value_history = (worlds_last(0, t.vec3) for _ in range(2))
+        self.residual = per_world(scalar)
+        self.response = worlds_last(nv, scalar)
+
+    @property
+    def _trees(self) -> tuple[int, int]:
+        return (self.model.num_trees, self.num_worlds)
+
+    @property
+    def _blocks(self) -> tuple[int, int]:
+        return (self.block_lanes, self.num_worlds)
+
+    @property
+    def _paths(self) -> list[wp.array]:
+        d = self.device_model
+        return [d.dof_depth, d.dof_row_start, d.ancestor]
+
+    @property
+    def _contact_arrays(self) -> list[wp.array]:
+        return [
+            self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
+            self.contact_restitution,
+        ]  # fmt: skip
+
+    def _integers(self, values: np.ndarray) -> wp.array:
+        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self.device)
+
+    def _launch(self, kernel: wp.Kernel, dim: Any, inputs: list, outputs: list, tape: bool = False) -> None:
+        wp.launch(kernel, dim=dim, inputs=inputs, outputs=outputs, device=self.device, record_tape=tape)
+
+
+def constrained_dofs(model: Model, parameters: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Degrees of freedom with a limit, and those with dry friction, in any of the worlds."""
+    limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
+    lossy = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
+    return np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)), np.flatnonzero(lossy.any(axis=0))
+
+
+def _kernel_options(scalar: Any, options: ContactOptions, dt: float) -> Any:
+    struct = row_functions(scalar).Options()
+    struct.dt = scalar(dt)
+    struct.erp = scalar(options.erp)
+    struct.cfm = scalar(options.cfm)
+    struct.max_correction = scalar(options.max_correction)
+    struct.restitution_threshold = scalar(options.restitution_threshold)
+    struct.limit_margin = scalar(options.margin)
+    return struct
