@@ -27,14 +27,16 @@ def test_defaults_are_those_documented():
 
 
 def test_overflow_is_counted():
-    """A box needs four contacts: with room for two it tilts, and each step counts the two that were left out."""
+    """A box needs four contacts: with room for two it tilts, and each step counts the two that were left out, aloud."""
     simulator = sim.Simulator(loose_box(), DT, 3, contact=sim.ContactOptions(max_contacts=2))
-    trajectory = simulator.rollout(simulator.initial_state(), steps=5)
+    with pytest.warns(sim.ContactOverflowWarning, match=r"10 contacts .* in world 0 .*max_contacts"):
+        trajectory = simulator.rollout(simulator.initial_state(), steps=5)
     np.testing.assert_array_equal(simulator.contact_overflow, [10, 10, 10])
     assert np.isfinite(trajectory.q.numpy()).all()
     gradients = trajectory.backward(np.ones((3, 7)))
     assert np.isfinite(gradients.q.numpy()).all()
-    simulator.rollout(simulator.initial_state(), steps=1)
+    with pytest.warns(sim.ContactOverflowWarning):
+        simulator.rollout(simulator.initial_state(), steps=1)
     np.testing.assert_array_equal(simulator.contact_overflow, [2, 2, 2])
 
 
