@@ -98,7 +98,7 @@ class Trajectory:
         q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
         gradients = Gradients(q_bar, qd_bar, tau_bar, {name: simulator.parameter_gradient(name) for name in names})
         if simulator.check_finite:
-            self._raise_for_bad_gradient()
+            self._raise_for_bad_gradient(gradients)
         return gradients
 
     def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
@@ -106,7 +106,7 @@ class Trajectory:
         if value is None:
             return None, None
         value = value if isinstance(value, wp.array) else as_numbers(name, value)
-        array = self.simulator._array(value, len(value.shape))
+        array = self.simulator._array(value, len(value.shape), name)
         if array.shape == like.shape:
             return None, array
         if array.shape == like.shape[1:]:
@@ -126,13 +126,20 @@ class Trajectory:
             results.append(total)
         return results[0], results[1]
 
-    def _raise_for_bad_gradient(self) -> None:
+    def _raise_for_bad_gradient(self, gradients: Gradients) -> None:
         steps = np.concatenate([shard.step.last_bad_step.numpy() for shard in self.simulator.shards])
         if (steps >= 0).any():
             world = int(np.argmax(steps))
             raise FloatingPointError(
                 f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; "
                 "those of later steps are"
+            )
+        finite = np.isfinite(gradients.q.numpy()).all(axis=1) & np.isfinite(gradients.qd.numpy()).all(axis=1)
+        if not finite.all():
+            world = int(np.argmin(finite))
+            raise FloatingPointError(
+                f"backward: the derivative of the loss in the initial state of world {world} is not finite; "
+                "the gradients of all steps are"
             )
 
 

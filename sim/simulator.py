@@ -65,7 +65,7 @@ class Simulator:
         threads: int | None = None,
     ):
         if not isinstance(model, Model):
-            raise ModelError(f"Simulator: model is a {type(model).__name__}; finalize() of a ModelBuilder makes a Model")
+            raise ModelError(f"Simulator: model is a {type(model).__name__}; ModelBuilder.finalize() makes a Model")
         if not (isinstance(dt, numbers.Real) and np.isfinite(dt) and dt > 0.0):
             raise ModelError(f"Simulator: dt is {dt!r}; it must be positive")
         for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):
@@ -97,7 +97,7 @@ class Simulator:
     def initial_state(self) -> State:
         """The model's initial coordinates at rest, the same in every world."""
         q = np.tile(self.model.q0, (self.num_worlds, 1))
-        return State(self._array(q, 2), self._array(np.zeros((self.num_worlds, self.model.nv)), 2))
+        return State(self._array(q, 2, "q"), self._array(np.zeros((self.num_worlds, self.model.nv)), 2, "qd"))
 
     def state(self, q: Any, qd: Any = None) -> State:
         """A state from arrays.
@@ -311,10 +311,21 @@ class Simulator:
         limited, lossy = constrained_dofs(self.model, self._values)
         return per_world, limited.tobytes(), lossy.tobytes()
 
-    def _array(self, value: Any, ndim: int) -> wp.array:
+    def _array(self, value: Any, ndim: int, name: str) -> wp.array:
         if isinstance(value, wp.array):
-            if value.dtype == self.model.scalar and value.device == self.device and value.is_contiguous:
+            # A copy would lose the gradient of what was given, so it is made only where there is none.
+            if value.dtype != self.model.scalar:
+                raise ModelError(
+                    f"{name} has dtype {value.dtype.__name__}, but the model has {self.model.dtype}; convert one of them"
+                )
+            if value.device != self.device:
+                raise ModelError(
+                    f"{name} is on device {value.device}, but the simulator is on {self.device}; move one of them"
+                )
+            if value.is_contiguous:
                 return value
+            if value.requires_grad:
+                raise ModelError(f"{name} requires a gradient and is not contiguous; give a contiguous array")
             value = value.numpy()
         array = np.ascontiguousarray(value, dtype=np.float64)
         return wp.array(array, dtype=self.model.scalar, device=self.device, ndim=ndim)
@@ -327,7 +338,7 @@ class Simulator:
                 value = np.tile(value, (self.num_worlds, 1))
         if tuple(value.shape) != shape:
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
-        return self._array(value, 2)
+        return self._array(value, 2, name)
 
     def _control(self, tau: Any) -> wp.array:
         shape = (self.num_worlds, self.model.nv)
@@ -337,4 +348,4 @@ class Simulator:
                 tau = np.repeat(tau[:, None], self.num_worlds, axis=1)
         if tau.ndim != 3 or tuple(tau.shape[1:]) != shape:
             raise ModelError(f"tau has shape {tuple(tau.shape)}; expected (steps, {shape[0]}, {shape[1]})")
-        return self._array(tau, 3)
+        return self._array(tau, 3, "tau")
