@@ -100,9 +100,6 @@ class DeviceModel:
         self._per_world[name] = np.ndim(value) > len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
         if name in POSES:
             norm = np.linalg.norm(array[..., 3:], axis=-1, keepdims=True)
-            if (norm < 1e-9).any():
-                index = tuple(int(i) for i in np.argwhere(norm < 1e-9)[0][:-1])
-                raise ModelError(f"parameter '{name}' has a zero quaternion at index {index}")
             self._given_norm[name] = norm
             array = np.concatenate([array[..., :3], array[..., 3:] / norm], axis=-1)
         if name == "inertia":

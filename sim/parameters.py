@@ -86,7 +86,8 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
         num_worlds: the number of worlds.
 
     Raises:
-        ModelError: if the name is unknown, the shape fits neither form, or a value is not finite.
+        ModelError: if the name is unknown, the shape fits neither form, a value is not finite, or the quaternion of a
+            placement is zero.
     """
     if name not in PARAMETERS:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
@@ -105,4 +106,9 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     if not finite.all():
         index = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ModelError(f"parameter '{name}' has a value that is not finite at index {index}")
+    if spec.shape == (7,):
+        zero = np.linalg.norm(array[..., 3:], axis=-1) < 1e-9
+        if zero.any():
+            index = tuple(int(i) for i in np.argwhere(zero)[0])
+            raise ModelError(f"parameter '{name}' has a zero quaternion at index {index}")
     return np.ascontiguousarray(array)

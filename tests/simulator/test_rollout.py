@@ -1,4 +1,4 @@
-"""A rollout and its backward pass: re-run bit for bit, repeatable, equal to the chain of its steps, writing nothing foreign."""
+"""A rollout and its backward pass: re-run bit for bit, repeatable, equal to the chain of steps, writing no more."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,130 @@
+"""Parameters of a simulator: set, read, for the time of a block, shared or per world."""
+
+import numpy as np
+import pytest
+
+import sim
+from sim.parameters import PARAMETERS
+from tests.simulator.worlds import DT, WORLDS, hopper, inputs
+
+
+@pytest.fixture
+def simulator(device):
+    return sim.Simulator(hopper(), DT, WORLDS, device)
+
+
+def final(simulator: sim.Simulator) -> np.ndarray:
+    q, qd, tau = inputs(simulator.model, 20)
+    trajectory = simulator.rollout(simulator.state(q, qd), tau)
+    return np.concatenate([trajectory.q.numpy()[-1], trajectory.qd.numpy()[-1]], axis=1)
+
+
+def changed(name: str, value: np.ndarray) -> np.ndarray:
+    shift = 0.05 if name in ("com", "gravity", "joint_placement", "rest_position", "geometry_placement") else 0.0
+    value = 0.9 * value + shift + (0.02 if name in ("armature", "damping", "friction_loss") else 0.0)
+    return value
+
+
+EFFECTIVE = [name for name in PARAMETERS if name not in ("stiffness", "rest_position", "lower_limit", "upper_limit")]
+
+
+@pytest.mark.parametrize("name", EFFECTIVE)
+def test_set_parameter_is_the_same_as_at_construction(simulator, name, device):
+    before = final(simulator)
+    value = changed(name, simulator.parameter(name))
+    fresh = sim.Simulator(hopper(), DT, WORLDS, device, parameters={name: value})
+    simulator.set_parameter(name, value)
+    np.testing.assert_array_equal(simulator.parameter(name), value)
+    after = final(simulator)
+    assert not np.array_equal(after, before)
+    np.testing.assert_array_equal(after, final(fresh))
+
+
+@pytest.mark.parametrize("name", ["lower_limit", "upper_limit", "stiffness"])
+def test_joint_properties_of_the_hip_alone(simulator, name, device):
+    before = final(simulator)
+    value = simulator.parameter(name)
+    value[6] = {"lower_limit": -0.2, "upper_limit": 0.2, "stiffness": 50.0}[name]
+    simulator.set_parameter(name, value)
+    after = final(simulator)
+    assert not np.array_equal(after, before)
+    np.testing.assert_array_equal(after, final(sim.Simulator(hopper(), DT, WORLDS, device, parameters={name: value})))
+
+
+@pytest.mark.parametrize("name", ["mass", "friction", "gravity"])
+def test_from_shared_to_per_world_and_back(simulator, name):
+    before = final(simulator)
+    shared = simulator.parameter(name)
+    simulator.set_parameter(name, np.repeat(shared[None], WORLDS, axis=0))
+    np.testing.assert_array_equal(final(simulator), before)
+    simulator.set_parameter(name, np.stack([(0.8 + 0.1 * world) * shared for world in range(WORLDS)]))
+    np.testing.assert_array_equal(final(simulator)[2], before[2])
+    assert not np.array_equal(final(simulator)[0], before[0])
+    simulator.set_parameter(name, shared)
+    np.testing.assert_array_equal(final(simulator), before)
+
+
+def test_rows_of_joints_that_had_none(simulator):
+    """A limit and dry friction given to joints that came without need other rows."""
+    before = final(simulator)
+    friction = np.full(simulator.model.nv, 0.3)
+    simulator.set_parameter("friction_loss", friction)
+    held = final(simulator)
+    assert np.abs(held - before).max() > 1e-3
+    simulator.set_parameter("friction_loss", hopper().parameters["friction_loss"])
+    np.testing.assert_array_equal(final(simulator), before)
+
+
+def test_with_parameters_restores(simulator):
+    before = final(simulator)
+    with simulator.with_parameters({"mass": 2.0, "friction": np.full((WORLDS, 4), 0.1)}):
+        np.testing.assert_array_equal(simulator.parameter("mass"), 2.0)
+        assert not np.array_equal(final(simulator), before)
+    np.testing.assert_array_equal(final(simulator), before)
+
+
+def test_with_parameters_restores_after_an_error(simulator):
+    before = final(simulator)
+    with pytest.raises(ZeroDivisionError), simulator.with_parameters({"mass": 2.0}):
+        raise ZeroDivisionError
+    np.testing.assert_array_equal(final(simulator), before)
+    with pytest.raises(sim.ModelError, match="friction"), simulator.with_parameters({"mass": 2.0, "friction": [1.0]}):
+        pass
+    np.testing.assert_array_equal(final(simulator), before)
+    with pytest.raises(sim.ModelError, match="unknown parameter 'mas'"), simulator.with_parameters({"mas": 2.0}):
+        pass
+    np.testing.assert_array_equal(final(simulator), before)
+
+
+def test_refused_values(simulator):
+    before = final(simulator)
+    for name, value, message in [
+        ("mas", 1.0, "unknown parameter 'mas'"),
+        ("mass", [1.0], "parameter 'mass' has shape"),
+        ("mass", [[1.0] * 3] * (WORLDS + 1), "parameter 'mass' has shape"),
+        ("mass", [1.0, np.nan, 1.0], "not finite"),
+        ("stiffness", 3.0, "stiffness.*spherical or free"),
+        ("geometry_placement", np.zeros((4, 7)), "zero quaternion"),
+    ]:
+        with pytest.raises(sim.ModelError, match=message):
+            simulator.set_parameter(name, value)
+    for name, value in hopper().parameters.items():
+        np.testing.assert_array_equal(simulator.parameter(name), value, err_msg=name)
+    np.testing.assert_array_equal(final(simulator), before)
+    with pytest.raises(sim.ModelError, match="unknown parameter 'mas'"):
+        simulator.parameter("mas")
+
+
+def test_values_that_are_read_are_copies(simulator):
+    before = final(simulator)
+    simulator.parameter("mass")[:] = 7.0
+    value = simulator.parameter("friction")
+    simulator.set_parameter("friction", value)
+    value[:] = 0.0
+    np.testing.assert_array_equal(final(simulator), before)
+    assert simulator.parameter("friction").all()
+
+
+def test_the_model_is_left_alone(simulator):
+    simulator.set_parameter("mass", 5.0)
+    np.testing.assert_array_equal(simulator.model.parameters["mass"], hopper().parameters["mass"])
