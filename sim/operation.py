@@ -16,7 +16,9 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.errors import ModelError
 from sim.model import Model
+from sim.turns import one_at_a_time
 from warp_kernels.kinematics import kinematics_kernels
+from warp_kernels.kinematics_adjoint import kinematics_adjoint_kernels
 
 Array = wp.array | npt.ArrayLike
 DYNAMICS_PARAMETERS = (
@@ -26,6 +28,7 @@ CACHED_MODELS = 8
 _cache: dict[tuple[int, str], DeviceModel] = {}
 
 
+@one_at_a_time
 def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
     """The arrays of a model on the device of the first Warp array, or on Warp's current device."""
     if isinstance(model, DeviceModel):
@@ -40,6 +43,7 @@ def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
     return _cache[key]
 
 
+@one_at_a_time
 def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], worlds: int | None = None) -> wp.array:
     """An argument ``[num_worlds, *shape]`` as a Warp array in the model's dtype on its device.
 
@@ -83,6 +87,7 @@ def paused_tape() -> Iterator[None]:
         runtime.tape = tape
 
 
+@one_at_a_time
 def run(
     model: DeviceModel,
     shape: tuple[int, ...],
@@ -131,6 +136,36 @@ def detached(array: wp.array) -> wp.array:
     )
 
 
+def run_kinematics(model: DeviceModel, q: wp.array, outputs: Sequence[wp.array], scratch: Sequence[wp.array]) -> None:
+    """Launch forward kinematics, and hang its adjoint on the active tape.
+
+    Args:
+        model: the arrays of the model.
+        q: coordinates [num_worlds, nq].
+        outputs: pose, origin, subspace, link_inertia: [item, num_worlds], with gradients while a tape records.
+        scratch: two arrays of vec3 [num_links, num_worlds] for the way back.
+    """
+    tape = active_tape()
+    topology = [
+        model.tree_link_start, model.link_parent, model.joint_type, model.joint_axis, model.joint_q_start,
+        model.joint_qd_start,
+    ]  # fmt: skip
+    names = ("joint_placement", "mass", "com", "inertia")
+    parameters = [model.parameters[name] for name in names]
+    dim = (model.model.num_trees, q.shape[0])
+    kernel = kinematics_kernels(model.types.scalar).kinematics
+    wp.launch(kernel, dim, [*topology, *parameters, q], list(outputs), device=model.device, record_tape=False)
+    if tape is None:
+        return
+    pose, _origin, _subspace, link_inertia = outputs
+    given = [*topology, *parameters[:3], q, pose, link_inertia, *(array.grad for array in outputs)]
+    bars = [*scratch, *model.parameter_bars(*names), q.grad if q.requires_grad else model.no_gradient]
+    adjoint = kinematics_adjoint_kernels(model.types.scalar).kinematics_adjoint
+    tape.record_func(
+        lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False), list(outputs)
+    )
+
+
 class Bodies:
     """Scratch arrays of forward kinematics [item, world], filled on construction, with gradients while a tape records.
 
@@ -148,17 +183,8 @@ class Bodies:
         self.origin = self.scratch(size.num_trees, t.vec3)
         self.subspace = self.scratch(size.nv, t.spatial)
         self.link_inertia = self.scratch(size.num_links, t.inertia)
-        parameters = [model.parameters[name] for name in ("joint_placement", "mass", "com", "inertia")]
-        wp.launch(
-            kinematics_kernels(t.scalar).kinematics,
-            dim=(size.num_trees, self.worlds),
-            inputs=[
-                model.tree_link_start, model.link_parent, model.joint_type, model.joint_axis, model.joint_q_start,
-                model.joint_qd_start, *parameters, q,
-            ],
-            outputs=[self.pose, self.origin, self.subspace, self.link_inertia],
-            device=model.device,
-        )  # fmt: skip
+        scratch = [wp.empty((size.num_links, self.worlds), dtype=t.vec3, device=model.device) for _ in range(2)]
+        run_kinematics(model, q, [self.pose, self.origin, self.subspace, self.link_inertia], scratch)
 
     def scratch(self, items: int, dtype: type) -> wp.array:
         """A zero array ``[items, num_worlds]``."""

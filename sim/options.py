@@ -1,8 +1,8 @@
 """Options of the contact solver."""
 
-import numbers
 from dataclasses import dataclass
 
+from sim.checks import is_whole
 from sim.errors import ModelError
 
 
@@ -36,7 +36,7 @@ class ContactOptions:
 
     def __post_init__(self) -> None:
         """Check the ranges; raises ModelError naming the option."""
-        if not isinstance(self.sweeps, numbers.Integral) or self.sweeps < 1:
+        if not is_whole(self.sweeps, 1):
             raise ModelError(f"ContactOptions: sweeps is {self.sweeps!r}; it must be a whole number of at least 1")
         if self.friction not in ("cone", "pyramid"):
             raise ModelError(f"ContactOptions: friction is '{self.friction}'; it must be 'cone' or 'pyramid'")
@@ -47,9 +47,7 @@ class ContactOptions:
         for name in ("cfm", "margin", "max_correction", "restitution_threshold"):
             if not getattr(self, name) >= 0.0:
                 raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")
-        if self.max_contacts is not None and not (
-            isinstance(self.max_contacts, numbers.Integral) and self.max_contacts >= 0
-        ):
+        if self.max_contacts is not None and not is_whole(self.max_contacts, 0):
             raise ModelError(
                 f"ContactOptions: max_contacts is {self.max_contacts!r}; it must be a whole number, not negative"
             )

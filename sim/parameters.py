@@ -68,7 +68,7 @@ def as_numbers(name: str, value: object) -> np.ndarray:
             f"{name} is a PyTorch tensor that requires a gradient; use sim.torch, which carries it, or detach() it"
         )
     try:
-        array = np.array(value)
+        array = np.asarray(value)
         if np.iscomplexobj(array):
             raise TypeError("it is complex")
         return array.astype(np.float64)

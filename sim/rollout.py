@@ -14,6 +14,7 @@ from sim.errors import ContactOverflowWarning, ModelError
 from sim.operation import active_tape, paused_tape
 from sim.parameters import as_numbers
 from sim.state import State
+from sim.turns import one_at_a_time
 from warp_kernels.checkpoint import checkpoint_kernels
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Trajectory:
         """The last state, as views."""
         return State(self.q[self.steps], self.qd[self.steps])
 
+    @one_at_a_time
     def backward(self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = ()) -> Gradients:
         """Gradients of a loss, given its direct derivatives in the states.
 

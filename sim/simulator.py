@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.checks import is_positive, is_whole
 from sim.collision import CollisionModel, default_max_contacts
 from sim.device_model import DeviceModel
 from sim.errors import ModelError
@@ -22,6 +22,7 @@ from sim.rollout import Trajectory, run_rollout
 from sim.shard import Shard
 from sim.state import State
 from sim.step_adjoint import DifferentiableStep
+from sim.turns import one_at_a_time, turn
 from sim.workspace import Workspace, constrained_dofs
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
@@ -32,6 +33,7 @@ MAX_SHARDS = 64
 class Simulator:
     """Steps ``num_worlds`` worlds of a model: semi-implicit Euler with frictional contact.
 
+    Python threads that use simulators take turns (see :mod:`sim.turns`).
     Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards
     that run on
     a pool of threads; on CUDA they run as one.
@@ -53,6 +55,7 @@ class Simulator:
             ill-shaped parameters.
     """
 
+    @one_at_a_time
     def __init__(
         self,
         model: Model,
@@ -64,22 +67,22 @@ class Simulator:
         check_finite: bool = False,
         threads: int | None = None,
     ):
-        if not isinstance(model, Model):
-            raise ModelError(f"Simulator: model is a {type(model).__name__}; ModelBuilder.finalize() makes a Model")
-        if not (isinstance(dt, numbers.Real) and np.isfinite(dt) and dt > 0.0):
+        contact = ContactOptions() if contact is None else contact
+        for name, given, kind in (("model", model, Model), ("contact", contact, ContactOptions)):
+            if not isinstance(given, kind):
+                raise ModelError(f"Simulator: {name} is a {type(given).__name__}; it must be a sim.{kind.__name__}")
+        if not is_positive(dt):
             raise ModelError(f"Simulator: dt is {dt!r}; it must be positive")
         for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):
-            if not isinstance(number, numbers.Integral) or number < 1:
+            if not is_whole(number, 1):
                 raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
-        if not isinstance(contact, ContactOptions | None):
-            raise ModelError(f"Simulator: contact is a {type(contact).__name__}; give sim.ContactOptions(...)")
         if model.nv == 0:
             raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
         self.device = wp.get_device(device)
-        self.contact = contact or ContactOptions()
+        self.contact = contact
         self.check_finite = check_finite
         values = {name: np.asarray(value) for name, value in model.parameters.items()}
         for name, value in (parameters or {}).items():
@@ -94,11 +97,13 @@ class Simulator:
 
     # ---- running -----------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def initial_state(self) -> State:
         """The model's initial coordinates at rest, the same in every world."""
         q = np.tile(self.model.q0, (self.num_worlds, 1))
         return State(self._array(q, 2, "q"), self._array(np.zeros((self.num_worlds, self.model.nv)), 2, "qd"))
 
+    @one_at_a_time
     def state(self, q: Any, qd: Any = None) -> State:
         """A state from arrays.
 
@@ -112,6 +117,7 @@ class Simulator:
         qd = np.zeros(self.model.nv) if qd is None else qd
         return State(self._batch(q, self.model.nq, "q"), self._batch(qd, self.model.nv, "qd"))
 
+    @one_at_a_time
     def step(self, state: State, tau: Any = None) -> State:
         """One step.
 
@@ -133,6 +139,7 @@ class Simulator:
         q, qd = trajectory.q[1], trajectory.qd[1]
         return State(q, qd)
 
+    @one_at_a_time
     def rollout(self, state: State, tau: Any = None, steps: int | None = None) -> Trajectory:
         """Many steps.
 
@@ -165,6 +172,7 @@ class Simulator:
 
     # ---- parameters --------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
         """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see
         :mod:`sim.parameters`).
@@ -204,19 +212,20 @@ class Simulator:
         Raises:
             ModelError: see :meth:`set_parameter`.
         """
-        before = {name: self._values[name] for name in self.watch(values)}
-        changed = [
-            name
-            for name, value in values.items()
-            if value is not before[name] and not np.array_equal(before[name], np.asarray(value))
-        ]
-        try:
-            for name in changed:
-                self.set_parameter(name, values[name])
-            yield
-        finally:
-            for name in changed:
-                self.set_parameter(name, before[name])
+        with turn:
+            before = {name: self._values[name] for name in self.watch(values)}
+            changed = [
+                name
+                for name, value in values.items()
+                if value is not before[name] and not np.array_equal(before[name], np.asarray(value))
+            ]
+            try:
+                for name in changed:
+                    self.set_parameter(name, values[name])
+                yield
+            finally:
+                for name in changed:
+                    self.set_parameter(name, before[name])
 
     # ---- reports -----------------------------------------------------------------------------------------------
 
@@ -316,7 +325,7 @@ class Simulator:
             # A copy would lose the gradient of what was given, so it is made only where there is none.
             if value.dtype != self.model.scalar:
                 raise ModelError(
-                    f"{name} has dtype {value.dtype.__name__}, but the model has {self.model.dtype}; convert one of them"
+                    f"{name} has dtype {value.dtype.__name__}, but the model has {self.model.dtype}; convert one"
                 )
             if value.device != self.device:
                 raise ModelError(

@@ -58,6 +58,7 @@ def rollout(
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
     if tau is not None:
+        _require_tensor("tau", tau)
         if tau.dim() != 3:
             raise ModelError(f"tau has shape {tuple(tau.shape)}; expected (steps, num_worlds, nv)")
         _tensor(
@@ -90,6 +91,8 @@ def step(
     Returns:
         the next q [num_worlds, nq] and qd [num_worlds, nv].
     """
+    if tau is not None:
+        _require_tensor("tau", tau)
     control = None if tau is None else tau.unsqueeze(0)
     q_all, qd_all = rollout(simulator, q, qd, control, steps=1, **parameters)
     return q_all[1], qd_all[1]
@@ -185,6 +188,7 @@ def _parameters(
 
 
 def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> torch.Tensor:
+    _require_tensor(name, value)
     shape = (simulator.num_worlds, size)
     if value.dim() == 1 and value.shape[0] == size:
         value = value.expand(shape)
@@ -198,6 +202,11 @@ def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> 
             f"{name} is on device {value.device}, but the simulator is on {simulator.device}; move one of them"
         )
     return value
+
+
+def _require_tensor(name: str, value: object) -> None:
+    if not isinstance(value, torch.Tensor):
+        raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
 
 
 def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
