@@ -1,0 +1,64 @@
+"""What a rollout keeps: its states and its controls, and nothing else that grows with the number of steps."""
+
+import numpy as np
+import pytest
+
+import sim
+from bench.memory import bytes_per_step
+from tests.simulator.worlds import DT, hopper, rollout
+
+
+@pytest.mark.slow
+def test_growth_of_the_peak_per_step():
+    """5,000 steps of the quadruped on its feet, forward and back: nq + nv + nu scalars per step and world.
+
+    The gradient of the controls is as large as the controls and belongs to the user: the peak over both passes has
+    it, too.
+    """
+    kept, peak = bytes_per_step(5000, device="cpu", dtype="float32", sweeps=50, worlds=32)
+    state_and_control = 4 * (19 + 18 + 18)
+    # The measured growth of the process is whole pages, and the interpreter's own small change.
+    assert kept < 1.02 * state_and_control
+    assert peak < 1.02 * (state_and_control + 4 * 18)
+    assert kept > 0.9 * (state_and_control - 4 * 18)
+
+
+def test_only_states_are_new():
+    """A trajectory holds its two arrays and the control it was given."""
+    simulator = sim.Simulator(hopper("float32"), DT, 3, "cpu")
+    trajectory = rollout(simulator, 50)
+    held = {name: value for name, value in vars(trajectory).items() if name != "simulator"}
+    assert set(held) == {"q", "qd", "tau"}
+    assert trajectory.q.capacity == 51 * 3 * simulator.model.nq * 4
+    assert trajectory.qd.capacity == 51 * 3 * simulator.model.nv * 4
+
+
+def test_working_arrays_do_not_grow_with_steps():
+    simulator = sim.Simulator(hopper("float32"), DT, 3, "cpu")
+
+    def working_bytes() -> int:
+        (shard,) = simulator.shards
+        arrays: dict[int, int] = {}
+        seen: set[int] = set()
+
+        def visit(thing: object) -> None:
+            if id(thing) in seen:
+                return
+            seen.add(id(thing))
+            if hasattr(thing, "capacity") and hasattr(thing, "ptr"):
+                arrays[int(thing.ptr or 0)] = int(thing.capacity)
+            elif isinstance(thing, dict):
+                [visit(value) for value in thing.values()]
+            elif isinstance(thing, (list, tuple)):
+                [visit(value) for value in thing]
+            elif type(thing).__module__.startswith("sim."):
+                visit(vars(thing))
+
+        visit(shard)
+        return sum(arrays.values())
+
+    rollout(simulator, 2).backward(np.ones((3, simulator.model.nq)))
+    before = working_bytes()
+    assert before > 10_000
+    rollout(simulator, 500).backward(np.ones((3, simulator.model.nq)))
+    assert working_bytes() == before

@@ -1,0 +1,175 @@
+"""Tensors in and out: memory that is shared, layouts, and what is refused."""
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+import warp as wp
+
+import sim
+import sim.torch
+from tests.torch.worlds import STEPS, loss, simulator, tensors
+
+
+class Spy:
+    """Notes the arrays that a simulator's rollouts get and give."""
+
+    def __init__(self, simulator: sim.Simulator, monkeypatch: pytest.MonkeyPatch):
+        self.given: list[int] = []
+        self.made: list[int] = []
+        rollout = simulator.rollout
+
+        def noted(state: sim.State, tau: wp.array | None = None, steps: int | None = None) -> sim.Trajectory:
+            trajectory = rollout(state, tau, steps)
+            self.given = [state.q.ptr, state.qd.ptr, *([] if trajectory.tau is None else [trajectory.tau.ptr])]
+            self.made = [trajectory.q.ptr, trajectory.qd.ptr]
+            return trajectory
+
+        monkeypatch.setattr(simulator, "rollout", noted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_copies(dtype, device, monkeypatch):
+    s = simulator(device, dtype)
+    x = tensors(s)
+    spy = Spy(s, monkeypatch)
+    q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau)
+    assert spy.given == [x.q.data_ptr(), x.qd.data_ptr(), x.tau.data_ptr()]
+    assert spy.made == [q.data_ptr(), qd.data_ptr()]
+    q1, _ = sim.torch.step(s, x.q, x.qd, x.tau[2])
+    assert spy.given[2] == x.tau[2].data_ptr()
+    assert spy.made[0] == q1.data_ptr() - q1.numel() * q1.element_size()
+
+
+def test_backward_reads_what_was_saved(device, monkeypatch):
+    """The way back makes no copy of states and controls either."""
+    s = simulator(device)
+    x = tensors(s)
+    q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau)
+    used = []
+    backward = sim.Trajectory.backward
+
+    def noted(trajectory: sim.Trajectory, *arguments: object) -> sim.Gradients:
+        used.extend([trajectory.q.ptr, trajectory.qd.ptr, trajectory.tau.ptr])
+        return backward(trajectory, *arguments)
+
+    monkeypatch.setattr(sim.Trajectory, "backward", noted)
+    loss(q, qd).backward()
+    assert used == [q.data_ptr(), qd.data_ptr(), x.tau.data_ptr()]
+
+
+def test_results_outlive_everything_else(device):
+    s = simulator(device)
+    x = tensors(s)
+    q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau)
+    expected = q.detach().clone(), qd.detach().clone()
+    gradient = torch.autograd.grad(loss(q, qd), x.tau)[0]
+    kept = gradient.clone()
+    del s, x
+    gc.collect()
+    for _ in range(3):
+        other = simulator(device)
+        y = tensors(other)
+        loss(*sim.torch.rollout(other, y.q, y.qd, 2.0 * y.tau)).backward()
+    assert torch.equal(q, expected[0])
+    assert torch.equal(qd, expected[1])
+    assert torch.equal(gradient, kept)
+
+
+@pytest.mark.parametrize("which", ["q", "qd", "tau", "mass"])
+def test_layouts(which, device):
+    """Transposed, expanded and strided inputs give what contiguous ones give, gradients too."""
+    s = simulator(device)
+    results = []
+    for strided in (False, True):
+        x = tensors(s, requires_grad=False)
+        value = getattr(x, which)
+        leaf = (value.transpose(0, -1).contiguous() if strided else value).requires_grad_()
+        given = leaf.transpose(0, -1) if strided else leaf
+        assert given.is_contiguous() != strided
+        setattr(x, which, given)
+        q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, mass=x.mass)
+        (gradient,) = torch.autograd.grad(loss(q, qd), leaf)
+        results.append((q, gradient.transpose(0, -1) if strided else gradient))
+    for first, second in zip(*results, strict=True):
+        assert torch.equal(first, second)
+
+
+def test_strided_gradients(device):
+    """A loss may hand back gradients in any layout."""
+    s = simulator(device)
+    x = tensors(s)
+    seed = torch.randn(s.model.nq, s.num_worlds, STEPS + 1, dtype=torch.float64, device=device).permute(2, 1, 0)
+    q, _ = sim.torch.rollout(s, x.q, x.qd, x.tau)
+    (found,) = torch.autograd.grad(q, x.tau, seed, retain_graph=True)
+    (expected,) = torch.autograd.grad(q, x.tau, seed.contiguous(), retain_graph=True)
+    assert torch.equal(found, expected)
+    (found,) = torch.autograd.grad(q.sum(), x.tau, retain_graph=True)  # an expanded one
+    (expected,) = torch.autograd.grad(q, x.tau, torch.ones_like(q))
+    assert torch.equal(found, expected)
+
+
+def test_inputs_are_not_written(device):
+    s = simulator(device)
+    x = tensors(s)
+    before = {name: value.detach().clone() for name, value in vars(x).items()}
+    loss(*sim.torch.rollout(s, x.q, x.qd, x.tau, friction=x.friction, mass=x.mass)).backward()
+    for name, value in vars(x).items():
+        assert torch.equal(value, before[name]), name
+
+
+class TestRefused:
+    def test_dtype(self, device):
+        s = simulator(device)
+        x = tensors(s)
+        for name in ("q", "qd", "tau"):
+            arguments = {"q": x.q, "qd": x.qd, "tau": x.tau}
+            arguments[name] = arguments[name].float()
+            with pytest.raises(
+                sim.ModelError, match=rf"^{name} has dtype torch.float32, but the model has torch.float64"
+            ):
+                sim.torch.rollout(s, *arguments.values())
+
+    def test_shape(self, device):
+        s = simulator(device)
+        x = tensors(s)
+        for name, value in {"q": x.qd, "qd": x.q, "tau": x.tau[:, :2]}.items():
+            arguments = {"q": x.q, "qd": x.qd, "tau": x.tau}
+            arguments[name] = value
+            with pytest.raises(sim.ModelError, match=f"^{name} has shape"):
+                sim.torch.rollout(s, *arguments.values())
+        with pytest.raises(sim.ModelError, match=r"^tau has shape \(3, 13\); expected"):
+            sim.torch.rollout(s, x.q, x.qd, x.tau[0])
+        with pytest.raises(sim.ModelError, match="tau has shape"):
+            sim.torch.step(s, x.q, x.qd, x.tau)
+        with pytest.raises(sim.ModelError, match="tau has shape"):
+            sim.torch.rollout(s, x.q, x.qd, x.tau[:0, :2])
+
+    @pytest.mark.skipif(not wp.is_cuda_available(), reason="needs a second device")
+    def test_device(self):
+        s = simulator("cpu")
+        x = tensors(s)
+        with pytest.raises(sim.ModelError, match="q is on device cuda:0"):
+            sim.torch.rollout(s, x.q.cuda(), x.qd, x.tau)
+
+    def test_steps(self, device):
+        s = simulator(device)
+        x = tensors(s)
+        with pytest.raises(sim.ModelError, match="steps is 3"):
+            sim.torch.rollout(s, x.q, x.qd, x.tau, steps=3)
+        with pytest.raises(sim.ModelError, match="number of steps"):
+            sim.torch.rollout(s, x.q, x.qd)
+
+    def test_parameters(self, device):
+        s = simulator(device)
+        x = tensors(s)
+        before = s.parameter_values()
+        with pytest.raises(sim.ModelError, match="unknown parameter 'frction'"):
+            sim.torch.rollout(s, x.q, x.qd, x.tau, frction=x.friction)
+        with pytest.raises(sim.ModelError, match="parameter 'friction' has shape"):
+            sim.torch.rollout(s, x.q, x.qd, x.tau, friction=x.friction[:2])
+        with pytest.raises(sim.ModelError, match="parameter 'mass' .*not finite"):
+            sim.torch.rollout(s, x.q, x.qd, x.tau, friction=0.5 * x.friction, mass=float("nan") * x.mass)
+        for name, value in s.parameter_values().items():
+            np.testing.assert_array_equal(value, before[name])
