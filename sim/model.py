@@ -102,19 +102,32 @@ class Part:
 class Model:
     """One world: links in depth-first order, each with the joint that connects it to its parent.
 
-    Integer arrays (int32): ``link_parent`` [num_links] (-1: world), ``joint_type``, ``joint_q_start``,
-    ``joint_qd_start``, ``link_tree`` and ``link_tail_dof`` (the deepest degree of freedom that moves the link, -1 if
-    none)
-    [num_links]; ``tree_link_start`` [num_trees + 1]; ``dof_link``, ``dof_parent`` (previous degree of freedom on the
-    path to the root,
-    -1 if none), ``dof_depth`` (their number), ``dof_row_start`` (offset of its row in packed ancestor storage) and
-    ``dof_q`` (index
-    in q, -1 where the joint isn't revolute or prismatic) [nv].
-
-    ``joint_axis`` [num_links, 3] holds unit axes in the joint frame. ``parameters`` maps the names of
-    :data:`sim.parameters.PARAMETERS` to float64 arrays ``[n, ...]`` (gravity ``[3]``). ``excluded_pairs`` holds pairs
-    of geometry
-    indices that never collide.
+    Attributes:
+        dtype: "float32" or "float64".
+        link_names: [num_links].
+        joint_names: [num_links].
+        frames: named frames fixed to links, those of collapsed links among them.
+        geometries: visual and collision geometries.
+        parts: what was added together, such as one robot.
+        excluded_pairs: pairs of geometry indices that never collide.
+        q0: initial coordinates [nq].
+        link_parent: parent of each link [num_links], -1 for the world; integer arrays are int32.
+        joint_type: code of each link's joint, see :mod:`warp_kernels.types` [num_links].
+        joint_axis: unit axes in the joint frames [num_links, 3].
+        joint_q_start: first coordinate of each joint [num_links].
+        joint_qd_start: first degree of freedom of each joint [num_links].
+        link_tree: tree of each link [num_links].
+        link_tail_dof: deepest degree of freedom that moves the link, -1 if none [num_links].
+        tree_link_start: first link of each tree, and the number of links [num_trees + 1].
+        dof_link: link that each degree of freedom moves first [nv].
+        dof_parent: previous degree of freedom on the path to the root, -1 if none [nv].
+        dof_depth: number of degrees of freedom before it on that path [nv].
+        dof_row_start: offset of its row in packed ancestor storage [nv].
+        dof_q: its index in q, -1 where the joint isn't revolute or prismatic [nv].
+        effort_limit: largest joint force of the file, not enforced [nv].
+        velocity_limit: largest joint velocity of the file, not enforced [nv].
+        parameters: names of :data:`sim.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3].
+        massless_links: names of moving links without mass, which can't be simulated.
     """
 
     dtype: str

@@ -14,8 +14,7 @@ class ContactOptions:
         sweeps: Gauss-Seidel sweeps per step, from zero impulses.
         friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own).
         erp: part of the signed distance that one step removes; the same inside and outside the surface, so that the
-            resting
-            state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
+            resting state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
         cfm: softness added to the diagonal of the Delassus matrix [1/kg].
         margin: contacts and limits closer than this, plus the way that they may close in one step, take part [m, rad].
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s].

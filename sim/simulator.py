@@ -35,8 +35,7 @@ class Simulator:
 
     Python threads that use simulators take turns (see :mod:`sim.turns`).
     Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards
-    that run on
-    a pool of threads; on CUDA they run as one.
+    that run on a pool of threads; on CUDA they run as one.
 
     Args:
         model: the model of one world.
@@ -51,8 +50,7 @@ class Simulator:
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not
-            positive, unknown or
-            ill-shaped parameters.
+            positive, unknown or ill-shaped parameters.
     """
 
     @one_at_a_time

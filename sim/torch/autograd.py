@@ -1,8 +1,7 @@
 """The rollout and the step as operations of PyTorch's autograd.
 
 A rollout is one operation that saves its inputs and its states and nothing else; its way back walks through them step
-by
-step (see :mod:`sim.rollout`).
+by step (see :mod:`sim.rollout`).
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ def rollout(
         tau: joint forces [steps, num_worlds, nv]; None for none.
         steps: number of steps; needed where tau is None.
         **parameters: values used for this call only, by the names of :data:`sim.parameters.PARAMETERS` such as
-        ``friction``,
-            ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
+            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
 
     Returns:
         q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state.
