@@ -33,6 +33,7 @@ class DeviceModel:
         parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
+        no_gradient: scalars [0, 0], for a hand-written adjoint to leave out.
 
     Raises:
         ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
@@ -75,6 +76,8 @@ class DeviceModel:
 
         self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self._paths: dict[str, wp.array] = {}
+        self.no_gradient: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
+        self._no_bar = {name: wp.zeros((0, 0), dtype=self._dtype(name), device=self.device) for name in PARAMETERS}
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
         self._per_world: dict[str, bool] = {}
@@ -143,6 +146,12 @@ class DeviceModel:
         if PARAMETERS[name].per == "world":
             gradient = gradient[:, 0]
         return gradient if self._per_world[name] else gradient[0]
+
+    def parameter_bars(self, *names: str) -> list[wp.array]:
+        """Gradients of parameters for a hand-written adjoint, with an array of no rows where none is wanted."""
+        return [
+            self._no_bar[name] if self.parameters[name].grad is None else self.parameters[name].grad for name in names
+        ]
 
     def zero_gradients(self) -> None:
         """Set the gradients of all parameters to zero."""

@@ -4,6 +4,7 @@ A step never sees a trajectory: kernels load the state before it and store that 
 (see :mod:`warp_kernels.checkpoint`).
 """
 
+from sim.operation import run_kinematics
 from sim.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
@@ -13,7 +14,6 @@ from warp_kernels.dynamics import aba_kernels
 from warp_kernels.factor import factor_kernels
 from warp_kernels.impulse import impulse_kernels
 from warp_kernels.integrate import integrate_kernels
-from warp_kernels.kinematics import kinematics_kernels
 from warp_kernels.pgs import pgs_kernels
 
 
@@ -56,14 +56,8 @@ class Step(Workspace):
         self._launch(kernel, (self.model.num_links, self.num_worlds), inputs, [self.q_next], tape=True)
 
     def _kinematics(self) -> None:
-        d = self.device_model
-        p = d.parameters
-        inputs = [
-            d.tree_link_start, d.link_parent, d.joint_type, d.joint_axis, d.joint_q_start, d.joint_qd_start,
-            p["joint_placement"], p["mass"], p["com"], p["inertia"], self.q,
-        ]  # fmt: skip
         outputs = [self.pose, self.origin, self.subspace, self.link_inertia]
-        self._launch(kinematics_kernels(self.scalar).kinematics, self._trees, inputs, outputs, tape=True)
+        run_kinematics(self.device_model, self.q, outputs, self.kinematics_scratch)
 
     def _free_dynamics(self) -> None:
         d = self.device_model

@@ -55,7 +55,6 @@ class DifferentiableStep(Step):
         for array in (self.q_next, self.qd_next, self.power):
             array.requires_grad = True
         self.power.grad.fill_(1.0)
-        self.nothing = wp.zeros((0, 0), dtype=scalar, device=self.device)
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         sweeps = self.options.sweeps
@@ -161,7 +160,7 @@ class DifferentiableStep(Step):
         ]  # fmt: skip
         outputs = [
             self.power_weight, self.mass_bar, self.mass_bar_diagonal, self.q.grad, self.qd.grad, self.tau.grad,
-            *self._parameter_adjoints("damping", "armature", "stiffness", "rest_position"),
+            *self.device_model.parameter_bars("damping", "armature", "stiffness", "rest_position"),
         ]  # fmt: skip
         kernel = impulse_kernels(self.scalar).free_step_adjoint
         self._launch(kernel, (self.dof_lanes, self.num_worlds), inputs, outputs)
@@ -180,7 +179,7 @@ class DifferentiableStep(Step):
         outputs = [
             self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad,
             *(array.grad for array in self._contact_arrays),
-            *self._parameter_adjoints("lower_limit", "upper_limit", "friction_loss"),
+            *self.device_model.parameter_bars("lower_limit", "upper_limit", "friction_loss"),
         ]  # fmt: skip
         self._launch(impulse_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
 
@@ -210,11 +209,6 @@ class DifferentiableStep(Step):
             adj_inputs=[array.grad if isinstance(array, wp.array) else None for array in inputs],
             adj_outputs=[array.grad for array in outputs],
         )  # fmt: skip
-
-    def _parameter_adjoints(self, *names: str) -> list[wp.array]:
-        """Gradients of parameters, with an array of no rows for one that isn't watched."""
-        arrays = [self.device_model.parameters[name].grad for name in names]
-        return [self.nothing if array is None else array for array in arrays]
 
 
 def _shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:

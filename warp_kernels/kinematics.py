@@ -1,6 +1,6 @@
 """Forward kinematics: link poses, the motion subspace of every degree of freedom, spatial inertias in the common frame.
 
-The recursion lives in global arrays, each element written once, so that Warp's own adjoint of the kernel is exact.
+Its adjoint is written by hand, see :mod:`warp_kernels.kinematics_adjoint`.
 """
 
 import functools
@@ -112,7 +112,7 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
             m[0, 1] - h[0] * c[1], m[0, 2] - h[0] * c[2], m[1, 2] - h[1] * c[2],
         )  # fmt: skip
 
-    @wp.kernel(module=module)
+    @wp.kernel(module=module, enable_backward=False)
     def kinematics(
         # Model
         tree_link_start: wp.array(dtype=int),
