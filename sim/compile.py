@@ -41,7 +41,7 @@ def compile_model(builder: ModelBuilder, dtype: str, collapse_fixed: bool) -> Mo
     if dtype not in codes.DTYPES:
         raise ModelError(f"unknown dtype '{dtype}'; known are {', '.join(codes.DTYPES)}")
     joint_of = _joint_of_each_link(builder)
-    order = _depth_first(builder, joint_of)
+    order = _depth_first(builder)
     bodies, home = _bodies(builder, joint_of, order, collapse_fixed)
     massless = _check_masses(bodies)
     _check_inertias(_bodies(builder, joint_of, order, collapse_fixed=True)[0])
@@ -76,7 +76,7 @@ def _joint_of_each_link(builder: ModelBuilder) -> dict[str, JointSpec]:
     return joint_of
 
 
-def _depth_first(builder: ModelBuilder, joint_of: dict[str, JointSpec]) -> list[str]:
+def _depth_first(builder: ModelBuilder) -> list[str]:
     children: dict[str, list[str]] = {name: [] for name in (WORLD, *builder.links)}
     for joint in builder.joints.values():
         children[joint.parent].append(joint.child)

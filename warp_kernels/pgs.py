@@ -126,9 +126,6 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
     )
 
 
-VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
-
-
 @functools.cache
 def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver and its reverse for one precision and friction model, one thread per world."""
