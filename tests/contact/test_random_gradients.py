@@ -3,6 +3,7 @@ differences.
 """
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -67,6 +68,7 @@ def scene(links: list[Link], seed: int) -> Case:
     return Case(model, q, rng.normal(size=model.nv), rng.normal(size=(1, model.nv)), contact, 0.02)
 
 
+@pytest.mark.slow
 def test_one_step_of_random_scenes():
     skipped = compared = 0
     seen: set[str] = set()

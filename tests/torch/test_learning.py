@@ -22,12 +22,12 @@ def test_policy_stops_a_sliding_box_at_a_target(device):
     worlds, steps, target = 8, 40, 1.0
     simulator = sliding_box(device, worlds)
     policy = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(device)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.02)
     start = torch.tensor(simulator.model.q0, dtype=torch.float32, device=device).repeat(worlds, 1)
     speed = torch.zeros(worlds, 6, device=device)
     speed[:, 0] = torch.linspace(0.5, 2.0, worlds, device=device)
     losses = []
-    for _ in range(50):
+    for _ in range(70):
         q, qd = start, speed
         for _ in range(steps):
             push = 10.0 * policy(torch.stack([q[:, 0] - target, qd[:, 0]], dim=1))
