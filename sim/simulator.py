@@ -15,6 +15,7 @@ from sim.checks import is_positive, is_whole
 from sim.collision import CollisionModel, default_max_contacts
 from sim.device_model import DeviceModel
 from sim.errors import ModelError
+from sim.mobility import require_inertia
 from sim.model import Model
 from sim.options import ContactOptions
 from sim.parameters import as_numbers, check_parameter
@@ -89,6 +90,7 @@ class Simulator:
         self._threads = threads or (os.cpu_count() or 1)
         self._present_layout = self._layout()
         self.shards = self._make_shards()
+        require_inertia(model, self._values, self.dt)
         self._shards_by_layout = {self._present_layout: self.shards}
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
