@@ -61,8 +61,16 @@ def warp_messages() -> Iterator[list[str]]:
 
 
 def compile_ahead(module: wp.Module, folder: Path) -> Path:
-    """Compile a Warp module to PTX; no GPU is needed. Raises what Warp raises if it does not compile."""
-    wp.compile_aot_module(module, device=None, arch=ARCH, module_dir=str(folder), use_ptx=True, strip_hash=True)
+    """Compile a Warp module to PTX; no GPU is needed. Raises what Warp raises if it does not compile.
+
+    The option of names without a hash is taken back: with it, every later load of the module in this process would take
+    what lies in the kernel cache under the plain name, be it of an older source with other arguments.
+    """
+    before = module.options["strip_hash"]
+    try:
+        wp.compile_aot_module(module, device=None, arch=ARCH, module_dir=str(folder), use_ptx=True, strip_hash=True)
+    finally:
+        wp.set_module_options({"strip_hash": before}, module)
     (path,) = folder.glob(f"wp_{module.name}.sm{ARCH}.ptx")
     return path
 

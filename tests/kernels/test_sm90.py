@@ -120,3 +120,4 @@ def test_doubtful_adjoint_is_found(option: str, count: int, tmp_path: Path) -> N
     with warp_messages() as messages:
         compile_ahead(names["module"], tmp_path)
     assert len(differentiation_warnings(messages, [source])) == count
+    assert not names["module"].options["strip_hash"], "later loads would ignore changes of the source"
