@@ -153,11 +153,6 @@ class DeviceModel:
             self._no_bar[name] if self.parameters[name].grad is None else self.parameters[name].grad for name in names
         ]
 
-    def zero_gradients(self) -> None:
-        """Set the gradients of all parameters to zero."""
-        for name in self.requires_grad:
-            self.parameters[name].grad.zero_()
-
     def require_masses(self) -> None:
         """Check that dynamics are defined.
 
