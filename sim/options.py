@@ -18,7 +18,7 @@ class ContactOptions:
         cfm: softness added to the diagonal of the Delassus matrix [1/kg].
         margin: contacts and limits closer than this, plus the way that they may close in one step, take part [m, rad].
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s].
-        restitution_threshold: approach velocity below which restitution is left out [m/s].
+        restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
         max_contacts: room for contacts per world; None picks it from the model, 0 turns contact off.
         adjoint: "unrolled": the exact gradient of the sweeps that were run.
     """

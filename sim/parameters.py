@@ -39,7 +39,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
     "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),
     "rest_position": ParameterSpec("dof", (), "rad or m", "joint position at which the spring is at rest"),
-    "friction_loss": ParameterSpec("dof", (), "N m or N", "dry friction of the joint"),
+    "friction_loss": ParameterSpec(
+        "dof", (), "N m or N", "dry friction of the joint; where it is zero there is no row, and no gradient"
+    ),
     "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
     "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
     "geometry_placement": ParameterSpec(
@@ -50,6 +52,11 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
 }
+
+
+NOT_NEGATIVE = ("mass", "damping", "armature", "stiffness", "friction_loss", "geometry_size", "friction", "restitution")
+# So much below zero is let through: an optimiser's last step, and finite differences at zero.
+TOLERANCE = 0.01
 
 
 def as_numbers(name: str, value: object) -> np.ndarray:
@@ -86,8 +93,8 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
         num_worlds: the number of worlds.
 
     Raises:
-        ModelError: if the name is unknown, the shape fits neither form, a value is not finite, or the quaternion of a
-            placement is zero.
+        ModelError: if the name is unknown, the shape fits neither form, a value is not finite or out of its range, or
+            the quaternion of a placement is zero.
     """
     if name not in PARAMETERS:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
@@ -106,6 +113,10 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     if not finite.all():
         index = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ModelError(f"parameter '{name}' has a value that is not finite at index {index}")
+    below = array < -TOLERANCE if name in NOT_NEGATIVE else np.zeros(1, dtype=bool)
+    if below.any():
+        index = tuple(int(i) for i in np.argwhere(below)[0])
+        raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must not be negative")
     if spec.shape == (7,):
         zero = np.linalg.norm(array[..., 3:], axis=-1) < 1e-9
         if zero.any():

@@ -53,12 +53,13 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def bounces(distance: scalar, approach: scalar, restitution: scalar, options: Options):
-        """Whether a contact hits within this step fast enough to bounce. approach: normal velocity before.
+        """Whether a contact hits within this step and leaves fast enough to bounce. approach: normal velocity before.
 
-        Without restitution it doesn't: it then goes on to the surface, where a bounce turns back from where it is.
+        A slower one goes on to the surface, while a bounce turns back from where it is: with the threshold on the velocity
+        after, nothing jumps as restitution goes to zero.
         """
         hits = distance + options.dt * approach < scalar(0.0)
-        return restitution > scalar(0.0) and hits and approach < -options.restitution_threshold
+        return hits and restitution * approach < -options.restitution_threshold
 
     return SimpleNamespace(
         Options=Options, side_sign=side_sign, contact_row=contact_row, correction=correction, bounces=bounces

@@ -14,9 +14,10 @@ import warp as wp
 from warp_kernels.collision.balls import ball_functions
 from warp_kernels.collision.boxes import box_functions
 from warp_kernels.collision.capsules import LOWER, UPPER, capsule_functions
+from warp_kernels.collision.cylinders import cylinder_functions
 from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.plane import plane_functions
-from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE, warp_types
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE, warp_types
 
 # The most contacts that a pair of types (first <= second) can have at once.
 MAX_CONTACTS = {
@@ -24,13 +25,14 @@ MAX_CONTACTS = {
     (PLANE, CAPSULE): 2,
     (PLANE, BOX): 4,
     (PLANE, CONVEX): 4,
+    (PLANE, CYLINDER): 4,
     (SPHERE, SPHERE): 1,
     (SPHERE, CAPSULE): 1,
     (SPHERE, BOX): 1,
     (CAPSULE, CAPSULE): 2,
 }
 
-NUM_TYPES = CONVEX + 1
+NUM_TYPES = CYLINDER + 1
 
 
 def pair_kind(type_a: int, type_b: int) -> int:
@@ -50,6 +52,7 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
     balls = ball_functions(scalar)
     boxes = box_functions(scalar)
     capsules = capsule_functions(scalar)
+    cylinders = cylinder_functions(scalar)
     hulls = hull_functions(scalar)
     plane = plane_functions(scalar)
 
@@ -63,6 +66,8 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
             radius = size[0] + size[1]
         elif type == BOX:
             radius = wp.length(size)
+        elif type == CYLINDER:
+            radius = wp.length(vec3(size[0], size[1], scalar(0.0)))
         return radius
 
     @wp.func
@@ -108,6 +113,8 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
             features = boxes.face_corners(pose_b, plane.plane_normal(pose_a))
         elif kind == wp.static(pair_kind(PLANE, CONVEX)):
             features = hull_features(pose_a, pose_b, size_b, hull, start, end, margin)
+        elif kind == wp.static(pair_kind(PLANE, CYLINDER)):
+            features = cylinders.rim_features(pose_b, plane.plane_normal(pose_a))
         elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
             features = wp.vec4i(capsules.sphere_capsule_feature(pose_a, pose_b, size_b), -1, -1, -1)
         elif kind == wp.static(pair_kind(SPHERE, BOX)):
@@ -144,6 +151,9 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         elif kind == wp.static(pair_kind(PLANE, CONVEX)):
             corner = wp.transform_point(pose_b, wp.cw_mul(vertex, size_b))
             distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
+        elif kind == wp.static(pair_kind(PLANE, CYLINDER)):
+            rim = cylinders.rim_point(feature, pose_b, size_b, plane.plane_normal(pose_a))
+            distance, point, normal = plane.plane_ball(pose_a, rim, scalar(0.0))
         elif kind == wp.static(pair_kind(SPHERE, SPHERE)):
             distance, point, normal = balls.ball_ball(centre_a, size_a[0], centre_b, size_b[0])
         elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
