@@ -7,11 +7,11 @@ from scipy.spatial.transform import Rotation
 
 from tests.collision.harness import Bench, random_bench
 from warp_kernels.collision.pairs import MAX_CONTACTS
-from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE
 
 WORLDS = 2000
 MARGIN = 0.15
-NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex"}
+NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder"}
 PAIRS = [pytest.param(types, id="-".join(NAMES[t] for t in types)) for types in MAX_CONTACTS]
 
 
@@ -24,6 +24,8 @@ def coal_shape(bench: Bench, geometry: int, world: int):
         return coal.Sphere(x)
     if kind == CAPSULE:
         return coal.Capsule(x, 2.0 * y)
+    if kind == CYLINDER:
+        return coal.Cylinder(x, 2.0 * y)
     if kind == BOX:
         return coal.Box(2.0 * x, 2.0 * y, 2.0 * z)
     points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()

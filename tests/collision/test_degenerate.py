@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.collision.harness import OUTPUTS, Bench
-from warp_kernels.types import BOX, CAPSULE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CYLINDER, PLANE, SPHERE
 
 HALF_TURN_ABOUT_X = (1.0, 0.0, 0.0, 0.0)
 QUARTER_TURN_ABOUT_X = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))
@@ -26,6 +26,10 @@ CASES = {
     "sphere on edge": ((SPHERE, BOX), (0, 0.5, 0.5), UPRIGHT, (0.1, 0, 0), (0.5, 0.5, 0.5)),
     "sphere on corner": ((SPHERE, BOX), (0.5, 0.5, 0.5), UPRIGHT, (0.1, 0, 0), (0.5, 0.5, 0.5)),
     "sphere 1e-12 off corner": ((SPHERE, BOX), (0.5 + 1e-12,) * 3, UPRIGHT, (0.1, 0, 0), (0.5, 0.5, 0.5)),
+    "upright cylinder": ((PLANE, CYLINDER), (0, 0, -0.5), UPRIGHT, (0, 0, 0), (0.1, 0.5, 0)),
+    "cylinder on its head": ((PLANE, CYLINDER), (0, 0, 0.5), HALF_TURN_ABOUT_X, (0, 0, 0), (0.1, 0.5, 0)),
+    "lying cylinder": ((PLANE, CYLINDER), (0, 0.1, 0), QUARTER_TURN_ABOUT_X, (0, 0, 0), (0.1, 0.5, 0)),
+    "cylinder of no extent": ((PLANE, CYLINDER), (0, 0, 0), UPRIGHT, (0, 0, 0), (0, 0, 0)),
     "box of no extent": ((SPHERE, BOX), (0, 0, 0), UPRIGHT, (0.1, 0, 0), (0, 0, 0)),
 }
 

@@ -6,24 +6,26 @@ from scipy.spatial.transform import Rotation
 
 from tests.collision.harness import INPUTS, Bench, Slots, random_bench
 from warp_kernels.collision.pairs import MAX_CONTACTS
-from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE
 
 WORLDS = 600
 # Central differences of fourth order: the step may be so large that rounding doesn't matter.
 STEP = 2e-4
 STENCIL = ((-2.0, 1.0 / 12.0), (-1.0, -2.0 / 3.0), (1.0, 2.0 / 3.0), (2.0, -1.0 / 12.0))
-# Which features the random poses must show: zones of a box other than the inside, modes of both capsules.
+# Which features the random poses must show: zones of a box other than the inside, modes of both capsules, points of a
+# cylinder's rims that follow its deepest side (those of an upright one are in test_cylinders.py).
 FEATURES = {
     (PLANE, SPHERE): {0},
     (PLANE, CAPSULE): {1, 2},
     (PLANE, BOX): set(range(8)),
     (PLANE, CONVEX): set(range(24)),
+    (PLANE, CYLINDER): set(range(6)),
     (SPHERE, SPHERE): {0},
     (SPHERE, CAPSULE): {0, 1, 2},
     (SPHERE, BOX): set(range(1, 27)),
     (CAPSULE, CAPSULE): set(range(9)),
 }
-NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex"}
+NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder"}
 CASES = [
     pytest.param(types, fixed, id=f"{NAMES[types[0]]}-{NAMES[types[1]]}-fixed-{fixed}")
     for types in MAX_CONTACTS
@@ -72,6 +74,9 @@ def well_conditioned(bench: Bench, slots: Slots) -> np.ndarray:
     if bench.types == (CAPSULE, CAPSULE):
         axes = [Rotation.from_quat(pose[:, 3:]).as_matrix()[:, :, 2] for pose in bench.world_poses()]
         good &= np.linalg.norm(np.cross(*axes), axis=1) > 0.3
+    if bench.types == (PLANE, CYLINDER):
+        plane, cylinder = (Rotation.from_quat(pose[:, 3:]).as_matrix()[:, :, 2] for pose in bench.world_poses())
+        good &= np.linalg.norm(np.cross(plane, cylinder), axis=1) > 0.15
     # Tangents turn fast only near one direction.
     pole = np.array([-0.2817, -0.3672, -0.8864])
     return good & (np.nanmin(np.linalg.norm(normal - pole, axis=-1), axis=0, initial=1.0) > 0.2)
