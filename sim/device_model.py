@@ -14,6 +14,15 @@ from warp_kernels.types import warp_types
 POSES = ("joint_placement", "geometry_placement")
 
 
+def find_device(device: wp.DeviceLike) -> wp.Device:
+    """The Warp device of a name. Raises ModelError, naming those there are, if there is none."""
+    try:
+        return wp.get_device(device)
+    except ValueError:
+        there = ", ".join(str(each) for each in wp.get_devices())
+        raise ModelError(f"device: there is no '{device}' on this machine; there is {there}") from None
+
+
 class DeviceModel:
     """A model's topology and parameters as Warp arrays on one device, in the model's dtype.
 
@@ -48,7 +57,7 @@ class DeviceModel:
         requires_grad: Iterable[str] = (),
     ):
         self.model = model
-        self.device = wp.get_device(device)
+        self.device = find_device(device)
         self.num_worlds = num_worlds
         self.types = warp_types(model.scalar)
         self.requires_grad = tuple(requires_grad)

@@ -13,7 +13,7 @@ import warp as wp
 
 from sim.checks import is_positive, is_whole
 from sim.collision import CollisionModel, default_max_contacts
-from sim.device_model import DeviceModel
+from sim.device_model import DeviceModel, find_device
 from sim.errors import ModelError
 from sim.mobility import require_inertia
 from sim.model import Model
@@ -80,7 +80,7 @@ class Simulator:
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
-        self.device = wp.get_device(device)
+        self.device = find_device(device)
         self.contact = contact
         self.check_finite = check_finite
         values = {name: np.asarray(value) for name, value in model.parameters.items()}

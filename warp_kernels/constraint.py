@@ -15,6 +15,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.factor import factor_kernels
 from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
 
@@ -71,6 +72,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that list the blocks of a world and build their rows, for one precision."""
     t = warp_types(scalar)
     rows = row_functions(scalar)
+    factor = factor_kernels(scalar)
     vec3, spatial, mat33 = t.vec3, t.spatial, t.mat33
     module = kernel_module("constraint", scalar)
     Options = rows.Options
@@ -210,7 +212,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     continue
                 at = (2 * block + side) * max_depth
                 depth = dof_depth[tail]
-                start = dof_row_start[tail]
                 lever = vec3()
                 frame = mat33()
                 if kind == CONTACT:
@@ -218,9 +219,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     lever = contact_point[item, world] + (reference - origin[dof_tree[tail], world])
                     frame = contact_frame[item, world] * rows.side_sign(side)
                 for d in range(depth + 1):
-                    k = tail
-                    if d < depth:
-                        k = ancestor[start + d]
+                    k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                     value = vec3()
                     if kind == CONTACT:
                         value = rows.contact_row(frame, subspace[k, world], lever)
@@ -234,9 +233,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 # Multiply by L'^-1: deepest first.
                 for back in range(depth):
                     d = depth - back
-                    k = tail
-                    if d < depth:
-                        k = ancestor[start + d]
+                    k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                     value = row[at + d, world]
                     first = dof_row_start[k]
                     for e in range(d):
@@ -297,12 +294,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                         if dof_tree[tail] == dof_tree[mate]:
                             shared = wp.min(dof_depth[tail], dof_depth[mate]) + 1
                             for d in range(shared):
-                                k = tail
-                                if d < dof_depth[tail]:
-                                    k = ancestor[dof_row_start[tail] + d]
-                                m = mate
-                                if d < dof_depth[mate]:
-                                    m = ancestor[dof_row_start[mate] + d]
+                                k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
+                                m = factor.path_dof(dof_depth, dof_row_start, ancestor, mate, d)
                                 if k != m:
                                     break
                                 total += wp.outer(

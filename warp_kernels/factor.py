@@ -26,6 +26,13 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
     ints = wp.array(dtype=int)
 
     @wp.func
+    def path_dof(depth: ints, row_start: ints, ancestor: ints, tail: int, d: int):
+        """The degree of freedom at depth d on the path from the root to ``tail``, that one included."""
+        if d < depth[tail]:
+            return ancestor[row_start[tail] + d]
+        return tail
+
+    @wp.func
     def solve_transposed(
         row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int
     ):
@@ -128,6 +135,7 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         module=module,
+        path_dof=path_dof,
         solve_transposed=solve_transposed,
         solve_lower=solve_lower,
         factor_mass_matrix=factor_mass_matrix,

@@ -72,9 +72,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 tail = block_tail[here, world]
                 if tail >= 0:
                     for d in range(dof_depth[tail] + 1):
-                        k = tail
-                        if d < dof_depth[tail]:
-                            k = ancestor[dof_row_start[tail] + d]
+                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                         response[k, world] += wp.dot(row[here * max_depth + d, world], impulse[block, world])
         if block_count[world] > 0:
             for k in range(nv):
@@ -116,9 +114,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 tail = block_tail[here, world]
                 if tail >= 0:
                     for d in range(dof_depth[tail] + 1):
-                        k = tail
-                        if d < dof_depth[tail]:
-                            k = ancestor[dof_row_start[tail] + d]
+                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                         total += row[here * max_depth + d, world] * weight[k, world]
             impulse_bar[block, world] = total
         factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, weight, nv, world)
@@ -152,9 +148,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 tail = block_tail[here, world]
                 if tail >= 0:
                     for d in range(dof_depth[tail] + 1):
-                        k = tail
-                        if d < dof_depth[tail]:
-                            k = ancestor[dof_row_start[tail] + d]
+                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                         response[at + k, world] += row[here * max_depth + d, world] * factor_d[k, world]
             for k in range(nv):
                 value = response[at + k, world]
@@ -361,9 +355,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     frame_bar = mat33()
                     lever_bar = vec3()
                     for d in range(dof_depth[tail] + 1):
-                        k = tail
-                        if d < dof_depth[tail]:
-                            k = ancestor[dof_row_start[tail] + d]
+                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                         free = qd[world, k] + options.dt * qdd[world, k]
                         g = impulse[block, world] * weight[k, world] + b_bar * free + coupling[block * nv + k, world]
                         g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
