@@ -108,15 +108,19 @@ class Bench:
             for name in INPUTS
         }
 
-    def detect(self, margin: float, max_contacts: int = 4) -> "Slots":
-        """Run the detection."""
+    def detect(
+        self, margin: float, max_contacts: int = 4, velocity: np.ndarray | None = None, dt: float = 0.0
+    ) -> "Slots":
+        """Run the detection. velocity: of the links, angular first [links, worlds, 6]; None is rest."""
         slots = Slots.empty(max_contacts, self.num_worlds, self.device)
         inputs = self.device_inputs()
         names = ("geometry_placement", "geometry_size", "pose", "origin")
+        spatial = codes.warp_types(self.model.scalar).spatial
+        motion = self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device)
         wp.launch(
             detect_kernels(self.model.scalar).detect,
             dim=self.num_worlds,
-            inputs=[*self.collision.arrays, *(inputs[name] for name in names), self.at_rest(), margin, 0.0],
+            inputs=[*self.collision.arrays, *(inputs[name] for name in names), motion, margin, dt],
             outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
             device=self.device,
         )

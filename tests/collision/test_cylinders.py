@@ -86,11 +86,17 @@ def test_lying_has_both_ends_of_its_lowest_line_however_it_rolled(roll, tilt):
     np.testing.assert_allclose(point, np.column_stack([x, [-0.4] * 2, 0.5 * heights]), atol=1e-14)
 
 
-def test_far_away_is_not_looked_at_and_long_ends_are_within_the_ball_around_it():
-    bench = Bench((PLANE, CYLINDER), 2, fixed=0)
-    bench.values["geometry_size"][:, 1] = (RADIUS, 2.0, 0.0)
-    bench.values["pose"][0, :, 2] = (1.99, 2.1)
-    assert bench.detect(0.02).count.numpy().tolist() == [4, 0]
+def test_turning_end_is_met_before_it_arrives():
+    """The reach grows by the way of the farthest point of a rim, sqrt(r^2 + l^2) from the centre; third size unused."""
+    bench = Bench((PLANE, CYLINDER), 3, fixed=0)
+    bench.values["geometry_size"][:, 1] = (0.3, 0.4, 5.0)
+    bench.values["pose"][0, :, 2] = 1.0
+    bench.values["pose"][0, :, 3:] = Rotation.from_euler("y", 0.5).as_quat()
+    lowest = 1.0 - 0.4 * np.cos(0.5) - 0.3 * np.sin(0.5)
+    velocity = np.zeros((1, 3, 6))
+    velocity[0, :, 1] = (0.0, 0.99, 1.01)
+    velocity *= (lowest - 0.01) / (0.1 * np.hypot(0.3, 0.4))
+    assert bench.detect(0.01, velocity=velocity, dt=0.1).count.numpy().tolist() == [0, 0, 1]
 
 
 def forced(bench: Bench, features: list[int]) -> Slots:
