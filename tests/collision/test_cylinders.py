@@ -90,7 +90,7 @@ def test_turning_end_is_met_before_it_arrives():
     """The reach grows by the way of the farthest point of a rim, sqrt(r^2 + l^2) from the centre; third size unused."""
     bench = Bench((PLANE, CYLINDER), 3, fixed=0)
     bench.values["geometry_size"][:, 1] = (0.3, 0.4, 5.0)
-    bench.values["pose"][0, :, 2] = 1.0
+    bench.values["origin"][0, :, 2] = 1.0
     bench.values["pose"][0, :, 3:] = Rotation.from_euler("y", 0.5).as_quat()
     lowest = 1.0 - 0.4 * np.cos(0.5) - 0.3 * np.sin(0.5)
     velocity = np.zeros((1, 3, 6))
