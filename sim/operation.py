@@ -187,6 +187,6 @@ class Bodies:
         run_kinematics(model, q, [self.pose, self.origin, self.subspace, self.link_inertia], scratch)
 
     def scratch(self, items: int, dtype: type) -> wp.array:
-        """A zero array ``[items, num_worlds]``."""
+        """An array ``[items, num_worlds]`` of arbitrary content; its gradient, while a tape records, is zero."""
         taped = active_tape() is not None
-        return wp.zeros((items, self.worlds), dtype=dtype, device=self.model.device, requires_grad=taped)
+        return wp.empty((items, self.worlds), dtype=dtype, device=self.model.device, requires_grad=taped)

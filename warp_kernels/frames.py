@@ -92,6 +92,8 @@ def frame_kernels(scalar: Any) -> SimpleNamespace:
         for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
             if link_parent[link] >= 0:
                 velocity[link, world] = velocity[link_parent[link], world]
+            else:
+                velocity[link, world] = spatial()
             # The sum lives in the array: a local carried through a run-time loop has no right adjoint.
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                 velocity[link, world] += subspace[k, world] * qd[world, k]
