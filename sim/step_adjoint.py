@@ -39,16 +39,14 @@ class DifferentiableStep(Step):
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, n), dtype=dtype, device=self.device)
 
-        self.power_velocity, self.power_acceleration, self.power_direction = (
-            worlds_last(m.num_links, t.spatial) for _ in range(3)
-        )
+        self.power_direction = worlds_last(m.num_links, t.spatial)
         self.power = worlds_last(m.num_trees, scalar)
         self.power_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = _shared_gradients(
             [
                 self.q, self.qd, self.tau, self.pose, self.origin, self.subspace, self.link_inertia, self.contact_point,
                 self.contact_frame, self.contact_distance, self.contact_friction, self.contact_restitution,
-                self.power_velocity, self.power_acceleration, self.power_direction,
+                self.velocity, self.acceleration, self.power_direction,
             ],
             self.device,
         )  # fmt: skip
@@ -193,19 +191,20 @@ class DifferentiableStep(Step):
         self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees, inputs, outputs)
 
     def _power_adjoint(self) -> None:
+        """Velocities and accelerations are those that the articulated-body algorithm has left behind."""
         d = self.device_model
-        gravity = d.parameters["gravity"]
+        topology = [d.tree_link_start, d.link_parent]
+        kernels = power_kernels(self.scalar)
+        inputs = [*topology, d.joint_qd_start, self.power_weight, self.subspace]
+        self._launch(kernels.directions, self._trees, inputs, [self.power_direction])
         inputs = [
-            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, gravity, self.qd, self.qdd,
-            self.power_weight,
+            *topology, d.joint_type, d.joint_qd_start, d.parameters["gravity"], self.qd, self.qdd, self.power_weight,
             self.no_wrench, self.subspace, self.link_inertia,
         ]  # fmt: skip
-        outputs = [self.power_velocity, self.power_acceleration, self.power_direction, self.power]
-        kernel = power_kernels(self.scalar).inverse_dynamics_power
-        self._launch(kernel, self._trees, inputs, outputs)
+        outputs = [self.velocity, self.acceleration, self.power_direction, self.power]
         wp.launch(
-            kernel, dim=self._trees, inputs=inputs, outputs=outputs, device=self.device, record_tape=False,
-            adjoint=True,
+            kernels.inverse_dynamics_power, dim=self._trees, inputs=inputs, outputs=outputs, device=self.device,
+            record_tape=False, adjoint=True,
             adj_inputs=[array.grad if isinstance(array, wp.array) else None for array in inputs],
             adj_outputs=[array.grad for array in outputs],
         )  # fmt: skip

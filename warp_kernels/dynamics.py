@@ -208,4 +208,27 @@ def power_kernels(scalar: Any) -> SimpleNamespace:
             if wrench.shape[0] > 0:
                 power[tree, world] -= wp.dot(direction[link, world], wrench[link, world])
 
-    return SimpleNamespace(module=module, inverse_dynamics_power=inverse_dynamics_power)
+    @wp.kernel(module=module, enable_backward=False)
+    def directions(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Data in
+        weight: wp.array2d(dtype=scalar),
+        subspace: wp.array2d(dtype=spatial),
+        # Data out
+        direction: wp.array2d(dtype=spatial),
+    ):
+        """Motion of each link at joint velocities ``weight``: all that ``inverse_dynamics_power`` lacks after ``aba``."""
+        tree, world = wp.tid()
+        for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
+            parent = link_parent[link]
+            y = spatial()
+            if parent >= 0:
+                y = direction[parent, world]
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                y += subspace[k, world] * weight[world, k]
+            direction[link, world] = y
+
+    return SimpleNamespace(module=module, inverse_dynamics_power=inverse_dynamics_power, directions=directions)
