@@ -15,6 +15,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.frame import frame_functions
 from warp_kernels.factor import factor_kernels
 from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
@@ -73,9 +74,26 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     rows = row_functions(scalar)
     factor = factor_kernels(scalar)
+    frames = frame_functions(scalar)
     vec3, spatial, mat33 = t.vec3, t.spatial, t.mat33
     module = kernel_module("constraint", scalar)
     Options = rows.Options
+
+    @wp.func
+    def joint_block(
+        block: int,
+        world: int,
+        kind: int,
+        dof: int,
+        block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+    ):
+        """Write a block that acts on one degree of freedom; its side a is the world."""
+        block_kind[block, world] = kind
+        block_item[block, world] = dof
+        block_tail[2 * block, world] = -1
+        block_tail[2 * block + 1, world] = dof
 
     @wp.kernel(module=module, enable_backward=False)
     def list_blocks(
@@ -119,16 +137,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             link_b = geometry_link[pair_b[pair]]
             tail_a = int(-1)
             tail_b = int(-1)
-            tree = int(0)
             if link_a >= 0:
                 tail_a = link_tail_dof[link_a]
-                tree = link_tree[link_a]
             if link_b >= 0:
                 tail_b = link_tail_dof[link_b]
-                tree = link_tree[link_b]
             block_tail[2 * count, world] = tail_a
             block_tail[2 * count + 1, world] = tail_b
-            block_reference[count, world] = tree
+            block_reference[count, world] = frames.reference_tree(link_a, link_b, link_tree)
             count += 1
         for i in range(limited_dof.shape[0]):
             k = limited_dof[i]
@@ -142,22 +157,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     kind = UPPER_LIMIT
                 else:
                     # A range so narrow that both are near: a second block.
-                    block_kind[count, world] = UPPER_LIMIT
-                    block_item[count, world] = k
-                    block_tail[2 * count, world] = -1
-                    block_tail[2 * count + 1, world] = k
+                    joint_block(count, world, UPPER_LIMIT, k, block_kind, block_item, block_tail)
                     count += 1
             if kind >= 0:
-                block_kind[count, world] = kind
-                block_item[count, world] = k
-                block_tail[2 * count, world] = -1
-                block_tail[2 * count + 1, world] = k
+                joint_block(count, world, kind, k, block_kind, block_item, block_tail)
                 count += 1
         for i in range(lossy_dof.shape[0]):
-            block_kind[count, world] = FRICTION_LOSS
-            block_item[count, world] = lossy_dof[i]
-            block_tail[2 * count, world] = -1
-            block_tail[2 * count + 1, world] = lossy_dof[i]
+            joint_block(count, world, FRICTION_LOSS, lossy_dof[i], block_kind, block_item, block_tail)
             count += 1
         block_count[world] = count
 
