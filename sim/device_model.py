@@ -1,6 +1,9 @@
 """DeviceModel: the Warp arrays of a model on one device, and the gradients of its parameters."""
 
+import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +12,8 @@ import warp as wp
 from sim.errors import ModelError
 from sim.model import Model
 from sim.parameters import PARAMETERS, check_parameter
+from sim.precision import scalars
+from warp_kernels.precision import precision_kernels
 from warp_kernels.types import warp_types
 
 POSES = ("joint_placement", "geometry_placement")
@@ -85,6 +90,7 @@ class DeviceModel:
 
         self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self._paths: dict[str, wp.array] = {}
+        self._double: tuple[DeviceModel, list[Any]] | None = None
         self.no_gradient: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
         self._no_bar = {name: wp.zeros((0, 0), dtype=self._dtype(name), device=self.device) for name in PARAMETERS}
         self.parameters: dict[str, wp.array] = {}
@@ -122,6 +128,7 @@ class DeviceModel:
             if current.grad is not None:
                 current.grad.zero_()
         else:
+            self._double = None
             self.parameters[name] = wp.array(
                 array, dtype=self._dtype(name), device=self.device, requires_grad=name in self.requires_grad
             )
@@ -161,6 +168,51 @@ class DeviceModel:
         return [
             self._no_bar[name] if self.parameters[name].grad is None else self.parameters[name].grad for name in names
         ]
+
+    def part(self, worlds: slice) -> "DeviceModel":
+        """The arrays for some of the worlds: views of the parameters given per world, with their gradients."""
+        if all(array.shape[0] == 1 for array in self.parameters.values()):
+            return self
+        model = copy.copy(self)
+        model._double = None
+        model.parameters = {
+            name: array if array.shape[0] == 1 else array[worlds] for name, array in self.parameters.items()
+        }
+        return model
+
+    def in_double(self) -> "DeviceModel":
+        """A model of float64 with the parameters as they are now and no gradients; of float64 already, itself."""
+        if self.model.dtype == "float64":
+            return self
+        if self._double is None:
+            self._double = self._make_double()
+        model, widening = self._double
+        for launch in widening:
+            launch.launch()
+        return model
+
+    def _make_double(self) -> "tuple[DeviceModel, list[Any]]":
+        """A model of float64, and the launches that copy the parameters into it."""
+        model = copy.copy(self)
+        model.model = replace(self.model, dtype="float64")
+        model.types = warp_types(model.model.scalar)
+        model.joint_axis = wp.array(self.model.joint_axis, dtype=model.types.vec3, device=self.device)
+        model._double = None
+        model.requires_grad = ()
+        model.parameters = {
+            name: wp.empty(array.shape, dtype=model._dtype(name), device=self.device)
+            for name, array in self.parameters.items()
+        }
+        kernels = precision_kernels()
+        widening = []
+        for name, wide in model.parameters.items():
+            narrow, kernel = self.parameters[name], kernels.widen_poses
+            if name not in POSES:
+                narrow, wide, kernel = scalars(narrow), scalars(wide), kernels.widen
+            if wide.size > 0:
+                launch = wp.launch(kernel, wide.shape, [narrow], [wide], device=self.device, record_cmd=True)
+                widening.append(launch)
+        return model, widening
 
     def require_masses(self) -> None:
         """Check that dynamics are defined.

@@ -9,6 +9,9 @@ mode goes through none of them: with cotangent g of tau, the gradient of inverse
 g . ID(q, qd, qdd), one pass from the roots to the leaves; with cotangent g of qdd and w = M^-1 g, that of forward
 dynamics is w in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function
 theorem on ID(q, qd, qdd) = tau).
+
+Accelerations lose more digits than anything else, as many as the condition number of the mass matrix has: for a model
+in float32 they are worked out in float64 and rounded at the end.
 """
 
 import warp as wp
@@ -16,6 +19,8 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.model import Model
 from sim.operation import DYNAMICS_PARAMETERS, Array, Bodies, batch, detached, on_device, run
+from sim.precision import in_double, rounded
+from sim.scratch import scratch_array
 from warp_kernels.crba import crba_kernels
 from warp_kernels.dynamics import aba_kernels, power_kernels
 from warp_kernels.factor import factor_kernels
@@ -42,9 +47,10 @@ def inverse_dynamics(
         ModelError: for a wrong shape, dtype or device, and for links that came without inertial data.
     """
     m, q, qd, qdd, wrench = _arguments(model, q, qd, "qdd", qdd, wrench)
-    inputs = [q, qd, qdd] if wrench is None else [q, qd, qdd, wrench]
 
-    def forward(tau: wp.array) -> None:
+    def forward(
+        m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None
+    ) -> None:
         bodies = Bodies(m, q)
         _passive_force(m, q, qd, qdd, tau)
         kernel = rnea_kernels(m.types.scalar).rnea
@@ -60,11 +66,13 @@ def inverse_dynamics(
             device=m.device,
         )  # fmt: skip
 
-    def backward(tau: wp.array) -> None:
+    def backward(
+        m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None
+    ) -> None:
         tape, bodies = _taped_bodies(m, q)
         _add_gradient(tape, bodies, q, qd, qdd, wrench, tau.grad)
 
-    return run(m, (q.shape[0], m.model.nv), inputs, forward, backward, DYNAMICS_PARAMETERS)
+    return run(m, (q.shape[0], m.model.nv), [q, qd, qdd, wrench], forward, backward, DYNAMICS_PARAMETERS)
 
 
 def forward_dynamics(
@@ -86,17 +94,25 @@ def forward_dynamics(
         ModelError: as :func:`inverse_dynamics`.
     """
     m, q, qd, tau, wrench = _arguments(model, q, qd, "tau", tau, wrench)
-    inputs = [q, qd, tau] if wrench is None else [q, qd, tau, wrench]
 
-    def forward(qdd: wp.array) -> None:
-        bodies = Bodies(m, q)
-        parameters = [m.parameters[name] for name in ("damping", "armature", "stiffness", "rest_position", "gravity")]
-        _articulated_body(bodies, parameters, q, qd, tau, _common_wrench(bodies, wrench), qdd)
+    def forward(
+        m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None
+    ) -> None:
+        exact = m.in_double()
+        q, qd, tau = (in_double(array) for array in (q, qd, tau))
+        bodies = Bodies(exact, q)
+        passive = ("damping", "armature", "stiffness", "rest_position", "gravity")
+        parameters = [exact.parameters[name] for name in passive]
+        external = _common_wrench(bodies, None if wrench is None else in_double(wrench))
+        with rounded(qdd) as result:
+            _articulated_body(bodies, parameters, q, qd, tau, external, result)
 
-    def backward(qdd: wp.array) -> None:
+    def backward(
+        m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None
+    ) -> None:
         tape, bodies = _taped_bodies(m, q)
         w = _solve_mass_matrix(bodies, q, qdd.grad)
-        minus_w = wp.empty_like(w)
+        minus_w = scratch_array(w.shape, w.dtype, m.device)
         wp.launch(
             rnea_kernels(m.types.scalar).forward_dynamics_adjoint,
             dim=w.shape,
@@ -106,7 +122,7 @@ def forward_dynamics(
         )
         _add_gradient(tape, bodies, q, qd, detached(qdd), wrench, minus_w)
 
-    return run(m, (q.shape[0], m.model.nv), inputs, forward, backward, DYNAMICS_PARAMETERS)
+    return run(m, (q.shape[0], m.model.nv), [q, qd, tau, wrench], forward, backward, DYNAMICS_PARAMETERS)
 
 
 def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
@@ -125,22 +141,21 @@ def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
     m = on_device(model, q)
     m.require_masses()
     q = batch(m, "q", q, (m.model.nq,))
-    armature = m.parameters["armature"]
 
-    def forward(matrix: wp.array) -> None:
+    def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q)
         wp.launch(
             crba_kernels(m.types.scalar).crba,
             dim=(m.model.num_trees, q.shape[0]),
             inputs=[
-                m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, armature, bodies.subspace,
-                bodies.link_inertia,
+                m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, m.parameters["armature"],
+                bodies.subspace, bodies.link_inertia,
             ],
             outputs=[bodies.scratch(m.model.num_links, m.types.inertia), matrix],
             device=m.device,
         )  # fmt: skip
 
-    def backward(matrix: wp.array) -> None:
+    def backward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
         _add_mass_matrix_gradient(m, q, matrix.grad)
 
     parameters = ("joint_placement", "mass", "com", "inertia", "armature")
@@ -222,13 +237,17 @@ def _taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
 
 def _solve_mass_matrix(bodies: Bodies, q: wp.array, right: wp.array) -> wp.array:
     """M(q)^-1 right [num_worlds, nv]: forward dynamics at rest, without gravity and springs."""
-    m = bodies.model
+    result = scratch_array(right.shape, right.dtype, right.device)
+    m = bodies.model.in_double()
+    if m is not bodies.model:
+        q, right = in_double(q), in_double(right)
+        bodies = Bodies(m, q)
     none = wp.zeros((1, m.model.nv), dtype=m.types.scalar, device=m.device)
     weightless = wp.zeros((1, 1), dtype=m.types.vec3, device=m.device)
-    still = wp.zeros_like(right, requires_grad=False)
-    result = wp.zeros_like(right, requires_grad=False)
+    still = wp.zeros(right.shape, dtype=m.types.scalar, device=m.device)
     parameters = [none, m.parameters["armature"], none, none, weightless]
-    _articulated_body(bodies, parameters, q, still, right, _common_wrench(bodies, None), result)
+    with rounded(result) as solution:
+        _articulated_body(bodies, parameters, q, still, right, _common_wrench(bodies, None), solution)
     return result
 
 

@@ -40,7 +40,7 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
     names = _names(m, frames)
     link, placement = m.frame_arrays(names)
 
-    def forward(result: wp.array) -> None:
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q)
         wp.launch(
             frame_kernels(m.types.scalar).frame_pose,
@@ -82,7 +82,7 @@ def link_velocities(
     code = _reference(reference)
     kernels = frame_kernels(m.types.scalar)
 
-    def forward(result: wp.array) -> None:
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
         bodies = Bodies(m, q)
         velocity = bodies.scratch(m.model.num_links, m.types.spatial)
         wp.launch(
@@ -123,7 +123,7 @@ def jacobian(model: Model | DeviceModel, q: Array, frame: str, reference: str = 
     tree = int(m.model.link_tree[target.link]) if target.link >= 0 else 0
     placement = m.types.transform(*(float(x) for x in target.placement))
 
-    def forward(result: wp.array) -> None:
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q)
         wp.launch(
             jacobian_kernels(m.types.scalar).frame_jacobian,
@@ -175,10 +175,10 @@ def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
 def _over_joints(
     m: DeviceModel, kernel: wp.Kernel, shape: tuple[int, int], constants: list[Any], inputs: list[wp.array]
 ) -> wp.array:
-    def forward(result: wp.array) -> None:
+    def forward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
         wp.launch(
             kernel,
-            dim=(m.model.num_links, shape[0]),
+            dim=(m.model.num_links, result.shape[0]),
             inputs=[m.joint_type, m.joint_q_start, m.joint_qd_start, *constants, *inputs],
             outputs=[result],
             device=m.device,

@@ -1,8 +1,11 @@
 """What the functions of :mod:`sim.kinematics` and :mod:`sim.dynamics` share: arguments, scratch arrays and the tape.
 
-An operation launches kernels into arrays of its own and returns a fresh array. While a :class:`wp.Tape` records, it
-hangs one function on the tape, which repeats the kernels on a tape of its own and adds to the gradients of the inputs.
-So nothing but inputs and results lives between forward and backward, and a second backward finds no stale scratch.
+An operation launches kernels into scratch arrays and returns a fresh array. While a :class:`wp.Tape` records, it hangs
+one function on the tape, which repeats the kernels on a tape of its own and adds to the gradients of the inputs. So
+nothing but inputs and results lives between forward and backward, and a second backward finds no stale scratch.
+
+On a CPU some hundred worlds are worked on at a time, so that their scratch, which the next ones use again, stays in
+the cache of the processor.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +19,7 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.errors import ModelError
 from sim.model import Model
+from sim.scratch import scratch_array, scratch_arrays
 from sim.turns import one_at_a_time
 from warp_kernels.kinematics import kinematics_kernels
 from warp_kernels.kinematics_adjoint import kinematics_adjoint_kernels
@@ -25,6 +29,7 @@ DYNAMICS_PARAMETERS = (
     "joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness", "rest_position", "gravity",
 )  # fmt: skip
 CACHED_MODELS = 8
+WORLDS_AT_A_TIME = 512
 _cache: dict[tuple[int, str], DeviceModel] = {}
 
 
@@ -87,43 +92,62 @@ def paused_tape() -> Iterator[None]:
         runtime.tape = tape
 
 
+# Work of an operation on some worlds: the model's arrays for them, the result, and the inputs in order.
+Work = Callable[..., None]
+
+
 @one_at_a_time
 def run(
     model: DeviceModel,
     shape: tuple[int, ...],
-    inputs: Sequence[wp.array],
-    forward: Callable[[wp.array], None],
-    backward: Callable[[wp.array], None],
+    inputs: Sequence[wp.array | None],
+    forward: Work,
+    backward: Work,
     parameters: Sequence[str] = (),
 ) -> wp.array:
     """Make the result of an operation, and hang its gradient on the active tape.
 
     Args:
         model: the arrays of the model.
-        shape: shape of the result.
-        inputs: the arrays that it depends on.
-        forward: writes the result into an array of zeros.
-        backward: called with the result, adds to the gradients of the inputs and parameters.
+        shape: shape of the result, the number of worlds first.
+        inputs: the arrays ``[num_worlds, ...]`` that it depends on; None for one that isn't there.
+        forward: ``forward(model, result, *inputs)`` writes the result into an array of zeros.
+        backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
         parameters: names of the parameters that it depends on.
     """
     tape = active_tape()
-    leaves = [array for array in (*inputs, *(model.parameters[name] for name in parameters)) if array.requires_grad]
+    given = [array for array in inputs if array is not None]
+    leaves = [array for array in (*given, *(model.parameters[name] for name in parameters)) if array.requires_grad]
     taped = tape is not None and bool(leaves)
     result = wp.zeros(shape, dtype=model.types.scalar, device=model.device, requires_grad=taped)
     with paused_tape():
-        forward(result)
+        _in_parts(forward, model, result, inputs)
     if tape is not None and taped:
-        tape.record_func(lambda: backward(result), [*leaves, result])
+        tape.record_func(lambda: _in_parts(backward, model, result, inputs), [*leaves, result])
     return result
 
 
-def replay(forward: Callable[[wp.array], None]) -> Callable[[wp.array], None]:
+@one_at_a_time
+def _in_parts(work: Work, model: DeviceModel, result: wp.array, inputs: Sequence[wp.array | None]) -> None:
+    worlds = result.shape[0]
+    size = WORLDS_AT_A_TIME if model.device.is_cpu else worlds
+    if worlds <= size:
+        with scratch_arrays():
+            work(model, result, *inputs)
+        return
+    for first in range(0, worlds, size):
+        part = slice(first, min(first + size, worlds))
+        with scratch_arrays():
+            work(model.part(part), result[part], *(None if array is None else array[part] for array in inputs))
+
+
+def replay(forward: Work) -> Work:
     """The backward function of an operation whose kernels all have an adjoint: repeat them on a tape."""
 
-    def backward(result: wp.array) -> None:
+    def backward(model: DeviceModel, result: wp.array, *inputs: wp.array | None) -> None:
         again = wp.zeros_like(result, requires_grad=True)
         with wp.Tape() as tape:
-            forward(again)
+            forward(model, again, *inputs)
         tape.backward(grads={again: result.grad})
 
     return backward
@@ -183,10 +207,9 @@ class Bodies:
         self.origin = self.scratch(size.num_trees, t.vec3)
         self.subspace = self.scratch(size.nv, t.spatial)
         self.link_inertia = self.scratch(size.num_links, t.inertia)
-        scratch = [wp.empty((size.num_links, self.worlds), dtype=t.vec3, device=model.device) for _ in range(2)]
+        scratch = [scratch_array((size.num_links, self.worlds), t.vec3, model.device) for _ in range(2)]
         run_kinematics(model, q, [self.pose, self.origin, self.subspace, self.link_inertia], scratch)
 
     def scratch(self, items: int, dtype: type) -> wp.array:
         """An array ``[items, num_worlds]`` of arbitrary content; its gradient, while a tape records, is zero."""
-        taped = active_tape() is not None
-        return wp.empty((items, self.worlds), dtype=dtype, device=self.model.device, requires_grad=taped)
+        return scratch_array((items, self.worlds), dtype, self.model.device, gradient=active_tape() is not None)

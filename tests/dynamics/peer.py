@@ -136,6 +136,13 @@ def matrices(poses: np.ndarray) -> np.ndarray:
     return result
 
 
+def link_scale(model: sim.Model) -> np.ndarray:
+    """Moments [N m] and forces [N] that give each link an acceleration of about one, [num_links, 6]; powers of two."""
+    moment = np.trace(model.parameters["inertia"], axis1=-2, axis2=-1)
+    scale = np.repeat(np.stack([moment, model.parameters["mass"]], axis=-1), 3, axis=-1)
+    return np.exp2(np.round(np.log2(np.maximum(scale, 1e-12))))
+
+
 def check_against(peer: Peer, seed: int, bound: float, acceleration_bound: float, device: str = "cpu") -> None:
     """Compare every function with Pinocchio at random states.
 
@@ -162,7 +169,10 @@ def check_against(peer: Peer, seed: int, bound: float, acceleration_bound: float
         given = [external[w] if external is not None else None for w in range(worlds)]
         tau = np.array([peer.inverse_dynamics(q[w], qd[w], qdd[w], given[w]) for w in range(worlds)])
         errors["inverse_dynamics" + label] = relative_error(sim.inverse_dynamics(m, q, qd, qdd, external).numpy(), tau)
-        # Joint forces in proportion to the masses that they move, so that no light link runs away with the scale.
+        # Forces in proportion to the masses that they move, so that no light link runs away with the scale.
+        if external is not None:
+            external = external * link_scale(model)
+            given = list(external)
         force = np.array([peer.inverse_dynamics(q[w], qd[w], -qdd[w], given[w]) for w in range(worlds)])
         force = force.astype(model.dtype).astype(np.float64)
         found = sim.forward_dynamics(m, q, qd, force, external).numpy()

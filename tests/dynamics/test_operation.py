@@ -6,6 +6,7 @@ import warp as wp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sim
+from sim.operation import WORLDS_AT_A_TIME
 from tests.dynamics.states import random_state
 from tests.dynamics.trees import build, zoo
 
@@ -26,7 +27,9 @@ OPERATIONS = {
     "forward_dynamics": sim.forward_dynamics,
     "mass_matrix": lambda m, q, qd, qdd, wrench: sim.mass_matrix(m, q),
     "integrate": lambda m, q, qd, qdd, wrench: sim.integrate(m, q, qd, 0.1),
-    "difference": lambda m, q, qd, qdd, wrench: sim.difference(m, q, q.numpy()[::-1]),
+    "difference": lambda m, q, qd, qdd, wrench: sim.difference(
+        m, q, sim.integrate(m, q.numpy(), qd.numpy(), 0.3).numpy()
+    ),
 }
 every_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
 
@@ -213,3 +216,31 @@ def test_a_world_without_links(device):
     assert sim.forward_dynamics(m, nothing, nothing, nothing).shape == (2, 0)
     assert sim.mass_matrix(m, nothing).shape == (2, 0, 0)
     assert sim.integrate(m, nothing, nothing).shape == (2, 0)
+
+
+@every_operation
+@pytest.mark.parametrize("per_world", [False, True], ids=["shared", "per_world"])
+def test_many_worlds_are_worked_on_in_parts(operation, per_world, model, device):
+    """More worlds than are worked on at a time give what each of them gives alone, gradients included."""
+    worlds = 2 * WORLDS_AT_A_TIME + 3
+    state = random_state(model, 3, worlds)
+    mass = np.tile(model.parameters["mass"], (worlds, 1)) * np.linspace(0.5, 2.0, worlds)[:, None]
+    weight = np.random.default_rng(0).normal(size=10_000)
+
+    def results(chosen: np.ndarray) -> list[np.ndarray]:
+        own = {"mass": mass[chosen]} if per_world else {}
+        m = sim.DeviceModel(model, device, len(chosen), own, requires_grad=["mass", "joint_placement"])
+        inputs = [wp.array(a[chosen], dtype=model.scalar, device=device, requires_grad=True) for a in state]
+        with wp.Tape() as tape:
+            result = operation(m, *inputs)
+        seed = np.tile(
+            weight[: result.numpy()[0].size].reshape(1, *result.shape[1:]), (len(chosen), *[1] * (result.ndim - 1))
+        )
+        tape.backward(grads={result: wp.array(seed, dtype=model.scalar, device=device)})
+        masses = m.gradient("mass")
+        return [result.numpy().copy(), *gradients(inputs), *([masses] if per_world else [])]
+
+    whole = results(np.arange(worlds))
+    for chosen in (np.arange(5), np.arange(WORLDS_AT_A_TIME - 2, WORLDS_AT_A_TIME + 2), np.arange(worlds - 3, worlds)):
+        for all_worlds, few in zip(whole, results(chosen), strict=True):
+            assert_allclose(all_worlds[chosen], few, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,61 @@
+"""Scratch arrays of operations, kept for the next one that asks for the same shape.
+
+On a CPU fresh memory costs as much as what is computed in it: the system maps and clears every page at its first use.
+On CUDA, Warp's own pool gives memory in the order of the stream, so arrays are simply made.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import warp as wp
+
+MOST_BYTES = 64 * 2**20
+_free: dict[tuple, list[wp.array]] = defaultdict(list)
+_lent: list[list[tuple[tuple, wp.array]]] = []
+_bytes = 0
+
+
+@contextmanager
+def scratch_arrays() -> Iterator[None]:
+    """What :func:`scratch_array` gives in this context is free for others after it. For one thread at a time."""
+    _lent.append([])
+    try:
+        yield
+    finally:
+        _take_back(_lent.pop())
+
+
+def scratch_array(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gradient: bool = False) -> wp.array:
+    """An array of arbitrary content; its gradient, if it is to have one, is zero.
+
+    Args:
+        shape: its shape.
+        dtype: type of its entries.
+        device: where it lies.
+        gradient: whether it has a gradient.
+    """
+    if not _lent or not wp.get_device(device).is_cpu:
+        return wp.empty(shape, dtype=dtype, device=device, requires_grad=gradient)
+    key = (shape, dtype, gradient)
+    array = _free[key].pop() if _free[key] else _new(shape, dtype, device, gradient)
+    if gradient:
+        array.grad.zero_()
+    _lent[-1].append((key, array))
+    return array
+
+
+def _new(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gradient: bool) -> wp.array:
+    global _bytes
+    array = wp.empty(shape, dtype=dtype, device=device, requires_grad=gradient)
+    _bytes += array.capacity * (1 + gradient)
+    return array
+
+
+def _take_back(lent: list[tuple[tuple, wp.array]]) -> None:
+    global _bytes
+    for key, array in lent:
+        _free[key].append(array)
+    if _bytes > MOST_BYTES:
+        _free.clear()
+        _bytes = 0
