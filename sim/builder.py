@@ -59,6 +59,9 @@ class JointSpec:
     stiffness: float = 0.0
     rest_position: float = 0.0
     friction_loss: float = 0.0
+    limit_margin: float = 0.0
+    limit_stiffness: float = np.inf
+    limit_damping: float = 0.0
     q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
@@ -70,6 +73,8 @@ class GeometrySpec:
     geometry: Geometry
     friction: float
     restitution: float
+    contact_stiffness: float
+    contact_damping: float
 
 
 class ModelBuilder:
@@ -153,6 +158,9 @@ class ModelBuilder:
         stiffness: float = 0.0,
         rest_position: float = 0.0,
         friction_loss: float = 0.0,
+        limit_margin: float = 0.0,
+        limit_stiffness: float = np.inf,
+        limit_damping: float = 0.0,
         q0: Vector | None = None,
     ) -> str:
         """Connect a link to its parent.
@@ -174,6 +182,9 @@ class ModelBuilder:
             stiffness: spring constant about ``rest_position``; revolute and prismatic only.
             rest_position: position at which the spring is at rest.
             friction_loss: dry friction [N m or N].
+            limit_margin: how far before a limit it begins to bear [rad or m], as MuJoCo's margin.
+            limit_stiffness: stiffness of the limits [N m/rad or N/m]; infinite: hard.
+            limit_damping: damping of compliant limits [N m s/rad or N s/m].
             q0: initial coordinates; default zero, brought inside the limits.
 
         Returns:
@@ -203,6 +214,8 @@ class ModelBuilder:
             ("armature", armature),
             ("stiffness", stiffness),
             ("friction_loss", friction_loss),
+            ("limit_margin", limit_margin),
+            ("limit_damping", limit_damping),
         ):
             if not np.isfinite(value) or value < 0.0:
                 raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
@@ -213,13 +226,24 @@ class ModelBuilder:
             raise ModelError(f"{where}: rest_position is {rest_position}; it must be finite")
         if not scalar_joint and (np.isfinite(lower) or np.isfinite(upper) or stiffness):
             raise ModelError(f"{where}: limits and stiffness are for revolute and prismatic joints, not {type}")
+        if not limit_stiffness > 0.0:
+            raise ModelError(
+                f"{where}: limit_stiffness is {limit_stiffness}; it must be positive, infinite for hard limits"
+            )
+        if limit_damping and np.isinf(limit_stiffness):
+            raise ModelError(f"{where}: limit_damping is for compliant limits; give limit_stiffness too")
+        if lower + limit_margin > upper - limit_margin:
+            raise ModelError(
+                f"{where}: limit_margin {limit_margin} leaves no room between the limits {lower} and {upper}"
+            )
         placement = pose(where, position, orientation)
         initial = _initial_coordinates(where, code, placement, lower, upper, q0)
         if code == codes.FREE:
             placement = pose(where, (0.0, 0.0, 0.0), IDENTITY_QUATERNION)
         self.joints[name] = JointSpec(
             name, code, parent, child, placement, unit_axis, float(lower), float(upper), float(effort), float(velocity),
-            float(damping), float(armature), float(stiffness), float(rest_position), float(friction_loss), initial,
+            float(damping), float(armature), float(stiffness), float(rest_position), float(friction_loss),
+            float(limit_margin), float(limit_stiffness), float(limit_damping), initial,
         )  # fmt: skip
         return name
 
@@ -235,6 +259,8 @@ class ModelBuilder:
         mesh: Mesh | None = None,
         friction: float = 1.0,
         restitution: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -253,6 +279,8 @@ class ModelBuilder:
             mesh: for a convex mesh, its hull.
             friction: Coulomb friction; a pair uses the product of the two.
             restitution: a pair uses the product of the two.
+            contact_stiffness: stiffness in contact [N/m], infinite for hard; those of a pair are in series.
+            contact_damping: damping in contact [N s/m] of a compliant geometry.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -283,12 +311,22 @@ class ModelBuilder:
             raise ModelError(f"{where}: friction is {friction}; it must be finite and not negative")
         if not 0.0 <= restitution <= 1.0:
             raise ModelError(f"{where}: restitution is {restitution}; it must lie between 0 and 1")
+        if not contact_stiffness > 0.0:
+            raise ModelError(
+                f"{where}: contact_stiffness is {contact_stiffness}; it must be positive, infinite for hard contact"
+            )
+        if not np.isfinite(contact_damping) or contact_damping < 0.0:
+            raise ModelError(f"{where}: contact_damping is {contact_damping}; it must be finite and not negative")
+        if contact_damping and np.isinf(contact_stiffness):
+            raise ModelError(f"{where}: contact_damping is for compliant contact; give contact_stiffness too")
         colour = tuple(_finite(f"{where}: rgba", rgba, (4,)).tolist())
         geometry = Geometry(
             name, -1, type, pose(where, position, orientation), extents, mesh, colour,
             collides, visible, group, mask,
         )  # fmt: skip
-        self.geometries[name] = GeometrySpec(link, geometry, float(friction), float(restitution))
+        self.geometries[name] = GeometrySpec(
+            link, geometry, float(friction), float(restitution), float(contact_stiffness), float(contact_damping)
+        )
         return name
 
     def add_frame(
@@ -315,16 +353,26 @@ class ModelBuilder:
     # ---- whole things ------------------------------------------------------------------------------------------
 
     def add_ground(
-        self, *, height: float = 0.0, friction: float = 1.0, restitution: float = 1.0, name: str = "ground"
+        self,
+        *,
+        height: float = 0.0,
+        friction: float = 1.0,
+        restitution: float = 1.0,
+        name: str = "ground",
+        **options: object,
     ) -> str:
-        """Add the plane z = height. Its restitution of 1 leaves that of a pair to the other body."""
+        """Add the plane z = height. Its restitution of 1 leaves that of a pair to the other body.
+
+        Further options are those of :meth:`add_geometry`, such as contact_stiffness.
+        """
+        options.setdefault("rgba", (0.82, 0.84, 0.86, 1.0))
         return self.add_geometry(
             WORLD, codes.PLANE, name=name, position=(0.0, 0.0, height), friction=friction, restitution=restitution,
-            rgba=(0.82, 0.84, 0.86, 1.0),
+            **options,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def add_sphere(self, *, radius: float, mass: float, name: str | None = None, **options: object) -> Part:
-        """Add a free solid sphere. Options: position, orientation, friction, restitution, rgba, group, mask."""
+        """Add a free solid sphere. Options: position, orientation, and those of :meth:`add_geometry` but its shape."""
         inertia = np.full(3, 0.4 * mass * radius**2)
         return self._add_body("sphere", name, codes.SPHERE, (radius, 0.0, 0.0), mass, inertia, options)
 

@@ -13,11 +13,14 @@ from sim.model import Frame, Geometry, Model
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
-    from sim.builder import GeometrySpec, JointSpec, ModelBuilder
+    from sim.builder import JointSpec, ModelBuilder
 
 WORLD = "world"
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
+
+# Parameters of a geometry's material, by their names in the builder and in the model.
+MATERIAL = ("friction", "restitution", "contact_stiffness", "contact_damping")
 
 # Rounding residue of files that mean zero [kg m^2]; a steel ball of a millimetre has 4e-13.
 NEGLIGIBLE_INERTIA = 1e-16
@@ -45,10 +48,10 @@ def compile_model(builder: ModelBuilder, dtype: str, collapse_fixed: bool) -> Mo
     bodies, home = _bodies(builder, joint_of, order, collapse_fixed)
     massless = _check_masses(bodies)
     _check_inertias(_bodies(builder, joint_of, order, collapse_fixed=True)[0])
-    geometries, friction, restitution = _geometries(builder, home)
+    geometries = _geometries(builder, home)
     frames = _frames(builder, home)
     excluded = _excluded_pairs(builder, geometries)
-    return _model(builder, dtype, bodies, geometries, friction, restitution, frames, excluded, massless)
+    return _model(builder, dtype, bodies, geometries, frames, excluded, massless)
 
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -169,17 +172,14 @@ def _check_inertias(bodies: list[Body]) -> None:
             )
 
 
-def _geometries(
-    builder: ModelBuilder, home: dict[str, tuple[int, np.ndarray]]
-) -> tuple[list[Geometry], list[float], list[float]]:
+def _geometries(builder: ModelBuilder, home: dict[str, tuple[int, np.ndarray]]) -> list[Geometry]:
     placed: list[Geometry] = []
-    specs: list[GeometrySpec] = list(builder.geometries.values())
-    for spec in specs:
+    for spec in builder.geometries.values():
         if spec.link not in home:
             raise ModelError(f"geometry '{spec.geometry.name}': unknown link '{spec.link}'")
         link, placement = home[spec.link]
         placed.append(replace(spec.geometry, link=link, placement=compose(placement, spec.geometry.placement)))
-    return placed, [spec.friction for spec in specs], [spec.restitution for spec in specs]
+    return placed
 
 
 def _frames(builder: ModelBuilder, home: dict[str, tuple[int, np.ndarray]]) -> list[Frame]:
@@ -228,8 +228,6 @@ def _model(
     dtype: str,
     bodies: list[Body],
     geometries: list[Geometry],
-    friction: list[float],
-    restitution: list[float],
     frames: list[Frame],
     excluded: frozenset[tuple[int, int]],
     massless: tuple[str, ...],
@@ -262,10 +260,12 @@ def _model(
         "friction_loss": per_dof([joint.friction_loss for joint in joints]),
         "lower_limit": per_dof([joint.lower for joint in joints]),
         "upper_limit": per_dof([joint.upper for joint in joints]),
+        "limit_margin": per_dof([joint.limit_margin for joint in joints]),
+        "limit_stiffness": per_dof([joint.limit_stiffness for joint in joints]),
+        "limit_damping": per_dof([joint.limit_damping for joint in joints]),
         "geometry_placement": np.array([geometry.placement for geometry in geometries]).reshape(-1, 7),
         "geometry_size": np.array([geometry.size for geometry in geometries]).reshape(-1, 3),
-        "friction": np.array(friction, dtype=np.float64),
-        "restitution": np.array(restitution, dtype=np.float64),
+        **{name: np.array([getattr(spec, name) for spec in builder.geometries.values()], float) for name in MATERIAL},
         "gravity": builder.gravity.copy(),
     }
     return Model(

@@ -44,17 +44,29 @@ PARAMETERS: dict[str, ParameterSpec] = {
     ),
     "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
     "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
+    "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit from which on it bears"),
+    "limit_stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "stiffness of a limit; infinite: hard"),
+    "limit_damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "damping of a compliant limit"),
     "geometry_placement": ParameterSpec(
         "geometry", (7,), "m, -", "pose of the geometry in its link: position, quaternion xyzw"
     ),
     "geometry_size": ParameterSpec("geometry", (3,), "m", "radius; radius, half length; half extents; scale of a mesh"),
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
+    "contact_stiffness": ParameterSpec(
+        "geometry", (), "N/m", "stiffness in contact, infinite: hard; those of a pair are in series"
+    ),
+    "contact_damping": ParameterSpec("geometry", (), "N s/m", "damping in contact of a compliant geometry"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
 }
 
 
-NOT_NEGATIVE = ("mass", "damping", "armature", "stiffness", "friction_loss", "geometry_size", "friction", "restitution")
+NOT_NEGATIVE = (
+    "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
+    "friction", "restitution", "contact_damping",
+)  # fmt: skip
+POSITIVE = ("limit_stiffness", "contact_stiffness")
+MAY_BE_INFINITE = ("lower_limit", "upper_limit", *POSITIVE)
 # So much below zero is let through: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01
 
@@ -109,7 +121,7 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
         raise ModelError(f"parameter '{name}' has shape {array.shape}; expected {single} or {(num_worlds, *single)}")
     if spec.per == "world":
         array = array[:, None]
-    finite = ~np.isnan(array) if name in ("lower_limit", "upper_limit") else np.isfinite(array)
+    finite = ~np.isnan(array) if name in MAY_BE_INFINITE else np.isfinite(array)
     if not finite.all():
         index = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ModelError(f"parameter '{name}' has a value that is not finite at index {index}")
@@ -117,6 +129,9 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     if below.any():
         index = tuple(int(i) for i in np.argwhere(below)[0])
         raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must not be negative")
+    if name in POSITIVE and not (array > 0.0).all():
+        index = tuple(int(i) for i in np.argwhere(~(array > 0.0))[0])
+        raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must be positive")
     if spec.shape == (7,):
         zero = np.linalg.norm(array[..., 3:], axis=-1) < 1e-9
         if zero.any():

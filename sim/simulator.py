@@ -20,11 +20,12 @@ from sim.model import Model
 from sim.options import ContactOptions
 from sim.parameters import as_numbers, check_parameter
 from sim.rollout import Trajectory, run_rollout
+from sim.row_layout import row_layout
 from sim.shard import Shard
 from sim.state import State
 from sim.step_adjoint import DifferentiableStep
 from sim.turns import one_at_a_time, turn
-from sim.workspace import Workspace, constrained_dofs
+from sim.workspace import Workspace
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
@@ -286,9 +287,9 @@ class Simulator:
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
             place = (self.num_worlds, first)
-            constrained = constrained_dofs(self.model, self._values)
+            layout = row_layout(self.model, self._values)
             step = DifferentiableStep(
-                device_model, collision, constrained, self.contact, self.dt, place, room if collision.num_pairs else 0
+                device_model, collision, layout, self.contact, self.dt, place, room if collision.num_pairs else 0
             )
             shards.append(Shard(step))
         return shards
@@ -315,10 +316,9 @@ class Simulator:
         return value
 
     def _layout(self) -> tuple:
-        """What decides the shapes of a shard's arrays: which parameters are per world, and which joints have rows."""
+        """What decides the shapes of a shard's arrays: which parameters are per world, and which rows there are."""
         per_world = frozenset(name for name in self._values if self._per_world(name))
-        limited, lossy = constrained_dofs(self.model, self._values)
-        return per_world, limited.tobytes(), lossy.tobytes()
+        return per_world, row_layout(self.model, self._values).key
 
     def _array(self, value: Any, ndim: int, name: str) -> wp.array:
         if isinstance(value, wp.array):

@@ -9,6 +9,7 @@ from sim.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
+from warp_kernels.collision.materials import material_kernels
 from warp_kernels.constraint import constraint_kernels
 from warp_kernels.dynamics import aba_kernels
 from warp_kernels.factor import factor_kernels
@@ -92,9 +93,16 @@ class Step(Workspace):
             self.pose,
             self.origin, self.slot_pair, self.slot_feature, self.contact_count,
         ]  # fmt: skip
-        outputs = self._contact_arrays
+        outputs = self._contact_arrays[:5]
         dim = (self.max_contacts, self.num_worlds)
         self._launch(evaluate_kernels(self.scalar).evaluate, dim, inputs, outputs, tape=True)
+        if self.layout.compliant:
+            inputs = [
+                self.collision.pair_a, self.collision.pair_b, p["contact_stiffness"], p["contact_damping"],
+                self.slot_pair, self.contact_count,
+            ]  # fmt: skip
+            kernel = material_kernels(self.scalar).pair_spring
+            self._launch(kernel, dim, inputs, [self.contact_spring], tape=True)
 
     def _constraints(self) -> None:
         d, m = self.device_model, self.model
@@ -103,21 +111,23 @@ class Step(Workspace):
         c = self.collision
         inputs = [
             self.limited_dof, self.lossy_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link, c.pair_a,
-            c.pair_b, self.kernel_options, p["lower_limit"], p["upper_limit"], self.q, self.qd, self.qdd,
-            self.contact_count, self.slot_pair,
+            c.pair_b, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd, self.contact_count,
+            self.slot_pair,
         ]  # fmt: skip
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
         self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
         inputs = [
             self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
-            p["lower_limit"], p["upper_limit"], p["friction_loss"], self.q, self.qd, self.qdd, self.origin,
+            self._limits(p), p["friction_loss"], self.q, self.qd, self.qdd, self.origin,
             self.subspace, self.factor_l, *self._contact_arrays, self.block_count, self.block_kind, self.block_item,
             self.block_tail, self.block_reference,
         ]  # fmt: skip
-        self._launch(kernels.block_rows, self._blocks, inputs, [self.row, self.rhs, self.bound, self.approach])
+        self._launch(
+            kernels.block_rows, self._blocks, inputs, [self.row, self.rhs, self.bound, self.softness, self.approach]
+        )
         inputs = [
             self.block_lanes, *self._paths, self.dof_tree, m.max_depth, self.max_blocks, self.kernel_options,
-            self.factor_d, self.row, self.block_count, self.block_tail,
+            self.factor_d, self.row, self.softness, self.block_count, self.block_tail,
         ]  # fmt: skip
         self._launch(kernels.delassus, self._blocks, inputs, [self.matrix])
         inputs = [

@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from sim.step import Step
+from sim.workspace import LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics import power_kernels
 from warp_kernels.factor import factor_kernels
@@ -46,6 +47,7 @@ class DifferentiableStep(Step):
             [
                 self.q, self.qd, self.tau, self.pose, self.origin, self.subspace, self.link_inertia, self.contact_point,
                 self.contact_frame, self.contact_distance, self.contact_friction, self.contact_restitution,
+                self.contact_spring,
                 self.velocity, self.acceleration, self.power_direction,
             ],
             self.device,
@@ -167,17 +169,17 @@ class DifferentiableStep(Step):
         d = self.device_model
         p = d.parameters
         inputs = [
-            *self._paths, d.dof_q, self.dof_tree, self.kernel_options, p["lower_limit"], p["upper_limit"], self.q,
-            self.qd,
-            self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame, self.contact_distance,
-            self.contact_restitution, self.block_count, self.block_kind, self.block_item, self.block_tail,
-            self.block_reference, self.approach, self.impulse, self.weight, self.rhs_bar, self.bound_bar,
-            self.block_coupling,
+            *self._paths, d.dof_q, self.dof_tree, self.max_blocks, self.kernel_options, self._limits(p), self.q,
+            self.qd, self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame,
+            self.contact_distance, self.contact_restitution, self.contact_spring, self.block_count, self.block_kind,
+            self.block_item, self.block_tail, self.block_reference, self.approach, self.impulse, self.weight,
+            self.rhs_bar, self.bound_bar, self.matrix_bar, self.block_coupling,
         ]  # fmt: skip
+        limit_bars = dict(zip(LIMITS.values(), d.parameter_bars(*LIMITS.values()), strict=True))
         outputs = [
             self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad,
             *(array.grad for array in self._contact_arrays),
-            *self.device_model.parameter_bars("lower_limit", "upper_limit", "friction_loss"),
+            self._limits(limit_bars), *d.parameter_bars("friction_loss"),
         ]  # fmt: skip
         self._launch(impulse_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
 

@@ -10,8 +10,18 @@ from sim.collision import CollisionModel
 from sim.device_model import DeviceModel
 from sim.model import Model
 from sim.options import ContactOptions
+from sim.row_layout import RowLayout
 from warp_kernels.checkpoint import TABLE_SIZE
-from warp_kernels.constraint import row_functions
+from warp_kernels.rows.limits import limit_functions
+from warp_kernels.rows.shared import row_functions
+
+LIMITS = {
+    "lower": "lower_limit",
+    "upper": "upper_limit",
+    "margin": "limit_margin",
+    "stiffness": "limit_stiffness",
+    "damping": "limit_damping",
+}
 
 
 class Workspace:
@@ -20,7 +30,7 @@ class Workspace:
     Args:
         device_model: the model's arrays, with parameters of these worlds.
         collision: the collision arrays of the same model and device.
-        constrained: see :func:`constrained_dofs`.
+        layout: which rows there may be.
         options: contact options.
         dt: time step [s].
         place: number of worlds in the trajectory's arrays, and the place of this block's first world there.
@@ -31,7 +41,7 @@ class Workspace:
         self,
         device_model: DeviceModel,
         collision: CollisionModel,
-        constrained: tuple[np.ndarray, np.ndarray],
+        layout: RowLayout,
         options: ContactOptions,
         dt: float,
         place: tuple[int, int],
@@ -47,14 +57,14 @@ class Workspace:
         self.scalar = self.model.scalar
         self.dt = self.scalar(dt)
         self.max_contacts = max_contacts
-        limited, lossy = constrained
-        self.max_blocks = max_contacts + 2 * len(limited) + len(lossy)
+        self.layout = layout
+        self.max_blocks = layout.max_blocks(max_contacts)
         # Threads that share a world's blocks and degrees of freedom: a CPU runs them one after the other anyway.
         self.block_lanes = 1 if self.device.is_cpu else min(self.max_blocks, 16)
         self.dof_lanes = 1 if self.device.is_cpu else self.model.nv
         self.kernel_options = _kernel_options(self.scalar, options, dt)
-        self.limited_dof = self._integers(limited)
-        self.lossy_dof = self._integers(lossy)
+        self.limited_dof = self._integers(layout.limited)
+        self.lossy_dof = self._integers(layout.lossy)
         self.dof_tree = self._integers(self.model.link_tree[self.model.dof_link])
         self._allocate()
 
@@ -98,11 +108,12 @@ class Workspace:
         self.contact_distance, self.contact_friction, self.contact_restitution = (
             worlds_last(self.max_contacts, scalar) for _ in range(3)
         )
+        self.contact_spring = worlds_last(self.max_contacts if self.layout.compliant else 0, t.vec2)
         self.block_kind, self.block_item, self.block_reference = (worlds_last(blocks, wp.int32) for _ in range(3))
         self.block_tail = worlds_last(2 * blocks, wp.int32)
         self.row = worlds_last(2 * blocks * m.max_depth, t.vec3)
         self.rhs, self.scale, self.impulse = (worlds_last(blocks, t.vec3) for _ in range(3))
-        self.bound, self.approach = (worlds_last(blocks, scalar) for _ in range(2))
+        self.bound, self.softness, self.approach = (worlds_last(blocks, scalar) for _ in range(3))
         self.matrix = worlds_last(blocks * blocks, t.mat33)
         self.impulse_history, self.value_history = (worlds_last(0, t.vec3) for _ in range(2))
         self.residual = per_world(scalar)
@@ -125,21 +136,21 @@ class Workspace:
     def _contact_arrays(self) -> list[wp.array]:
         return [
             self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
-            self.contact_restitution,
+            self.contact_restitution, self.contact_spring,
         ]  # fmt: skip
+
+    def _limits(self, arrays: Mapping[str, wp.array]) -> Any:
+        """The parameters of joint limits, or their adjoints, as one argument of a kernel."""
+        struct = limit_functions(self.scalar).Limits()
+        for field, name in LIMITS.items():
+            setattr(struct, field, arrays[name])
+        return struct
 
     def _integers(self, values: np.ndarray) -> wp.array:
         return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self.device)
 
     def _launch(self, kernel: wp.Kernel, dim: Any, inputs: list, outputs: list, tape: bool = False) -> None:
         wp.launch(kernel, dim=dim, inputs=inputs, outputs=outputs, device=self.device, record_tape=tape)
-
-
-def constrained_dofs(model: Model, parameters: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Degrees of freedom with a limit, and those with dry friction, in any of the worlds."""
-    limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
-    lossy = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
-    return np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)), np.flatnonzero(lossy.any(axis=0))
 
 
 def _kernel_options(scalar: Any, options: ContactOptions, dt: float) -> Any:

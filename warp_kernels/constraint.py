@@ -17,55 +17,10 @@ import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.factor import factor_kernels
-from warp_kernels.spatial import spatial_functions
+from warp_kernels.rows.contacts import contact_functions
+from warp_kernels.rows.limits import limit_functions
+from warp_kernels.rows.shared import row_functions
 from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
-
-
-@functools.cache
-def row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions shared by the rows and by their adjoint."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    vec3, spatial, mat33 = t.vec3, t.spatial, t.mat33
-
-    @wp.struct
-    class Options:
-        """Numbers of :class:`sim.ContactOptions` that the kernels need."""
-
-        dt: scalar
-        erp: scalar
-        cfm: scalar
-        max_correction: scalar
-        restitution_threshold: scalar
-        limit_margin: scalar
-
-    @wp.func
-    def side_sign(side: int):
-        return scalar(2 * side - 1)
-
-    @wp.func
-    def contact_row(frame: mat33, column: spatial, lever: vec3):
-        """Velocity of the contact point along normal and tangents for a unit rate of one degree of freedom."""
-        return frame * sp.point_velocity(column, lever)
-
-    @wp.func
-    def correction(distance: scalar, options: Options):
-        """Velocity bias: linear in the signed distance across the resting state, bounded far inside."""
-        return wp.max(options.erp * distance / options.dt, -options.max_correction)
-
-    @wp.func
-    def bounces(distance: scalar, approach: scalar, restitution: scalar, options: Options):
-        """Whether a contact hits within this step and leaves fast enough to bounce. approach: normal velocity before.
-
-        A slower one goes on to the surface, while a bounce turns back from where it is: with the threshold on the velocity
-        after, nothing jumps as restitution goes to zero.
-        """
-        hits = distance + options.dt * approach < scalar(0.0)
-        return hits and restitution * approach < -options.restitution_threshold
-
-    return SimpleNamespace(
-        Options=Options, side_sign=side_sign, contact_row=contact_row, correction=correction, bounces=bounces
-    )
 
 
 @functools.cache
@@ -73,11 +28,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that list the blocks of a world and build their rows, for one precision."""
     t = warp_types(scalar)
     rows = row_functions(scalar)
+    contacts = contact_functions(scalar)
+    limit = limit_functions(scalar)
     factor = factor_kernels(scalar)
     frames = frame_functions(scalar)
-    vec3, spatial, mat33 = t.vec3, t.spatial, t.mat33
+    vec2, vec3, spatial, mat33 = t.vec2, t.vec3, t.spatial, t.mat33
     module = kernel_module("constraint", scalar)
-    Options = rows.Options
+    Options, Limits = rows.Options, limit.Limits
 
     @wp.func
     def joint_block(
@@ -108,8 +65,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         pair_b: wp.array(dtype=int),
         options: Options,
         # Parameters
-        lower_limit: wp.array2d(dtype=scalar),
-        upper_limit: wp.array2d(dtype=scalar),
+        limits: Limits,
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
@@ -150,9 +106,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             value = q[world, dof_q[k]]
             reach = options.limit_margin + options.dt * wp.abs(qd[world, k] + options.dt * qdd[world, k])
             kind = int(-1)
-            if value - lower_limit[wp.min(world, lower_limit.shape[0] - 1), k] < reach:
+            if limit.limit_gap(limits, LOWER_LIMIT, k, value, world) < reach:
                 kind = LOWER_LIMIT
-            if upper_limit[wp.min(world, upper_limit.shape[0] - 1), k] - value < reach:
+            if limit.limit_gap(limits, UPPER_LIMIT, k, value, world) < reach:
                 if kind < 0:
                     kind = UPPER_LIMIT
                 else:
@@ -179,8 +135,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         max_depth: int,
         options: Options,
         # Parameters
-        lower_limit: wp.array2d(dtype=scalar),
-        upper_limit: wp.array2d(dtype=scalar),
+        limits: Limits,
         friction_loss: wp.array2d(dtype=scalar),
         # Data in
         q: wp.array2d(dtype=scalar),
@@ -194,6 +149,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contact_distance: wp.array2d(dtype=scalar),
         contact_friction: wp.array2d(dtype=scalar),
         contact_restitution: wp.array2d(dtype=scalar),
+        contact_spring: wp.array2d(dtype=vec2),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
@@ -203,9 +159,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         rhs: wp.array2d(dtype=vec3),
         bound: wp.array2d(dtype=scalar),
+        softness: wp.array2d(dtype=scalar),
         approach: wp.array2d(dtype=scalar),
     ):
-        """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the impulse of dry friction."""
+        """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the impulse of dry friction.
+
+        softness: what a compliant block adds to its first diagonal entry.
+        """
         lane, world = wp.tid()
         for block in range(lane, block_count[world], lanes):
             kind = block_kind[block, world]
@@ -228,7 +188,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                     value = vec3()
                     if kind == CONTACT:
-                        value = rows.contact_row(frame, subspace[k, world], lever)
+                        value = contacts.contact_row(frame, subspace[k, world], lever)
                     elif d == depth:
                         value = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
                         if kind == UPPER_LIMIT:
@@ -244,25 +204,27 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     first = dof_row_start[k]
                     for e in range(d):
                         row[at + e, world] -= factor_l[first + e, world] * value
-            bias = scalar(0.0)
-            limit = scalar(0.0)
+            bias = vec2()  # and softness
+            most = scalar(0.0)
             if kind == CONTACT:
-                distance = contact_distance[item, world]
-                bias = rows.correction(distance, options)
-                restitution = contact_restitution[item, world]
-                if rows.bounces(distance, before, restitution, options):
-                    bias = wp.min(bias, restitution * before)
-                limit = contact_friction[item, world]
-            elif kind == LOWER_LIMIT:
-                gap = q[world, dof_q[item]] - lower_limit[wp.min(world, lower_limit.shape[0] - 1), item]
-                bias = rows.correction(gap, options)
-            elif kind == UPPER_LIMIT:
-                gap = upper_limit[wp.min(world, upper_limit.shape[0] - 1), item] - q[world, dof_q[item]]
-                bias = rows.correction(gap, options)
+                bias = contacts.contact_bias(
+                    contact_distance[item, world],
+                    before,
+                    contact_restitution[item, world],
+                    contact_spring,
+                    item,
+                    world,
+                    options,
+                )
+                most = contact_friction[item, world]
+            elif kind == FRICTION_LOSS:
+                most = options.dt * rows.value_of(friction_loss, world, item)
             else:
-                limit = options.dt * friction_loss[wp.min(world, friction_loss.shape[0] - 1), item]
-            rhs[block, world] = free_velocity + vec3(bias, scalar(0.0), scalar(0.0))
-            bound[block, world] = limit
+                gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
+                bias = limit.limit_bias(limits, item, gap, options, world)
+            rhs[block, world] = free_velocity + vec3(bias[0], scalar(0.0), scalar(0.0))
+            bound[block, world] = most
+            softness[block, world] = bias[1]
             approach[block, world] = before
 
     @wp.kernel(module=module, enable_backward=False)
@@ -279,18 +241,20 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
+        softness: wp.array2d(dtype=scalar),
         block_count: wp.array(dtype=int),
         block_tail: wp.array2d(dtype=int),
         # Data out
         matrix: wp.array2d(dtype=mat33),
     ):
-        """Block row of ``J M^-1 J' + cfm``, the lower half and its mirror."""
+        """Block row of ``J M^-1 J' + cfm + softness``, the lower half and its mirror."""
         lane, world = wp.tid()
         for block in range(lane, block_count[world], lanes):
             for other in range(block + 1):
                 total = mat33()
                 if other == block:
                     total = options.cfm * wp.identity(n=3, dtype=scalar)
+                    total[0, 0] += softness[block, world]
                 for side in range(4):
                     here = 2 * block + side // 2
                     there = 2 * other + side % 2

@@ -17,10 +17,12 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraint import row_functions
 from warp_kernels.factor import factor_kernels
+from warp_kernels.rows.contacts import contact_functions
+from warp_kernels.rows.limits import limit_functions
+from warp_kernels.rows.shared import row_functions
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import CONTACT, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
+from warp_kernels.types import CONTACT, FRICTION_LOSS, kernel_module, warp_types
 
 
 @functools.cache
@@ -30,15 +32,11 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     sp = spatial_functions(scalar)
     rows = row_functions(scalar)
     factor = factor_kernels(scalar)
-    vec3, spatial, mat33 = t.vec3, t.spatial, t.mat33
-    Options = rows.Options
+    contacts = contact_functions(scalar)
+    limit = limit_functions(scalar)
+    vec2, vec3, spatial, mat33 = t.vec2, t.vec3, t.spatial, t.mat33
+    Options, Limits = rows.Options, limit.Limits
     module = kernel_module("impulse", scalar)
-
-    @wp.func
-    def add_at(target: wp.array2d(dtype=scalar), world: int, item: int, value: scalar):
-        """Add to the adjoint of a parameter, shared (one row) or per world; nothing if it wasn't asked for (no rows)."""
-        if target.shape[0] > 0:
-            wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
 
     @wp.kernel(module=module, enable_backward=False)
     def apply_impulses(
@@ -248,16 +246,16 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             free = qd[world, k] + change
             damp = damping[wp.min(world, damping.shape[0] - 1), k]
             spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
-            add_at(armature_bar, world, k, diagonal - w * change)
-            add_at(damping_bar, world, k, dt * (diagonal - w * free))
+            rows.add_at(armature_bar, world, k, diagonal - w * change)
+            rows.add_at(damping_bar, world, k, dt * (diagonal - w * free))
             # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
             qd_bar[world, k] += qd_next_bar[world, k] - dt * damp * w
             if dof_q[k] >= 0:
                 qd_bar[world, k] -= dt * dt * spring * w
                 stretch = q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + dt * free
                 q_bar[world, dof_q[k]] -= dt * spring * w
-                add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
-                add_at(rest_position_bar, world, k, dt * spring * w)
+                rows.add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
+                rows.add_at(rest_position_bar, world, k, dt * spring * w)
 
     @wp.kernel(module=module, enable_backward=False)
     def row_adjoint(
@@ -267,10 +265,10 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         ancestor: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
         dof_tree: wp.array(dtype=int),
+        max_blocks: int,
         options: Options,
         # Parameters
-        lower_limit: wp.array2d(dtype=scalar),
-        upper_limit: wp.array2d(dtype=scalar),
+        limits: Limits,
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
@@ -281,6 +279,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         contact_frame: wp.array2d(dtype=mat33),
         contact_distance: wp.array2d(dtype=scalar),
         contact_restitution: wp.array2d(dtype=scalar),
+        contact_spring: wp.array2d(dtype=vec2),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
@@ -291,6 +290,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
+        matrix_bar: wp.array2d(dtype=mat33),
         coupling: wp.array2d(dtype=vec3),
         # Adjoint out
         q_bar: wp.array2d(dtype=scalar),
@@ -302,50 +302,53 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         contact_distance_bar: wp.array2d(dtype=scalar),
         contact_friction_bar: wp.array2d(dtype=scalar),
         contact_restitution_bar: wp.array2d(dtype=scalar),
-        lower_limit_bar: wp.array2d(dtype=scalar),
-        upper_limit_bar: wp.array2d(dtype=scalar),
+        contact_spring_bar: wp.array2d(dtype=vec2),
+        limit_bars: Limits,
         friction_loss_bar: wp.array2d(dtype=scalar),
     ):
         """Adjoint of the rows and of the right-hand side, block after block."""
         world = wp.tid()
         nv = dof_depth.shape[0]
-        slope = options.erp / options.dt
         for block in range(block_count[world]):
             kind = block_kind[block, world]
             item = block_item[block, world]
             b_bar = rhs_bar[block, world]
-            bias_bar = b_bar[0]
+            softness_bar = matrix_bar[block * max_blocks + block, world][0, 0]
             before_bar = scalar(0.0)
             if kind == CONTACT:
-                distance = contact_distance[item, world]
-                before = approach[block, world]
-                restitution = contact_restitution[item, world]
-                bias = rows.correction(distance, options)
-                if rows.bounces(distance, before, restitution, options) and restitution * before < bias:
-                    before_bar = bias_bar * restitution
-                    contact_restitution_bar[item, world] = bias_bar * before
-                elif bias > -options.max_correction:
-                    contact_distance_bar[item, world] = bias_bar * slope
+                before_bar = contacts.contact_bias_adjoint(
+                    contact_distance[item, world],
+                    approach[block, world],
+                    contact_restitution[item, world],
+                    contact_spring,
+                    item,
+                    world,
+                    options,
+                    b_bar[0],
+                    softness_bar,
+                    contact_distance_bar,
+                    contact_restitution_bar,
+                    contact_spring_bar,
+                )
                 contact_friction_bar[item, world] = bound_bar[block, world]
-            elif kind == LOWER_LIMIT:
-                limit = lower_limit[wp.min(world, lower_limit.shape[0] - 1), item]
-                if rows.correction(q[world, dof_q[item]] - limit, options) > -options.max_correction:
-                    q_bar[world, dof_q[item]] += bias_bar * slope
-                    add_at(lower_limit_bar, world, item, -bias_bar * slope)
-            elif kind == UPPER_LIMIT:
-                limit = upper_limit[wp.min(world, upper_limit.shape[0] - 1), item]
-                if rows.correction(limit - q[world, dof_q[item]], options) > -options.max_correction:
-                    q_bar[world, dof_q[item]] -= bias_bar * slope
-                    add_at(upper_limit_bar, world, item, bias_bar * slope)
+            elif kind == FRICTION_LOSS:
+                rows.add_at(friction_loss_bar, world, item, options.dt * bound_bar[block, world])
             else:
-                add_at(friction_loss_bar, world, item, options.dt * bound_bar[block, world])
+                q_bar[world, dof_q[item]] += limit.limit_adjoint(
+                    limits,
+                    kind,
+                    item,
+                    q[world, dof_q[item]],
+                    options,
+                    world,
+                    b_bar[0],
+                    softness_bar,
+                    limit_bars,
+                )
             for side in range(2):
                 tail = block_tail[2 * block + side, world]
                 if tail >= 0 and kind != CONTACT:
-                    sign = scalar(1.0)
-                    if kind == UPPER_LIMIT:
-                        sign = scalar(-1.0)
-                    qd_bar[world, tail] += sign * b_bar[0]
+                    qd_bar[world, tail] += limit.limit_sign(kind) * b_bar[0]
                 if tail >= 0 and kind == CONTACT:
                     tree = dof_tree[tail]
                     reference = block_reference[block, world]

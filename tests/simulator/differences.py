@@ -145,7 +145,7 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
     usable = np.isfinite(value)
     if name in ("stiffness", "rest_position", "lower_limit", "upper_limit"):
         usable &= case.model.dof_q >= 0  # what only revolute and prismatic joints have
-    if name in ("geometry_size", "friction_loss"):
+    if name in ("geometry_size", "friction_loss", "contact_damping"):
         usable &= value > 0.0  # at zero there is no derivative, at most one towards larger values
     entries = np.flatnonzero(usable)
     return rng.permutation(entries)[:most] if len(entries) > most else entries

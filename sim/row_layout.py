@@ -1,0 +1,44 @@
+"""Which constraint rows the worlds of a simulator may have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.model import Model
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """What decides how many rows there may be, and which kernels make them; the same for all worlds.
+
+    Attributes:
+        limited: degrees of freedom with a limit, in any of the worlds.
+        lossy: degrees of freedom with dry friction.
+        compliant: whether a geometry that collides is compliant.
+    """
+
+    limited: np.ndarray
+    lossy: np.ndarray
+    compliant: bool
+
+    def max_blocks(self, max_contacts: int) -> int:
+        """Room for blocks per world."""
+        return max_contacts + 2 * len(self.limited) + len(self.lossy)
+
+    @property
+    def key(self) -> tuple:
+        """Equal for equal layouts."""
+        return self.limited.tobytes(), self.lossy.tobytes(), self.compliant
+
+
+def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
+    """The layout for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
+    limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
+    lossy = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
+    compliant = np.isfinite(np.atleast_2d(parameters["contact_stiffness"])).any(axis=0).tolist()
+    return RowLayout(
+        limited=np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)),
+        lossy=np.flatnonzero(lossy.any(axis=0)),
+        compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
+    )

@@ -1,0 +1,59 @@
+"""How the materials of two geometries combine in a contact, beyond friction and restitution; with Warp's own adjoint."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def material_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernel ``pair_spring`` of one precision, launched over (slot, world)."""
+    vec2 = warp_types(scalar).vec2
+    module = kernel_module("collision.materials", scalar)
+
+    @wp.func
+    def in_series(stiffness_a: scalar, damping_a: scalar, stiffness_b: scalar, damping_b: scalar):
+        """Stiffness and damping of two springs and dampers in series; infinite and zero where both are hard.
+
+        Each side's damper moves with its spring's share of the deformation, and takes that share's power.
+        """
+        result = vec2(stiffness_a, damping_a)
+        if wp.isfinite(stiffness_a) and wp.isfinite(stiffness_b):
+            share_a = stiffness_b / (stiffness_a + stiffness_b)
+            share_b = stiffness_a / (stiffness_a + stiffness_b)
+            result = vec2(stiffness_a * share_a, damping_a * share_a * share_a + damping_b * share_b * share_b)
+        elif wp.isfinite(stiffness_b):
+            result = vec2(stiffness_b, damping_b)
+        return result
+
+    @wp.kernel(module=module)
+    def pair_spring(
+        # Model
+        pair_a: wp.array(dtype=wp.int32),
+        pair_b: wp.array(dtype=wp.int32),
+        # Parameters
+        contact_stiffness: wp.array2d(dtype=scalar),
+        contact_damping: wp.array2d(dtype=scalar),
+        # Data in
+        slot_pair: wp.array2d(dtype=wp.int32),
+        contact_count: wp.array(dtype=wp.int32),
+        # Data out
+        contact_spring: wp.array2d(dtype=vec2),
+    ):
+        """Stiffness and damping of each contact. Slots past ``contact_count`` are left alone."""
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        a = pair_a[slot_pair[slot, world]]
+        b = pair_b[slot_pair[slot, world]]
+        k = wp.min(world, contact_stiffness.shape[0] - 1)
+        c = wp.min(world, contact_damping.shape[0] - 1)
+        contact_spring[slot, world] = in_series(
+            contact_stiffness[k, a], contact_damping[c, a], contact_stiffness[k, b], contact_damping[c, b]
+        )
+
+    return SimpleNamespace(module=module, pair_spring=pair_spring)

@@ -1,0 +1,47 @@
+"""What the rows of all kinds share: the options, the bias of a hard row, reading a parameter and adding to its adjoint."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+
+@functools.cache
+def row_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions shared by the rows and by their adjoint."""
+
+    @wp.struct
+    class Options:
+        """Numbers of :class:`sim.ContactOptions` that the kernels need."""
+
+        dt: scalar
+        erp: scalar
+        cfm: scalar
+        max_correction: scalar
+        restitution_threshold: scalar
+        limit_margin: scalar
+
+    @wp.func
+    def side_sign(side: int):
+        return scalar(2 * side - 1)
+
+    @wp.func
+    def correction(distance: scalar, options: Options):
+        """Velocity bias of a hard row: linear in the signed distance across the resting state, bounded far inside."""
+        return wp.max(options.erp * distance / options.dt, -options.max_correction)
+
+    @wp.func
+    def value_of(parameter: wp.array2d(dtype=scalar), world: int, item: int):
+        """A parameter, shared (one row) or per world."""
+        return parameter[wp.min(world, parameter.shape[0] - 1), item]
+
+    @wp.func
+    def add_at(target: wp.array2d(dtype=scalar), world: int, item: int, value: scalar):
+        """Add to the adjoint of a parameter, shared (one row) or per world; nothing if it wasn't asked for (no rows)."""
+        if target.shape[0] > 0:
+            wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
+
+    return SimpleNamespace(
+        Options=Options, side_sign=side_sign, correction=correction, value_of=value_of, add_at=add_at
+    )
