@@ -7,7 +7,9 @@ from sim.builder import ModelBuilder
 from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
 from sim.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
-from sim.errors import ContactOverflowWarning, ImportFileError, ModelError, URDFWarning
+from sim.errors import ContactOverflowWarning, GradientError, ImportFileError, ModelError, URDFWarning
+from sim.gradient_check import GradientReport, check_gradients
+from sim.gradient_norms import GradientNorms
 from sim.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
 from sim.load import load
 from sim.model import Model, Part
@@ -20,6 +22,9 @@ __all__ = [
     "ContactOptions",
     "ContactOverflowWarning",
     "DeviceModel",
+    "GradientError",
+    "GradientNorms",
+    "GradientReport",
     "Gradients",
     "ImportFileError",
     "Model",
@@ -30,6 +35,7 @@ __all__ = [
     "State",
     "Trajectory",
     "URDFWarning",
+    "check_gradients",
     "difference",
     "forward_dynamics",
     "forward_kinematics",

@@ -13,6 +13,10 @@ class ImportFileError(ModelError):
         super().__init__(f"{where}: {message}")
 
 
+class GradientError(ArithmeticError):
+    """A gradient that is not that of the motion; the message is the report of :func:`sim.check_gradients`."""
+
+
 class URDFWarning(UserWarning):
     """Something in a URDF file that was left out, or read in a way its author may not expect."""
 

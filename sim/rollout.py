@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ContactOverflowWarning, ModelError
+from sim.gradient_norms import GradientNorms
 from sim.operation import active_tape, paused_tape
 from sim.parameters import as_numbers
 from sim.state import State
@@ -82,6 +83,34 @@ class Trajectory:
             ModelError: for wrong shapes or unknown parameters.
             FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
         """
+        gradients = self._walk_back(q_grad, qd_grad, parameters, None)
+        if self.simulator.check_finite:
+            self._raise_for_bad_gradient(gradients)
+        return gradients
+
+    @one_at_a_time
+    def gradient_norms(self, q_grad: Any = None, qd_grad: Any = None) -> GradientNorms:
+        """Norms of the derivative of a loss in every state, to see where on the way back it explodes or vanishes.
+
+        Walks back as :meth:`backward` does, which costs as much; never raises for what isn't finite.
+
+        Args:
+            q_grad: derivative of the loss in every q or in the last one, as for :meth:`backward`.
+            qd_grad: the same for qd.
+
+        Raises:
+            ModelError: for wrong shapes.
+        """
+        shape = (self.steps + 1, self.simulator.num_worlds, 2)
+        norms = wp.empty(shape, dtype=self.q.dtype, device=self.q.device)
+        gradients = self._walk_back(q_grad, qd_grad, (), norms)
+        values = norms.numpy().astype(np.float64)
+        for part, first in enumerate((gradients.q, gradients.qd)):
+            values[0, :, part] = np.linalg.norm(first.numpy().astype(np.float64), axis=1)
+        return GradientNorms(values[..., 0], values[..., 1], tuple(range(self.simulator.num_worlds)))
+
+    def _walk_back(self, q_grad: Any, qd_grad: Any, parameters: Iterable[str], norms: wp.array | None) -> Gradients:
+        """See :meth:`backward`; norms: see :meth:`sim.shard.Shard.run_backward`."""
         simulator = self.simulator
         names = simulator.watch(parameters)
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
@@ -93,15 +122,12 @@ class Trajectory:
 
         def run(shard: Shard) -> None:
             shard.run_backward(
-                names, (self.q, self.qd, self.tau), (last_q, last_qd), (every_q, every_qd), tau_bar, self.steps
+                names, (self.q, self.qd, self.tau), (last_q, last_qd), (every_q, every_qd), tau_bar, norms, self.steps
             )
 
         simulator.each_shard(run)
         q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
-        gradients = Gradients(q_bar, qd_bar, tau_bar, {name: simulator.parameter_gradient(name) for name in names})
-        if simulator.check_finite:
-            self._raise_for_bad_gradient(gradients)
-        return gradients
+        return Gradients(q_bar, qd_bar, tau_bar, {name: simulator.parameter_gradient(name) for name in names})
 
     def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
         """The derivative in the last state, or that in every state; None for the other."""

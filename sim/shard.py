@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.step_adjoint import DifferentiableStep
-from warp_kernels.checkpoint import Q_BAR, QD, QD_BAR, TAU, TAU_BAR, Q, checkpoint_kernels
+from warp_kernels.checkpoint import NORMS, Q_BAR, QD, QD_BAR, TAU, TAU_BAR, Q, checkpoint_kernels
 
 
 def pointer(array: wp.array | None) -> int:
@@ -58,6 +58,7 @@ class Shard:
         last: tuple[wp.array | None, wp.array | None],
         every: tuple[wp.array | None, wp.array | None],
         tau_bar: wp.array | None,
+        norms: wp.array | None,
         steps: int,
     ) -> None:
         """Walk back through a trajectory; leaves the adjoint of its first state in carried_q and carried_qd.
@@ -68,11 +69,14 @@ class Shard:
             last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
             every: the same in every state [steps + 1, num_worlds, nq or nv], or None; that in the first is left out.
             tau_bar: where the gradient of tau goes.
+            norms: where the norms of the adjoints of q and qd go [steps + 1, num_worlds, 2], or None; those of the
+                first state are left out.
             steps: number of steps.
         """
         step = self.step
         q, qd, tau = trajectory
-        self._bind({Q: q, QD: qd, TAU: tau, Q_BAR: every[0], QD_BAR: every[1], TAU_BAR: tau_bar}, cursor=steps)
+        given = {Q: q, QD: qd, TAU: tau, Q_BAR: every[0], QD_BAR: every[1]}
+        self._bind({**given, TAU_BAR: tau_bar, NORMS: norms}, cursor=steps)
         first_world = step.place[1]
         for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
             if array is None:

@@ -33,3 +33,17 @@ def test_parameter_table_is_complete() -> None:
     assert {name: (per, unit, about) for name, per, unit, about in rows} == {
         name: (spec.per, spec.unit, spec.about) for name, spec in PARAMETERS.items()
     }
+
+
+def test_gradient_check_prints_what_the_documentation_shows(capsys) -> None:
+    text = (ROOT / "docs" / "gradients.md").read_text()
+    code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
+    capsys.readouterr()
+    exec(code, {})
+    printed = capsys.readouterr().out
+
+    def words(report: str) -> list[str]:
+        """Without the digits, which rounding changes from machine to machine; the counts stay."""
+        return re.sub(r"\S*\d\.\d\S*", "number", report[report.index("Gradients of") :]).split()
+
+    assert words(printed) == words(shown)

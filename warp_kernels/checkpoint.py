@@ -13,8 +13,8 @@ import warp as wp
 from warp_kernels.types import kernel_module
 
 # Places in the pointer table; zero stands for an array that wasn't given.
-Q, QD, TAU, Q_BAR, QD_BAR, TAU_BAR = range(6)
-TABLE_SIZE = 6
+Q, QD, TAU, Q_BAR, QD_BAR, TAU_BAR, NORMS = range(7)
+TABLE_SIZE = 7
 
 
 @functools.cache
@@ -34,6 +34,15 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     def write(address: wp.uint64, step: int, num_worlds: int, size: int, world: int, i: int, value: scalar):
         target = wp.array(ptr=address, shape=(step + 1, num_worlds, size), dtype=scalar)
         target[step, world, i] = value
+
+    @wp.func
+    def row_norm(values: wp.array2d(dtype=scalar), world: int):
+        """Euclidean norm of a world's values, squares in double precision: those of single precision soon overflow."""
+        total = wp.float64(0.0)
+        for i in range(values.shape[1]):
+            value = wp.float64(values[world, i])
+            total += value * value
+        return scalar(wp.sqrt(total))
 
     @wp.kernel(module=module, enable_backward=False)
     def load_state(
@@ -107,7 +116,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q_next_bar: wp.array2d(dtype=scalar),
         qd_next_bar: wp.array2d(dtype=scalar),
     ):
-        """What later steps carry back to the state after this one, plus what the loss says of it directly."""
+        """What later steps carry back to the state after this one, plus what the loss says of it directly.
+
+        Where the table has a place for them, the norms of both parts are written there.
+        """
         world = wp.tid()
         step = cursor[0] + 1
         for i in range(carried_q.shape[1]):
@@ -120,6 +132,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             if table[wp.static(QD_BAR)] != wp.uint64(0):
                 value += read(table[wp.static(QD_BAR)], step, num_worlds, carried_qd.shape[1], first_world + world, i)
             qd_next_bar[world, i] = value
+        norms = table[wp.static(NORMS)]
+        if norms != wp.uint64(0):
+            write(norms, step, num_worlds, 2, first_world + world, 0, row_norm(q_next_bar, world))
+            write(norms, step, num_worlds, 2, first_world + world, 1, row_norm(qd_next_bar, world))
 
     @wp.kernel(module=module, enable_backward=False)
     def store_adjoint(

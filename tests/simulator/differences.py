@@ -1,31 +1,19 @@
-"""Gradients of rollouts against finite differences, and what the contacts did meanwhile.
+"""Gradients of rollouts against finite differences, and what the contacts did meanwhile."""
 
-Every perturbed rollout is a world of its own in one simulator, so that a check of a few hundred numbers costs one
-rollout.
-"""
-
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 import sim
+from sim.finite_differences import STATE, Direction, Problem
+from sim.finite_differences import finite_differences as differences_along
+from sim.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
 from sim.parameters import PARAMETERS
 from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 DT = 1 / 240
 BOUND = 1e-6
-# Fourth-order central differences with three steps, relative to the largest entry of an input. Of the three that one
-# is taken whose one-sided differences agree best, rounding considered: a distance acts on velocities divided by the
-# time step and a force times the time step, so that there is no step for all. The choice knows nothing of the
-# gradient under test.
-STEPS = (1e-3, 2e-5, 3e-7)
-OFFSETS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
-CENTRAL = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
-LEFT = np.array([0.5, -2.0, 1.5, 0.0, 0.0])
-RIGHT = np.array([0.0, 0.0, -1.5, 2.0, -0.5])
-STATE = ("q", "qd", "tau")
 
 
 @dataclass(frozen=True)
@@ -83,12 +71,6 @@ class Weights:
             share * rng.normal(size=(steps + 1, case.model.nq)), share * rng.normal(size=(steps + 1, case.model.nv))
         )
 
-    def loss(self, trajectory: sim.Trajectory) -> np.ndarray:
-        """[num_worlds]."""
-        return np.einsum("tn,twn->w", self.q, trajectory.q.numpy()) + np.einsum(
-            "tn,twn->w", self.qd, trajectory.qd.numpy()
-        )
-
 
 @dataclass(frozen=True)
 class Differences:
@@ -108,31 +90,24 @@ def finite_differences(
     """
     rng = np.random.default_rng(11)
     entries = {name: _entries(case, name, rng, most) for name in names}
-    count = len(STEPS) * len(OFFSETS) * sum(len(chosen) for chosen in entries.values())
-    inputs = {name: np.repeat(case.value(name)[None], count, axis=0) for name in {*STATE, *names}}
-    scales = {name: _scale(case.value(name)) for name in names}
-    world = 0
-    for name, chosen in entries.items():
-        for entry, step, offset in itertools.product(chosen, STEPS, OFFSETS):
-            for index in _mirrored(name, case.value(name).shape, entry):
-                inputs[name][(world, *index)] += offset * step * scales[name]
-            world += 1
-    simulator = case.simulator(count, device, **{name: inputs[name] for name in names if name in PARAMETERS})
-    trajectory = simulator.rollout(simulator.state(inputs["q"], inputs["qd"]), np.swapaxes(inputs["tau"], 0, 1))
-    losses = weights.loss(trajectory)
-    result = {}
-    start = 0
-    for name, chosen in entries.items():
-        stop = start + len(STEPS) * len(OFFSETS) * len(chosen)
-        values = losses[start:stop].reshape(len(chosen), len(STEPS), len(OFFSETS))
-        width = np.array(STEPS)[:, None] * scales[name]
-        values = (values - values[..., OFFSETS == 0.0]) / width
-        doubt = np.abs(values @ (LEFT - RIGHT)) + 1e-14 * np.abs(losses).max() / width[:, 0]
-        best = doubt.argmin(axis=1)
-        values = np.take_along_axis(values, best[:, None, None], axis=1)[:, 0]
-        result[name] = Differences(chosen, values @ CENTRAL, values @ LEFT, values @ RIGHT)
-        start = stop
-    return result
+    directions = {name: [_direction(case, name, entry) for entry in chosen] for name, chosen in entries.items()}
+    values = {name: case.value(name) for name in {*STATE, *names}}
+    problem = Problem(case.model, case.dt, case.contact, device, values, weights.q, weights.qd)
+    found = differences_along(problem, directions)
+    return {
+        name: Differences(chosen, found[name].central, found[name].left, found[name].right)
+        for name, chosen in entries.items()
+    }
+
+
+def _direction(case: Case, name: str, entry: int) -> Direction:
+    """The entry itself, along a quaternion too; of an inertia with its mirror."""
+    shape = case.value(name).shape
+    index = np.unravel_index(entry, shape)
+    places = {entry}
+    if name == "inertia":
+        places.add(int(np.ravel_multi_index((index[0], index[2], index[1]), shape)))
+    return Direction(tuple(places), (1.0,) * len(places), _scale(case.value(name)))
 
 
 def _scale(value: np.ndarray) -> float:
@@ -143,17 +118,12 @@ def _scale(value: np.ndarray) -> float:
 def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.ndarray:
     value = case.value(name)
     usable = np.isfinite(value)
-    if name in ("stiffness", "rest_position", "lower_limit", "upper_limit"):
-        usable &= case.model.dof_q >= 0  # what only revolute and prismatic joints have
-    if name in ("geometry_size", "friction_loss", "contact_damping"):
-        usable &= value > 0.0  # at zero there is no derivative, at most one towards larger values
+    if name in SCALAR_JOINTS:
+        usable &= case.model.dof_q >= 0
+    if name in ONLY_POSITIVE:
+        usable &= value > 0.0
     entries = np.flatnonzero(usable)
     return rng.permutation(entries)[:most] if len(entries) > most else entries
-
-
-def _mirrored(name: str, shape: tuple[int, ...], entry: int) -> set[tuple[int, ...]]:
-    index = tuple(int(i) for i in np.unravel_index(entry, shape))
-    return {index, (index[0], index[2], index[1])} if name == "inertia" else {index}
 
 
 def analytic(

@@ -1,0 +1,193 @@
+"""Finite differences of a rollout: every perturbed rollout is a world of one simulator, all of them run together."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import warp as wp
+
+from sim.errors import ContactOverflowWarning
+from sim.model import Model
+from sim.options import ContactOptions
+from sim.simulator import Simulator
+
+STATE = ("q", "qd", "tau")
+# Widths relative to the scale of an entry. There is none for all: a distance acts on velocities divided by the time
+# step, a force times the time step, and a kink may lie near. The finer ones are taken where these don't settle.
+WIDTHS = (1e-3, 2e-5, 3e-7)
+FINER_WIDTHS = (1e-8, 5e-10)
+# One-sided differences of second order and central ones of fourth, from the values at these multiples of the width.
+OFFSETS = (-2.0, -1.0, 1.0, 2.0)
+CENTRAL = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
+LEFT = np.array([0.5, -2.0, 0.0, 0.0])
+RIGHT = np.array([0.0, 0.0, 2.0, -0.5])
+ROUNDING = 1e-14  # of a loss, relative to the largest
+WORLDS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A rollout of one world and a linear loss of its states, in float64.
+
+    Attributes:
+        model: of float64.
+        dt: time step [s].
+        contact: options of the contact solver.
+        device: Warp device or its name.
+        values: by name, what the rollout depends on: q [nq], qd [nv], tau [steps, nv], parameters [n, ...]; those not
+            named have the model's value.
+        q_weight: derivative of the loss in every q [steps + 1, nq].
+        qd_weight: the same for qd [steps + 1, nv].
+    """
+
+    model: Model
+    dt: float
+    contact: ContactOptions
+    device: wp.DeviceLike
+    values: dict[str, np.ndarray]
+    q_weight: np.ndarray
+    qd_weight: np.ndarray
+
+    def simulator(self, num_worlds: int, parameters: dict[str, np.ndarray]) -> Simulator:
+        """A simulator of so many worlds."""
+        return Simulator(self.model, self.dt, num_worlds, self.device, self.contact, parameters)
+
+    def losses(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """Losses [count] of rollouts with other values [count, ...] of some inputs."""
+        count = len(next(iter(values.values())))
+        worlds = min(count, WORLDS_AT_ONCE)
+        shared = {name: value for name, value in self.values.items() if name not in STATE and name not in values}
+        simulator: Simulator | None = None
+        found = []
+        for first in range(0, count, worlds):
+            # The last rows once more fill up the last batch.
+            rows = np.minimum(np.arange(first, first + worlds), count - 1)
+            batch = {name: value[rows] for name, value in values.items()}
+            parameters = {name: value for name, value in batch.items() if name not in STATE}
+            if simulator is None:
+                simulator = self.simulator(worlds, {**shared, **parameters})
+            else:
+                for name, value in parameters.items():
+                    simulator.set_parameter(name, value)
+            q, qd, tau = (batch.get(name, np.repeat(self.values[name][None], worlds, axis=0)) for name in STATE)
+            with warnings.catch_warnings():
+                # What it would say of a perturbed world has been said of the one itself.
+                warnings.simplefilter("ignore", ContactOverflowWarning)
+                trajectory = simulator.rollout(simulator.state(q, qd), np.swapaxes(tau, 0, 1))
+            loss = np.einsum("tn,twn->w", self.q_weight, trajectory.q.numpy())
+            found.append(loss + np.einsum("tn,twn->w", self.qd_weight, trajectory.qd.numpy()))
+        return np.concatenate(found)[:count]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One way to change an input.
+
+    Attributes:
+        places: flat indices into the input of one world.
+        coefficients: what is added there for each unit along the direction.
+        scale: of a change that matters; widths are relative to it.
+    """
+
+    places: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    scale: float
+
+    def along(self, gradient: np.ndarray) -> float:
+        """Derivative along the direction, of a gradient in the shape of the input."""
+        return float(np.dot(gradient.reshape(-1)[list(self.places)], self.coefficients))
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Differences along the directions of one input [directions].
+
+    Attributes:
+        left: of the side below, second order.
+        right: of the side above.
+        central: of both, fourth order; at the width at which the sides agree best.
+        left_doubt: by how much the left differences of neighbouring widths differ, rounding included; taken is the
+            width at which this is least.
+        right_doubt: the same on the right.
+        width: of the central differences.
+        rounding: error by rounding of the central differences.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    central: np.ndarray
+    left_doubt: np.ndarray
+    right_doubt: np.ndarray
+    width: np.ndarray
+    rounding: np.ndarray
+
+
+def finite_differences(problem: Problem, directions: dict[str, Sequence[Direction]]) -> dict[str, Differences]:
+    """Differences of the loss along directions of some inputs, by name.
+
+    Which width is taken depends on the differences alone and knows nothing of the gradient that is checked.
+    """
+    wanted = [(name, direction) for name, some in directions.items() for direction in some]
+    if not wanted:
+        return {name: Differences(*np.zeros((len(fields(Differences)), 0))) for name in directions}
+    values = _sample(problem, wanted, WIDTHS)
+    widths = np.array([[width * direction.scale for width in WIDTHS] for _, direction in wanted])
+    settled = _best(values, widths)
+    open_ones = np.flatnonzero(np.abs(settled.left - settled.right) > 1e-7 * np.abs(settled.central) + settled.rounding)
+    if len(open_ones):
+        finer = np.full((len(wanted), len(FINER_WIDTHS), len(OFFSETS) + 1), np.nan)
+        finer[open_ones] = _sample(problem, [wanted[i] for i in open_ones], FINER_WIDTHS)
+        widths = np.concatenate(
+            [widths, [[width * direction.scale for width in FINER_WIDTHS] for _, direction in wanted]], axis=1
+        )
+        settled = _best(np.concatenate([values, finer], axis=1), widths)
+    result = {}
+    start = 0
+    for name, some in directions.items():
+        part = slice(start, start + len(some))
+        result[name] = Differences(**{key: value[part] for key, value in vars(settled).items()})
+        start += len(some)
+    return result
+
+
+def _sample(problem: Problem, wanted: Sequence[tuple[str, Direction]], widths: Sequence[float]) -> np.ndarray:
+    """Losses [directions, widths, offsets], the unperturbed one last."""
+    count = len(wanted) * len(widths) * len(OFFSETS)
+    names = {name for name, _ in wanted}
+    inputs = {name: np.repeat(problem.values[name][None], count + 1, axis=0) for name in names}
+    flat = {name: value.reshape(count + 1, -1) for name, value in inputs.items()}
+    row = 0
+    for name, direction in wanted:
+        for width in widths:
+            for offset in OFFSETS:
+                change = offset * width * direction.scale
+                flat[name][row, list(direction.places)] += change * np.array(direction.coefficients)
+                row += 1
+    losses = problem.losses(inputs)
+    values = losses[:count].reshape(len(wanted), len(widths), len(OFFSETS))
+    return np.concatenate([values, np.full((len(wanted), len(widths), 1), losses[count])], axis=2)
+
+
+def _best(values: np.ndarray, widths: np.ndarray) -> Differences:
+    """At each direction the differences of the width at which they are best.
+
+    values: losses as from :func:`_sample`, NaN where there are none; widths [directions, widths], descending.
+    """
+    changes = (values[..., :-1] - values[..., -1:]) / widths[..., None]
+    # Of the narrowest width: a wide one may have thrown the motion off.
+    rounding = ROUNDING * np.nanmax(np.abs(values[:, -1]), initial=0.0) / widths
+    left, right, central = (changes @ weights for weights in (LEFT, RIGHT, CENTRAL))
+    rows = np.arange(len(values))
+    best = _least(np.abs(left - right) + rounding)
+    sides = []
+    for side in (left, right):
+        doubt = np.abs(np.diff(side, axis=1)) + rounding[:, 1:]
+        at = _least(doubt)
+        sides += [side[rows, at + 1], doubt[rows, at]]
+    return Differences(sides[0], sides[2], central[rows, best], sides[1], sides[3], widths[rows, best],
+                       rounding[rows, best])  # fmt: skip
+
+
+def _least(doubt: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(doubt), doubt, np.inf).argmin(axis=1)

@@ -1,0 +1,323 @@
+"""The gradients of a rollout beside finite differences, on a user's own scene."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.errors import GradientError, ModelError
+from sim.finite_differences import STATE, Differences, Problem, finite_differences
+from sim.gradient_entries import Entry, entries
+from sim.gradient_norms import GradientNorms
+from sim.parameters import PARAMETERS, as_numbers
+from sim.rollout import Gradients, Trajectory
+from sim.simulator import Simulator
+from sim.state import State
+from sim.turns import one_at_a_time
+
+VERDICTS = ("right", "kink", "unclear", "wrong")
+LISTED = 20
+
+
+@dataclass(frozen=True)
+class CheckedEntry:
+    """One entry of a gradient beside its finite differences.
+
+    Attributes:
+        entry: what was changed: argument, index, names.
+        world: the world in which it was.
+        analytic: derivative by the backward pass.
+        left: difference on the side below.
+        right: difference on the side above.
+        central: difference of both sides.
+        width: of the central difference.
+        error: of the analytic derivative to the central difference, relative to the largest derivative of the same
+            argument and world, what rounding leaves open aside.
+        verdict: "right": it agrees with the central difference. "kink": the sides differ, and it is that of one of
+            them or between. "unclear": the same, but the differences depend on their width. "wrong": none of these.
+    """
+
+    entry: Entry
+    world: int
+    analytic: float
+    left: float
+    right: float
+    central: float
+    width: float
+    error: float
+    verdict: str
+
+    def __str__(self) -> str:
+        numbers = "  ".join(
+            f"{name} {getattr(self, name):.6g}" for name in ("analytic", "left", "right", "central")
+        )  # fmt: skip
+        return f"{self.verdict}: {self.entry} in world {self.world}: {numbers}"
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """What :func:`check_gradients` found. Print it.
+
+    Attributes:
+        entries: all that were compared.
+        totals: number of entries that each argument has, of which ``most`` were compared.
+        norms: of the derivatives in each state of the worlds that were checked.
+        about: lines that say what was compared.
+    """
+
+    entries: tuple[CheckedEntry, ...]
+    totals: dict[str, int]
+    norms: GradientNorms
+    about: tuple[str, ...]
+
+    @property
+    def wrong(self) -> tuple[CheckedEntry, ...]:
+        """Entries whose gradient is not that of the motion."""
+        return self.of("wrong")
+
+    @property
+    def kinks(self) -> tuple[CheckedEntry, ...]:
+        """Entries at which the motion has a kink, so that there are two derivatives."""
+        return self.of("kink")
+
+    def of(self, verdict: str) -> tuple[CheckedEntry, ...]:
+        """Entries of one verdict, the largest error first."""
+        found = [entry for entry in self.entries if entry.verdict == verdict]
+        return tuple(sorted(found, key=lambda entry: -np.nan_to_num(entry.error, nan=np.inf)))
+
+    def raise_if_wrong(self) -> None:
+        """Raise :class:`sim.GradientError` with the report if an entry is wrong."""
+        if self.wrong:
+            raise GradientError(str(self))
+
+    def __str__(self) -> str:
+        lines = [*self.about, ""]
+        lines.append(
+            f"{'argument':<20}{'compared':>12}"
+            + "".join(f"{verdict:>9}" for verdict in VERDICTS)
+            + f"{'largest error':>15}"
+        )
+        for name, total in self.totals.items():
+            of_it = [entry for entry in self.entries if entry.entry.argument == name]
+            counts = "".join(f"{sum(entry.verdict == verdict for entry in of_it):>9}" for verdict in VERDICTS)
+            error = max((entry.error for entry in of_it if entry.verdict == "right"), default=np.nan)
+            text = "-" if np.isnan(error) else f"{error:.1e}"
+            lines.append(f"{name:<20}{f'{len(of_it)} of {total}':>12}{counts}{text:>15}")
+        for verdict in VERDICTS[:0:-1]:
+            found = self.of(verdict)
+            lines += ["", *map(str, found[:LISTED])] if found else []
+            if len(found) > LISTED:
+                lines.append(f"... and {len(found) - LISTED} more {verdict}")
+        return "\n".join([*lines, "", self._growth()])
+
+    def _growth(self) -> str:
+        bad = self.norms.first_beyond()
+        if bad:
+            return f"The derivatives in q and qd are not finite from state {bad[0]} back; print report.norms."
+        size = np.hypot(self.norms.q, self.norms.qd).max(axis=1)
+        state = int(np.argmax(size))
+        where = f"state {state} of {len(size) - 1}"
+        return (
+            f"The derivative in a state is largest at {where}, {size[state]:.2e}; in the last state it is "
+            f"{size[-1]:.2e}. print(report.norms) shows all."
+        )
+
+
+@one_at_a_time
+def check_gradients(
+    simulator: Simulator,
+    state: State,
+    tau: Any = None,
+    wrt: Iterable[str] | None = None,
+    *,
+    steps: int | None = None,
+    q_grad: Any = None,
+    qd_grad: Any = None,
+    worlds: Iterable[int] = (0,),
+    most: int = 40,
+    bound: float = 1e-6,
+    seed: int = 0,
+) -> GradientReport:
+    """Compare the gradients of a rollout with finite differences of it.
+
+    Both are taken in float64, whatever the simulator's dtype, from a simulator of the same model, options and
+    parameters made for it. All perturbed rollouts are worlds of one simulator and run together. Differences on both
+    sides and several widths tell an error from a kink, where the motion itself has two derivatives (see
+    docs/contact.md). Nothing is raised for a mismatch; see :meth:`GradientReport.raise_if_wrong`.
+
+    A change of a quaternion is a rotation about an axis [rad], one of an inertia keeps it symmetric. Parameters are
+    changed in each world of its own, also those that all worlds share. Left out are entries without a derivative on
+    both sides: infinite limits, sizes and dry friction of zero.
+
+    Args:
+        simulator: the simulator.
+        state: the state before the first step.
+        tau: joint forces, as for :meth:`sim.Simulator.rollout`.
+        wrt: what to differentiate in: "q", "qd", "tau" and names of parameters (:data:`sim.parameters.PARAMETERS`);
+            default: state and control.
+        steps: number of steps; needed where tau is None.
+        q_grad: derivative of the loss in the last q [num_worlds, nq], or in every one [steps + 1, num_worlds, nq].
+        qd_grad: the same for qd. Without both, the loss is a random projection of the last state.
+        worlds: the worlds to check, one after the other.
+        most: entries of one argument that are compared in each world, drawn at random.
+        bound: of the error of a right gradient, relative to the largest derivative of the same argument.
+        seed: of the random projection and of the entries drawn.
+
+    Raises:
+        ModelError: for wrong shapes, names or worlds.
+        FloatingPointError: if the rollout itself isn't finite.
+    """
+    names = _names(simulator, wrt, tau is not None)
+    chosen_worlds = _worlds(simulator, worlds)
+    trajectory = _doubled(simulator, state, tau, steps, chosen_worlds)
+    shape = (trajectory.steps + 1, simulator.num_worlds)
+    weights = _weights(simulator, shape, q_grad, qd_grad, seed)
+    weights = weights[0][:, chosen_worlds], weights[1][:, chosen_worlds]
+    gradients = trajectory.backward(*weights, [name for name in names if name not in STATE])
+    rng = np.random.default_rng(seed)
+    checked: list[CheckedEntry] = []
+    totals = dict.fromkeys(names, 0)
+    for place, world in enumerate(chosen_worlds):
+        problem = _problem(trajectory, weights, place)
+        every = {name: entries(problem.model, problem.values[name], name) for name in names}
+        totals = {name: totals[name] + len(some) for name, some in every.items()}
+        chosen = {name: _draw(some, most, rng) for name, some in every.items()}
+        differences = finite_differences(
+            problem, {name: [entry.direction for entry in some] for name, some in chosen.items()}
+        )
+        for name, some in chosen.items():
+            gradient = _of_world(gradients, name, place)
+            analytic = np.array([entry.direction.along(gradient) for entry in some])
+            checked += _judge(some, world, analytic, differences[name], bound)
+    norms = replace(trajectory.gradient_norms(*weights), worlds=tuple(chosen_worlds))
+    about = _about(simulator, trajectory.steps, q_grad is None and qd_grad is None, seed)
+    return GradientReport(tuple(checked), totals, norms, about)
+
+
+def _doubled(simulator: Simulator, state: State, tau: Any, steps: int | None, worlds: list[int]) -> Trajectory:
+    """The rollout of some worlds in float64, with all parameters given per world."""
+    m = simulator.model
+    q, qd = (
+        simulator._batch(value, size, name).numpy()[worlds]
+        for value, size, name in ((state.q, m.nq, "state.q"), (state.qd, m.nv, "state.qd"))
+    )
+    control = None if tau is None else simulator._control(tau).numpy()[:, worlds].astype(np.float64)
+    parameters = {
+        name: value[worlds] if value.ndim > m.parameters[name].ndim else np.repeat(value[None], len(worlds), axis=0)
+        for name, value in simulator.parameter_values().items()
+    }
+    double = Simulator(
+        replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, simulator.contact, parameters
+    )
+    trajectory = double.rollout(double.state(q, qd), control, steps)
+    if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
+        raise FloatingPointError(
+            "check_gradients: the rollout itself is not finite; check_finite=True of the simulator says from where on"
+        )
+    return trajectory
+
+
+def _names(simulator: Simulator, wrt: Iterable[str] | None, controlled: bool) -> list[str]:
+    if wrt is None:
+        return list(STATE if controlled else STATE[:2])
+    names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
+    for name in names:
+        if name not in STATE and name not in PARAMETERS:
+            raise ModelError(f"wrt: there is no '{name}'; there are {', '.join([*STATE, *PARAMETERS])}")
+    if "tau" in names and not controlled:
+        raise ModelError("wrt names 'tau', but no tau was given; give joint forces, zeros if need be")
+    return names
+
+
+def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
+    chosen = [int(world) for world in worlds]
+    for world in chosen:
+        if not 0 <= world < simulator.num_worlds:
+            raise ModelError(f"worlds: there is no world {world}; there are {simulator.num_worlds}")
+    if not chosen:
+        raise ModelError("worlds is empty; name at least one")
+    return chosen
+
+
+def _weights(
+    simulator: Simulator, shape: tuple[int, int], q_grad: Any, qd_grad: Any, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives of the loss in every state, [steps + 1, num_worlds, nq] and [..., nv]; shape: the first two."""
+    shapes = (*shape, simulator.model.nq), (*shape, simulator.model.nv)
+    if q_grad is None and qd_grad is None:
+        rng = np.random.default_rng(seed)
+        q_grad, qd_grad = (rng.normal(size=shape[1:]) for shape in shapes)
+    weights = []
+    for name, value, full in (("q_grad", q_grad, shapes[0]), ("qd_grad", qd_grad, shapes[1])):
+        weight = np.zeros(full)
+        if value is not None:
+            given = value.numpy() if isinstance(value, wp.array) else as_numbers(name, value)
+            if given.shape not in (full, full[1:]):
+                raise ModelError(f"{name} has shape {given.shape}; expected {full} or {full[1:]}")
+            weight[slice(None) if given.ndim == 3 else -1] = given
+        weights.append(weight)
+    return weights[0], weights[1]
+
+
+def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], world: int) -> Problem:
+    """What happens in one world of a trajectory."""
+    simulator = trajectory.simulator
+    tau = np.zeros((trajectory.steps, simulator.model.nv))
+    if trajectory.tau is not None:
+        tau = trajectory.tau.numpy()[:, world]
+    values = {name: value[world] for name, value in simulator.parameter_values().items()}
+    values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world], "tau": tau}
+    return Problem(
+        simulator.model, simulator.dt, simulator.contact, simulator.device, values, weights[0][:, world],
+        weights[1][:, world],
+    )  # fmt: skip
+
+
+def _of_world(gradients: Gradients, name: str, world: int) -> np.ndarray:
+    """The gradient in one input of one world, in the shape of the input."""
+    if name in gradients.parameters:
+        return gradients.parameters[name][world]
+    if name == "tau":
+        assert gradients.tau is not None, "the names were checked"
+        return gradients.tau.numpy()[:, world]
+    return (gradients.q if name == "q" else gradients.qd).numpy()[world]
+
+
+def _draw(some: Sequence[Entry], most: int, rng: np.random.Generator) -> list[Entry]:
+    if len(some) <= most:
+        return list(some)
+    return [some[i] for i in np.sort(rng.permutation(len(some))[:most])]
+
+
+def _judge(
+    some: Sequence[Entry], world: int, analytic: np.ndarray, found: Differences, bound: float
+) -> list[CheckedEntry]:
+    largest = np.nanmax(np.abs(found.central), initial=0.0)
+    tolerance = bound * largest + found.rounding
+    low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
+    doubt = found.left_doubt + found.right_doubt
+    miss = np.abs(analytic - found.central)
+    wrong = ~np.isfinite(analytic) | (np.maximum(low - analytic, analytic - high) > doubt + tolerance)
+    verdicts = np.where(wrong, "wrong", np.where(high - low > doubt, "kink", "unclear"))
+    verdicts[miss <= tolerance] = "right"
+    # So measured, those within the bound are the right ones.
+    error = miss / (tolerance / bound)
+    return [
+        CheckedEntry(
+            entry, world, float(analytic[i]), float(found.left[i]), float(found.right[i]), float(found.central[i]),
+            float(found.width[i]), float(error[i]), str(verdicts[i]),
+        )
+        for i, entry in enumerate(some)
+    ]  # fmt: skip
+
+
+def _about(simulator: Simulator, steps: int, projected: bool, seed: int) -> tuple[str, ...]:
+    loss = f"a random projection of the last state (seed {seed})" if projected else "the given derivatives of states"
+    own = simulator.model.dtype
+    note = "" if own == "float64" else f"; the simulator itself computes in {own}, which adds rounding"
+    return (
+        f"Gradients of {steps} steps of {simulator.dt:g} s beside finite differences, of {loss}.",
+        f"Both in float64{note}.",
+    )

@@ -1,0 +1,73 @@
+"""How large the derivative of a loss is in every state on the way back through a rollout."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+LINES = 20
+BAR = 40
+
+
+@dataclass(frozen=True)
+class GradientNorms:
+    """Euclidean norms of the derivative of a loss in every state, all later steps included.
+
+    Made by :meth:`sim.Trajectory.gradient_norms`. Printed, it shows the world in which they grow most.
+
+    Attributes:
+        q: of the derivative in the coordinates [steps + 1, num_worlds].
+        qd: of that in the velocities [steps + 1, num_worlds].
+        worlds: numbers of the worlds [num_worlds].
+    """
+
+    q: np.ndarray
+    qd: np.ndarray
+    worlds: tuple[int, ...]
+
+    def first_beyond(self, bound: float = np.inf, world: int | None = None) -> tuple[int, int] | None:
+        """Where, on the way back from the end, a norm first exceeds a bound or isn't finite.
+
+        Args:
+            bound: of both norms; by default only what isn't finite counts.
+            world: the world to look at; None for all.
+
+        Returns:
+            the state (0 is the first one, ``steps`` the last) and the world; None if there is no such place.
+        """
+        beyond = ~((self.q <= bound) & (self.qd <= bound)) | ~np.isfinite(self.q) | ~np.isfinite(self.qd)
+        if world is not None:
+            beyond &= np.array(self.worlds) == world
+        states = np.flatnonzero(beyond.any(axis=1))
+        if not len(states):
+            return None
+        return int(states[-1]), self.worlds[int(np.argmax(beyond[states[-1]]))]
+
+    def table(self, world: int, lines: int = LINES) -> str:
+        """The norms of one world as text, from the last state to the first, with bars on a logarithmic scale."""
+        column = self.worlds.index(world)
+        q, qd = self.q[:, column], self.qd[:, column]
+        last = len(q) - 1
+        states = np.unique(np.linspace(0, last, min(lines, last + 1)).round().astype(int))[::-1]
+        size = np.hypot(q, qd)
+        shown = size[np.isfinite(size) & (size > 0.0)]
+        # At least one decade, so that norms that hardly change don't look as if they did.
+        low, high = (np.log10(shown.min()), np.log10(shown.max())) if len(shown) else (0.0, 0.0)
+        decades = max(high - low, 1.0)
+        text = [f"world {world}: norms of the derivatives in q and qd of each state, on the way back", ""]
+        text.append(f"{'state':>8}  {'d/dq':>10}  {'d/dqd':>10}  bar: logarithm, {decades:.1f} decades")
+        for state in states:
+            bar = "not finite"
+            if np.isfinite(size[state]):
+                full = (np.log10(size[state]) - low) / decades if size[state] > 0.0 else 0.0
+                bar = "#" * round(BAR * full)
+            text.append(f"{state:>8}  {q[state]:>10.3e}  {qd[state]:>10.3e}  {bar}".rstrip())
+        return "\n".join(text)
+
+    def __str__(self) -> str:
+        bad = self.first_beyond()
+        size = np.hypot(self.q, self.qd)
+        world = bad[1] if bad else self.worlds[int(np.argmax(size.max(axis=0)))]
+        text = self.table(world)
+        if bad:
+            text += f"\nnot finite from state {bad[0]} of world {bad[1]} back"
+        return text

@@ -1,0 +1,259 @@
+"""sim.check_gradients: right gradients pass, wrong ones are found where they are, kinks are told from errors."""
+
+import numpy as np
+import pytest
+
+import sim
+from sim.gradient_entries import entries
+from sim.rollout import Gradients
+from tests.contact.test_gradients import arm_and_ball
+from tests.simulator.worlds import DT, WORLDS, hopper, inputs
+
+STEPS = 6
+EVERYTHING = ("q", "qd", "tau", *hopper().parameters)
+
+
+def hopping(dtype: str = "float64", device: str = "cpu", **options: object):
+    """Simulator, state and control of three worlds, all different."""
+    simulator = sim.Simulator(hopper(dtype), DT, WORLDS, device, **options)
+    q, qd, tau = inputs(simulator.model, STEPS)
+    return simulator, simulator.state(q, qd), tau
+
+
+def sliding(speed: float, height: float = 0.1, **options: float) -> tuple[sim.Simulator, sim.State]:
+    """A ball in the air or on the ground."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.5)
+    builder.add_sphere(radius=0.1, mass=0.3, position=(0.0, 0.0, height), **options)
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, DT, device="cpu")
+    return simulator, simulator.state(model.q0, [speed, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_right_gradient(device, dtype):
+    """A hopper with limit, dry friction and contacts: everything agrees, in float64 whatever the simulator's dtype."""
+    simulator, state, tau = hopping(dtype, device)
+    report = sim.check_gradients(simulator, state, tau, EVERYTHING, worlds=(0, 2), most=12)
+    assert {entry.verdict for entry in report.entries} == {"right"}, str(report)
+    assert {entry.world for entry in report.entries} == {0, 2}
+    assert set(report.totals) == set(EVERYTHING)
+    assert report.totals["tau"] == 2 * STEPS * simulator.model.nv
+    assert max(entry.error for entry in report.entries) < 1e-6
+    assert ("float32" in str(report)) == (dtype == "float32")
+    report.raise_if_wrong()
+    # The derivatives of the first state are those whose norms are shown.
+    assert report.norms.q.shape == (STEPS + 1, 2)
+    assert report.norms.worlds == (0, 2)
+
+
+def test_spherical_joints_and_all_parameters():
+    c = arm_and_ball()
+    simulator = c.simulator()
+    report = sim.check_gradients(simulator, simulator.state(c.q, c.qd), c.tau, EVERYTHING, most=15)
+    assert not report.wrong, str(report)
+    assert not report.of("unclear"), str(report)
+
+
+def test_loss_of_the_user():
+    """Only what was asked for, in every state or in the last one."""
+    simulator, state = sliding(2.0)
+    steps = 20
+    last = np.zeros((1, 7))
+    last[:, 0] = 1.0
+    every = np.zeros((steps + 1, 1, 7))
+    every[:, :, 0] = 1.0
+    stopped = [
+        entry.analytic
+        for seed in (last, every)
+        for entry in sim.check_gradients(simulator, state, wrt=["friction"], steps=steps, q_grad=seed).entries
+        if entry.entry.owner == "geometry 'ground'"
+    ]
+    # Sliding, x is v dt n - mu g dt^2 n (n + 1) / 2 after n steps; the sphere's own friction is 1.
+    n = np.arange(steps + 1)
+    slope = -9.81 * DT**2 * n * (n + 1) / 2
+    np.testing.assert_allclose(stopped, [slope[-1], slope.sum()], rtol=1e-9)
+
+
+def corrupted(monkeypatch, change) -> None:
+    """Spoil what a backward pass returns."""
+    right = sim.Trajectory.backward
+
+    def wrong(self, *args, **kwargs) -> Gradients:
+        gradients = right(self, *args, **kwargs)
+        change(gradients)
+        return gradients
+
+    monkeypatch.setattr(sim.Trajectory, "backward", wrong)
+
+
+def add(array: object, index: tuple[int, ...], amount: float) -> None:
+    values = array.numpy().copy()
+    values[index] += amount * np.abs(values).max()
+    array.assign(values)
+
+
+@pytest.mark.parametrize("amount", [1e-3, np.nan])
+def test_a_wrong_gradient_is_found(monkeypatch, amount):
+    simulator, state, tau = hopping()
+    leg = simulator.model.joint("hip")
+    dof = int(simulator.model.joint_qd_start[leg])
+    corrupted(monkeypatch, lambda gradients: add(gradients.tau, (3, 1, dof), amount))
+    report = sim.check_gradients(simulator, state, tau, worlds=(0, 1, 2), most=1000)
+    (entry,) = report.wrong
+    assert (entry.world, entry.entry.argument, entry.entry.index) == (1, "tau", (3, dof))
+    assert "tau of joint 'hip' at step 3 in world 1" in str(report)
+    with pytest.raises(sim.GradientError, match="joint 'hip' at step 3 in world 1"):
+        report.raise_if_wrong()
+
+
+def test_a_wrong_rotation_is_found(monkeypatch):
+    """A quaternion's derivative along one axis."""
+    simulator, state, tau = hopping()
+    q = state.q.numpy().copy()
+    q[:, 3:7] = x, y, z, w = 0.3, -0.2, 0.4, 1.1
+    state = simulator.state(q, state.qd.numpy())
+
+    def change(gradients: Gradients) -> None:
+        # Along the tangent of a rotation about x: the others stay right.
+        for place, part in enumerate((w, -z, y, -x)):
+            values = gradients.q.numpy().copy()
+            values[0, 3 + place] += 0.01 * np.abs(values).max() * part
+            gradients.q.assign(values)
+
+    corrupted(monkeypatch, change)
+    (entry,) = sim.check_gradients(simulator, state, tau).wrong
+    assert str(entry.entry) == "q of joint 'free', rotation about x"
+
+
+def test_a_wrong_parameter_is_found(monkeypatch):
+    simulator, state, tau = hopping()
+
+    def change(gradients: Gradients) -> None:
+        gradients.parameters["inertia"][0, 1, 0, 2] *= 1.1
+
+    corrupted(monkeypatch, change)
+    report = sim.check_gradients(simulator, state, tau, ["inertia", "mass", "friction"], most=100)
+    (entry,) = report.wrong
+    assert (entry.entry.owner, entry.entry.component) == ("link 'leg'", "xz")
+    lines = str(report).splitlines()
+    (row,) = [line for line in lines if line.startswith("inertia")]
+    assert row.split()[:8] == ["inertia", "18", "of", "18", "17", "0", "0", "1"]
+
+
+def test_a_missing_adjoint_is_found(monkeypatch):
+    """A part of the way back left out: the rows' dependence on the state."""
+    from sim.step_adjoint import DifferentiableStep
+
+    simulator, state, tau = hopping()
+    monkeypatch.setattr(DifferentiableStep, "_row_adjoint", lambda self: None)
+    report = sim.check_gradients(simulator, state, tau, ["q", "qd", "friction"])
+    assert {entry.entry.argument for entry in report.wrong} == {"q", "qd", "friction"}
+
+
+def kinks(report: sim.GradientReport) -> set[str]:
+    assert not report.wrong, str(report)
+    assert not report.of("unclear"), str(report)
+    return {str(entry.entry) for entry in report.kinks}
+
+
+def test_an_opening_contact_is_a_kink():
+    """Thrown up just so that the contact's normal impulse is zero: higher it flies, lower the ground stops it."""
+    simulator, state = sliding(0.0)
+    qd = [0.5, 0.0, 9.81 * DT, 0.0, 0.0, 0.0]
+    state = simulator.state(state.q.numpy(), qd)
+    report = sim.check_gradients(simulator, state, wrt=["q", "qd"], steps=1)
+    assert "qd of joint 'sphere_0_free', z" in kinks(report)
+    assert "qd of joint 'sphere_0_free', y" not in kinks(report)
+    (entry,) = [entry for entry in report.kinks if entry.entry.index == (2,) and entry.entry.argument == "qd"]
+    assert min(abs(entry.analytic - entry.left), abs(entry.analytic - entry.right)) < 1e-6
+    assert "kink: qd of joint 'sphere_0_free', z in world 0" in str(report)
+
+
+def test_a_touched_limit_is_a_kink():
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("slider", mass=2.0, inertia=(1.0, 1.0, 1.0))
+    builder.add_joint("rail", "prismatic", child="slider", axis=(1.0, 0.0, 0.0), upper=0.25)
+    simulator = sim.Simulator(builder.finalize("float64"), 0.125, device="cpu")
+    report = sim.check_gradients(simulator, simulator.state([0.0], [2.0]), np.zeros((1, 1)), ["q", "qd", "tau", "mass"])
+    assert kinks(report) == {
+        f"{name} of joint 'rail'{at}" for name, at in (("q", ""), ("qd", ""), ("tau", " at step 0"))
+    }
+
+
+def test_a_kink_close_by_is_none():
+    """With the ground 1e-6 m/s away the finer differences still see one side only."""
+    simulator, state = sliding(0.0)
+    state = simulator.state(state.q.numpy(), [0.5, 0.0, 9.81 * DT + 1e-6, 0.0, 0.0, 0.0])
+    report = sim.check_gradients(simulator, state, wrt=["qd"], steps=1)
+    assert kinks(report) == set()
+
+
+def test_a_wrong_gradient_at_a_kink_is_wrong(monkeypatch):
+    simulator, state = sliding(0.0)
+    state = simulator.state(state.q.numpy(), [0.5, 0.0, 9.81 * DT, 0.0, 0.0, 0.0])
+    corrupted(monkeypatch, lambda gradients: add(gradients.qd, (0, 2), 5.0))
+    report = sim.check_gradients(simulator, state, wrt=["qd"], steps=1)
+    assert [str(entry.entry) for entry in report.wrong] == ["qd of joint 'sphere_0_free', z"]
+
+
+def test_entries_without_a_derivative_on_both_sides_are_left_out():
+    model = hopper()
+    found = {name: entries(model, model.parameters[name], name) for name in model.parameters}
+    assert [entry.owner for entry in found["lower_limit"]] == ["joint 'hip'"]
+    assert [entry.owner for entry in found["friction_loss"]] == ["joint 'hip'"]
+    assert [entry.owner for entry in found["stiffness"]] == ["joint 'hip'"]
+    assert "geometry 'ground'" not in {entry.owner for entry in found["geometry_size"]}
+    assert len(found["geometry_placement"]) == 6 * model.num_geometries
+    assert len(found["inertia"]) == 6 * model.num_links
+    assert [entry.index for entry in found["gravity"]] == [(0,), (1,), (2,)]
+
+
+def test_more_worlds_than_fit_at_once(monkeypatch):
+    """In several batches the same as in one."""
+    simulator, state, tau = hopping()
+    whole = sim.check_gradients(simulator, state, tau, ["qd", "tau", "friction"], most=5)
+    monkeypatch.setattr("sim.finite_differences.WORLDS_AT_ONCE", 16)
+    parts = sim.check_gradients(simulator, state, tau, ["qd", "tau", "friction"], most=5)
+    assert whole.entries == parts.entries
+
+
+def test_parameters_of_the_simulator_are_used():
+    """Given per world, and set after it was made."""
+    friction = np.linspace(0.2, 0.6, WORLDS)[:, None] * np.ones((WORLDS, hopper().num_geometries))
+    simulator, state, tau = hopping(parameters={"friction": friction})
+    simulator.set_parameter("mass", 1.3 * hopper().parameters["mass"])
+    report = sim.check_gradients(simulator, state, tau, ["friction", "mass"], worlds=(1,))
+    assert not report.wrong
+    trajectory = simulator.rollout(state, tau)
+    rng = np.random.default_rng(0)
+    seeds = [rng.normal(size=(WORLDS, size)) for size in (simulator.model.nq, simulator.model.nv)]
+    expected = trajectory.backward(*seeds, ["friction"]).parameters["friction"][1]
+    found = [entry.analytic for entry in report.entries if entry.entry.argument == "friction"]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_what_is_refused():
+    simulator, state, tau = hopping()
+    for message, arguments in (
+        ("there is no 'slip'", {"wrt": ["slip"]}),
+        ("there is no world 3", {"worlds": [3]}),
+        ("worlds is empty", {"worlds": []}),
+        ("q_grad has shape", {"q_grad": np.zeros((1, 2))}),
+    ):
+        with pytest.raises(sim.ModelError, match=message):
+            sim.check_gradients(simulator, state, tau, **arguments)
+    with pytest.raises(sim.ModelError, match="no tau was given"):
+        sim.check_gradients(simulator, state, wrt=["tau"], steps=2)
+    with pytest.raises(sim.ModelError, match="number of steps"):
+        sim.check_gradients(simulator, state)
+    wild = np.full((2, simulator.model.nv), 1e300)
+    with pytest.raises(FloatingPointError, match="rollout itself"):
+        sim.check_gradients(simulator, state, wild)
+
+
+def test_no_steps():
+    simulator, state, _ = hopping()
+    report = sim.check_gradients(simulator, state, np.zeros((0, simulator.model.nv)))
+    assert {entry.verdict for entry in report.entries} == {"right"}
+    assert report.totals["tau"] == 0
