@@ -16,8 +16,9 @@ GEOMETRY_TAGS = {
     codes.CAPSULE: "capsule",
     codes.CYLINDER: "cylinder",
     codes.BOX: "box",
+    codes.ELLIPSOID: "ellipsoid",
 }
-SIZES = {codes.SPHERE: 1, codes.CAPSULE: 2, codes.CYLINDER: 2, codes.BOX: 3}
+SIZES = {codes.SPHERE: 1, codes.CAPSULE: 2, codes.CYLINDER: 2, codes.BOX: 3, codes.ELLIPSOID: 3}
 
 
 def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:

@@ -23,6 +23,25 @@ JOINT_CODES = {
     "spherical": codes.SPHERICAL,
     "free": codes.FREE,
 }
+GEOMETRY_CODES = {
+    "plane": codes.PLANE,
+    "sphere": codes.SPHERE,
+    "capsule": codes.CAPSULE,
+    "box": codes.BOX,
+    "convex": codes.CONVEX,
+    "cylinder": codes.CYLINDER,
+    "ellipsoid": codes.ELLIPSOID,
+}
+# How many of the first sizes must be positive.
+POSITIVE_SIZES = {
+    codes.PLANE: 0,
+    codes.SPHERE: 1,
+    codes.CAPSULE: 2,
+    codes.CYLINDER: 2,
+    codes.BOX: 3,
+    codes.CONVEX: 3,
+    codes.ELLIPSOID: 3,
+}
 JOINT_DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
 JOINT_COORDINATES = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 4, codes.FREE: 7}
 
@@ -250,7 +269,7 @@ class ModelBuilder:
     def add_geometry(
         self,
         link: str,
-        type: int,
+        type: int | str,
         *,
         name: str | None = None,
         size: Vector = (0.0, 0.0, 0.0),
@@ -271,7 +290,8 @@ class ModelBuilder:
 
         Args:
             link: name of the link, or "world".
-            type: a geometry code of :mod:`warp_kernels.types`.
+            type: "plane", "sphere", "capsule", "box", "convex", "cylinder" or "ellipsoid", or its code in
+                :mod:`warp_kernels.types`.
             name: unique name; made from the link's if left out.
             size: see :class:`sim.model.Geometry` [m].
             position: in the link frame [m].
@@ -300,13 +320,14 @@ class ModelBuilder:
         self._unused(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
         extents = _finite(f"{where}: size", size, (3,))
-        used = {codes.PLANE: 0, codes.SPHERE: 1, codes.CAPSULE: 2, codes.CYLINDER: 2, codes.BOX: 3, codes.CONVEX: 3}
-        if type not in used:
-            raise ModelError(f"{where}: unknown geometry type {type}")
-        if type == codes.CONVEX and mesh is None:
+        code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
+        if code not in POSITIVE_SIZES:
+            raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
+        if code == codes.CONVEX and mesh is None:
             raise ModelError(f"{where}: a convex mesh needs mesh=")
-        if (extents[: used[type]] <= 0.0).any():
-            raise ModelError(f"{where}: size {extents.tolist()} must be positive in its first {used[type]} entries")
+        positive = POSITIVE_SIZES[code]
+        if (extents[:positive] <= 0.0).any():
+            raise ModelError(f"{where}: size {extents.tolist()} must be positive in its first {positive} entries")
         if not np.isfinite(friction) or friction < 0.0:
             raise ModelError(f"{where}: friction is {friction}; it must be finite and not negative")
         if not 0.0 <= restitution <= 1.0:
@@ -321,7 +342,7 @@ class ModelBuilder:
             raise ModelError(f"{where}: contact_damping is for compliant contact; give contact_stiffness too")
         colour = tuple(_finite(f"{where}: rgba", rgba, (4,)).tolist())
         geometry = Geometry(
-            name, -1, type, pose(where, position, orientation), extents, mesh, colour,
+            name, -1, code, pose(where, position, orientation), extents, mesh, colour,
             collides, visible, group, mask,
         )  # fmt: skip
         self.geometries[name] = GeometrySpec(
@@ -371,23 +392,64 @@ class ModelBuilder:
             **options,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def add_sphere(self, *, radius: float, mass: float, name: str | None = None, **options: object) -> Part:
-        """Add a free solid sphere. Options: position, orientation, and those of :meth:`add_geometry` but its shape."""
-        inertia = np.full(3, 0.4 * mass * radius**2)
-        return self._add_body("sphere", name, codes.SPHERE, (radius, 0.0, 0.0), mass, inertia, options)
+    def add_sphere(
+        self, *, radius: float, mass: float | None = None, density: float | None = None, name: str | None = None,
+        **options: object,
+    ) -> Part:  # fmt: skip
+        """Add a free solid sphere.
 
-    def add_box(self, *, half_extents: Vector, mass: float, name: str | None = None, **options: object) -> Part:
-        """Add a free solid box. Options as for :meth:`add_sphere`."""
+        Args:
+            radius: its radius [m].
+            mass: its mass [kg]; give this or the density.
+            density: its density [kg/m^3].
+            name: name of its link; made from its kind if left out.
+            options: position and orientation at the start, in the world, and those of :meth:`add_geometry` but its
+                shape.
+
+        Raises:
+            ModelError: for a size, mass or density that is not positive, or what :meth:`add_geometry` refuses.
+        """
+        volume = 4.0 / 3.0 * np.pi * radius**3
+        inertia = np.full(3, 0.4 * radius**2)
+        return self._add_body("sphere", name, (radius, 0.0, 0.0), volume, inertia, mass, density, options)
+
+    def add_box(
+        self, *, half_extents: Vector, mass: float | None = None, density: float | None = None, name: str | None = None,
+        **options: object,
+    ) -> Part:  # fmt: skip
+        """Add a free solid box; half_extents [3] along its axes [m]. The rest as for :meth:`add_sphere`."""
         x, y, z = (float(v) for v in half_extents)
-        inertia = mass / 3.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
-        return self._add_body("box", name, codes.BOX, (x, y, z), mass, inertia, options)
+        inertia = np.array([y * y + z * z, x * x + z * z, x * x + y * y]) / 3.0
+        return self._add_body("box", name, (x, y, z), 8.0 * x * y * z, inertia, mass, density, options)
 
     def add_capsule(
-        self, *, radius: float, half_length: float, mass: float, name: str | None = None, **options: object
-    ) -> Part:
-        """Add a free solid capsule along z; half_length is that of the cylinder. Options as for :meth:`add_sphere`."""
-        inertia = capsule_inertia(radius, half_length, mass)
-        return self._add_body("capsule", name, codes.CAPSULE, (radius, half_length, 0.0), mass, inertia, options)
+        self, *, radius: float, half_length: float, mass: float | None = None, density: float | None = None,
+        name: str | None = None, **options: object,
+    ) -> Part:  # fmt: skip
+        """Add a free solid capsule along z; half_length is that of its cylinder. The rest as for :meth:`add_sphere`."""
+        volume = np.pi * radius**2 * (2.0 * half_length + 4.0 / 3.0 * radius)
+        inertia = capsule_inertia(radius, half_length, 1.0)
+        return self._add_body("capsule", name, (radius, half_length, 0.0), volume, inertia, mass, density, options)
+
+    def add_cylinder(
+        self, *, radius: float, half_length: float, mass: float | None = None, density: float | None = None,
+        name: str | None = None, **options: object,
+    ) -> Part:  # fmt: skip
+        """Add a free solid cylinder along z. The rest as for :meth:`add_sphere`."""
+        across = radius**2 / 4.0 + half_length**2 / 3.0
+        volume = 2.0 * np.pi * radius**2 * half_length
+        inertia = np.array([across, across, radius**2 / 2.0])
+        return self._add_body("cylinder", name, (radius, half_length, 0.0), volume, inertia, mass, density, options)
+
+    def add_ellipsoid(
+        self, *, semi_axes: Vector, mass: float | None = None, density: float | None = None, name: str | None = None,
+        **options: object,
+    ) -> Part:  # fmt: skip
+        """Add a free solid ellipsoid; semi_axes [3] along its axes [m]. The rest as for :meth:`add_sphere`."""
+        x, y, z = (float(v) for v in semi_axes)
+        inertia = np.array([y * y + z * z, x * x + z * z, x * x + y * y]) / 5.0
+        volume = 4.0 / 3.0 * np.pi * x * y * z
+        return self._add_body("ellipsoid", name, (x, y, z), volume, inertia, mass, density, options)
 
     def add_urdf(self, path: str | os.PathLike[str], **options: object) -> Part:
         """Add the robot of a URDF file; see :func:`sim.importers.urdf.add_urdf` for the options."""
@@ -413,21 +475,22 @@ class ModelBuilder:
         self,
         kind: str,
         name: str | None,
-        type: int,
         size: tuple[float, float, float],
-        mass: float,
+        volume: float,
         inertia: np.ndarray,
+        mass: float | None,
+        density: float | None,
         options: dict[str, object],
     ) -> Part:
+        """A free body of one geometry; volume [m^3] and principal moments [3] of one kilogram of it [m^2]."""
         name = name or next(free for k in itertools.count() if (free := f"{kind}_{k}") not in self.links)
-        if not mass > 0.0:
-            raise ModelError(f"{kind} '{name}': mass is {mass}; a free body needs a positive one")
+        mass = _solid_mass(f"{kind} '{name}'", volume, mass, density)
         placement = {key: options.pop(key) for key in ("position", "orientation") if key in options}
         self._unused(f"{name}_free", self.joints, "joint")
-        self.add_link(name, mass=mass, inertia=inertia)
+        self.add_link(name, mass=mass, inertia=mass * inertia)
         try:
             self.add_joint(f"{name}_free", "free", child=name, **placement)  # type: ignore[arg-type]
-            self.add_geometry(name, type, name=f"{name}/geometry", size=size, **options)  # type: ignore[arg-type]
+            self.add_geometry(name, kind, name=f"{name}/geometry", size=size, **options)  # type: ignore[arg-type]
         except (ModelError, TypeError):
             self.links.pop(name)
             self.joints.pop(f"{name}_free", None)
@@ -476,6 +539,17 @@ def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarra
     ends = 0.4 * radius**2 + half_length**2 + 0.75 * half_length * radius
     across = cylinder * (radius**2 / 4.0 + length**2 / 12.0) + balls * ends
     return np.array([across, across, axial])
+
+
+def _solid_mass(where: str, volume: float, mass: float | None, density: float | None) -> float:
+    """Mass [kg] of a body of which the mass or the density is given."""
+    if (mass is None) == (density is None):
+        raise ModelError(f"{where}: give either its mass or its density")
+    for label, value in (("mass", mass), ("density", density)):
+        if value is not None and not value > 0.0:
+            raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
+    # A size that isn't positive is refused with the geometry.
+    return float(mass) if mass is not None else float(density or 0.0) * abs(volume)
 
 
 def _finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:

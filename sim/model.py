@@ -26,6 +26,7 @@ GEOMETRY_TYPE_NAMES = {
     codes.BOX: "box",
     codes.CONVEX: "convex mesh",
     codes.CYLINDER: "cylinder",
+    codes.ELLIPSOID: "ellipsoid",
 }
 
 
@@ -62,7 +63,7 @@ class Geometry:
         type: one of the geometry codes of :mod:`warp_kernels.types`.
         placement: pose in the link frame, position and quaternion xyzw [7].
         size: sphere (radius, 0, 0); capsule and cylinder (radius, half length, 0), axis z; box half extents;
-            convex mesh scale; plane zeros, normal z.
+            ellipsoid semi-axes; convex mesh scale; plane zeros, normal z.
         mesh: for a convex mesh its hull, for a visual mesh the mesh as read; None for primitives.
         rgba: colour.
         collides: whether it takes part in contact.

@@ -50,7 +50,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "geometry_placement": ParameterSpec(
         "geometry", (7,), "m, -", "pose of the geometry in its link: position, quaternion xyzw"
     ),
-    "geometry_size": ParameterSpec("geometry", (3,), "m", "radius; radius, half length; half extents; scale of a mesh"),
+    "geometry_size": ParameterSpec(
+        "geometry", (3,), "m", "radius; radius, half length; half extents; semi-axes; mesh scale"
+    ),
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
     "contact_stiffness": ParameterSpec(

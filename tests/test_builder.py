@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import trimesh
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -9,6 +10,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.builder import WORLD, capsule_inertia
+from sim.model import GEOMETRY_TYPE_NAMES, Mesh
+from sim.render.shapes import tessellate
 from tests.importers.reference import link_poses, matrix, random_coordinates
 from warp_kernels import types as codes
 
@@ -191,11 +194,14 @@ class TestGeometry:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"type": 99}, "geometry 'g': unknown geometry type 99"),
+            ({"type": 99}, "geometry 'g': unknown geometry type 99; known are plane, sphere"),
+            ({"type": "ball"}, "geometry 'g': unknown geometry type 'ball'; known are plane, sphere"),
             ({"size": (-1.0, 0.0, 0.0)}, "geometry 'g': size .* must be positive in its first 1 entries"),
             ({"size": (np.nan, 0.0, 0.0)}, "geometry 'g': size: .* is not finite"),
             ({"type": codes.BOX, "size": (1.0, 0.0, 1.0)}, "geometry 'g': size .* must be positive in its first 3"),
             ({"type": codes.CAPSULE, "size": (1.0, 0.0, 0.0)}, "geometry 'g': size .* must be positive in its first 2"),
+            ({"type": "ellipsoid", "size": (1.0, 1.0, 0.0)}, "geometry 'g': size .* must be positive in its first 3"),
+            ({"type": "cylinder", "size": (0.1, -0.2, 0.0)}, "geometry 'g': size .* must be positive in its first 2"),
             ({"type": codes.CONVEX}, "geometry 'g': a convex mesh needs mesh="),
             ({"friction": -0.1}, "geometry 'g': friction is -0.1"),
             ({"restitution": 1.1}, "geometry 'g': restitution is 1.1; it must lie between 0 and 1"),
@@ -266,6 +272,10 @@ class TestBodies:
         [
             ({"radius": 1.0, "mass": 0.0}, "sphere 's': mass is 0.0; a free body needs a positive one"),
             ({"radius": 1.0, "mass": np.nan}, "sphere 's': mass is nan"),
+            ({"radius": 1.0}, "sphere 's': give either its mass or its density"),
+            ({"radius": 1.0, "mass": 1.0, "density": 1.0}, "sphere 's': give either its mass or its density"),
+            ({"radius": 1.0, "density": -1.0}, "sphere 's': density is -1.0; a free body needs a positive one"),
+            ({"radius": -1.0, "density": 1.0}, "geometry 's/geometry': size .* must be positive"),
             ({"radius": -1.0, "mass": 1.0}, "geometry 's/geometry': size .* must be positive"),
             ({"radius": 1.0, "mass": 1.0, "friction": -1.0}, "geometry 's/geometry': friction is -1.0"),
             ({"radius": 1.0, "mass": 1.0, "position": (0.0, 0.0)}, "joint 's_free': position: shape"),
@@ -294,6 +304,39 @@ class TestBodies:
         assert_allclose(inertia[0], np.eye(3) * 0.4 * 2.0 * 0.25)
         assert_allclose(inertia[1], np.diag((4.0 + 9.0, 1.0 + 9.0, 1.0 + 4.0)) * 3.0 / 12.0)
         assert_allclose(np.diag(inertia[2]), sampled_capsule_inertia(0.3, 0.7, 1.5), rtol=1e-3)
+
+    @pytest.mark.parametrize(
+        ("kind", "size"),
+        [
+            ("sphere", {"radius": 0.3}),
+            ("box", {"half_extents": (0.1, 0.2, 0.3)}),
+            ("capsule", {"radius": 0.2, "half_length": 0.3}),
+            ("cylinder", {"radius": 0.2, "half_length": 0.3}),
+            ("ellipsoid", {"semi_axes": (0.1, 0.2, 0.3)}),
+        ],
+    )
+    def test_density_gives_mass_and_inertia_of_the_solid(self, kind, size):
+        """Against those of the polyhedron that is drawn, which lacks up to (2 pi / 256)^2 of the volume."""
+        builder = sim.ModelBuilder()
+        getattr(builder, f"add_{kind}")(density=500.0, **size)
+        getattr(builder, f"add_{kind}")(mass=2.0, **size)
+        model = builder.finalize("float64")
+        shape = tessellate(model.geometries[0], segments=256)
+        solid = trimesh.Trimesh(shape.vertices, shape.faces, process=False)
+        solid.density = 500.0
+        mass, inertia = model.parameters["mass"], model.parameters["inertia"]
+        assert_allclose(mass[0], solid.mass, rtol=6e-4)
+        assert_allclose(inertia[0], solid.moment_inertia, rtol=1.2e-3, atol=1e-12)
+        assert_allclose(inertia[1] / mass[1], inertia[0] / mass[0], rtol=1e-14)
+        assert mass[1] == 2.0
+
+    def test_names_of_geometry_types(self):
+        builder = chain("free")
+        for code, name in GEOMETRY_TYPE_NAMES.items():
+            mesh = Mesh(np.eye(3), np.array([[0, 1, 2]])) if code == codes.CONVEX else None
+            builder.add_geometry("l0", name.split()[0], size=(1.0, 2.0, 3.0), mesh=mesh)
+        types = [spec.geometry.type for spec in builder.geometries.values()]
+        assert types == list(GEOMETRY_TYPE_NAMES)
 
     def test_capsule_inertia_in_its_limits(self):
         assert_allclose(capsule_inertia(0.5, 0.0, 2.0), np.full(3, 0.4 * 2.0 * 0.25))

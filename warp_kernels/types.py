@@ -24,6 +24,7 @@ CAPSULE = 2
 BOX = 3
 CONVEX = 4
 CYLINDER = 5
+ELLIPSOID = 6
 
 # Kinds of constraint block in the contact solver.
 CONTACT = 0

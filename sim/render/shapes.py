@@ -44,6 +44,12 @@ def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
         return _round(radius, half_length, segments)
     if geometry.type == codes.CYLINDER:
         return _revolve(np.array([[radius, -half_length], [radius, half_length]]), -half_length, half_length, segments)
+    if geometry.type == codes.ELLIPSOID:
+        ball = _round(1.0, 0.0, segments)
+        # Normals go with the inverse of the stretch.
+        normals = ball.normals / geometry.size
+        normals /= np.linalg.norm(normals, axis=2, keepdims=True)
+        return Triangles(ball.vertices * geometry.size, ball.faces, normals)
     if geometry.type == codes.BOX:
         return box(geometry.size)
     if geometry.mesh is None:

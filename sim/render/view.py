@@ -183,6 +183,7 @@ def _corners(geometry: Geometry) -> np.ndarray:
             codes.CAPSULE: np.array([radius, radius, half_length + cap]),
             codes.CYLINDER: np.array([radius, radius, half_length]),
             codes.BOX: np.asarray(size),
+            codes.ELLIPSOID: np.asarray(size),
         }[geometry.type]
         low = -high
     return np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])

@@ -90,13 +90,14 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
         shape = UsdGeom.Cube.Define(stage, path)
         shape.CreateSizeAttr(2.0)
         scale = (size[0], size[1], size[2])
-    elif geometry.type == codes.CONVEX:
+    elif geometry.type in (codes.CONVEX, codes.ELLIPSOID):
+        # UsdPhysics has no ellipsoid, and its validation refuses a sphere of unequal scale.
         shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
         UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
     else:
         kind_name = GEOMETRY_TYPE_NAMES.get(geometry.type, str(geometry.type))
         raise ModelError(f"geometry '{geometry.name}': USD has no collider for a {kind_name}")
-    if geometry.type != codes.CONVEX:
+    if geometry.type not in (codes.CONVEX, codes.ELLIPSOID):
         shape.CreateExtentAttr(UsdGeom.Boundable.ComputeExtentFromPlugins(shape, Usd.TimeCode.Default()))
     shape.CreatePurposeAttr(UsdGeom.Tokens.guide)
     set_pose(shape, geometry.placement, scale)

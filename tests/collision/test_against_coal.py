@@ -7,11 +7,14 @@ from scipy.spatial.transform import Rotation
 
 from tests.collision.harness import Bench, random_bench
 from warp_kernels.collision.pairs import MAX_CONTACTS
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
-WORLDS = 2000
+WORLDS = 10_000
 MARGIN = 0.15
-NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder"}
+NAMES = {
+    PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder",
+    ELLIPSOID: "ellipsoid",
+}  # fmt: skip
 PAIRS = [pytest.param(types, id="-".join(NAMES[t] for t in types)) for types in MAX_CONTACTS]
 
 
@@ -26,6 +29,8 @@ def coal_shape(bench: Bench, geometry: int, world: int):
         return coal.Capsule(x, 2.0 * y)
     if kind == CYLINDER:
         return coal.Cylinder(x, 2.0 * y)
+    if kind == ELLIPSOID:
+        return coal.Ellipsoid(x, y, z)
     if kind == BOX:
         return coal.Box(2.0 * x, 2.0 * y, 2.0 * z)
     points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
@@ -40,6 +45,8 @@ def coal_distance(bench: Bench, world: int, poses: tuple[np.ndarray, ...]) -> tu
     """Signed distance, normal from a to b, and the point midway between the nearest points."""
     places = [coal.Transform3s(Rotation.from_quat(pose[world, 3:]).as_matrix(), pose[world, :3]) for pose in poses]
     request, result = coal.DistanceRequest(), coal.DistanceResult()
+    request.gjk_tolerance = request.epa_tolerance = 1e-8
+    request.gjk_max_iterations = request.epa_max_iterations = 5000
     shapes = [coal_shape(bench, geometry, world) for geometry in range(2)]
     coal.distance(shapes[0], places[0], shapes[1], places[1], request, result)
     middle = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
@@ -76,16 +83,19 @@ def test_least_distance_and_its_normal_and_point(compared):
     touching = np.flatnonzero(slots.count.numpy())
     deepest = np.nanargmin(out["distance"][:, touching], axis=0)
     found = {name: value[deepest, touching] for name, value in out.items()}
-    # The manifold of a hull may start at a vertex that is up to 1e-6 m less deep than the deepest.
-    bound = 1e-6 if bench.types[1] == CONVEX else 1e-9
+    # The manifold of a hull may start at a vertex that is up to 1e-6 m less deep than the deepest. Between two curved
+    # shapes coal iterates until the distance is right to 1e-7; the closest point is then right to the square root of
+    # that (test_ellipsoids.py compares with more digits).
+    iterated = bench.types == (SPHERE, ELLIPSOID)
+    bound = 1e-6 if iterated or bench.types[1] == CONVEX else 1e-9
     np.testing.assert_allclose(found["distance"], distance[touching], rtol=0.0, atol=bound)
     # Directions from centres that nearly coincide magnify rounding.
-    np.testing.assert_allclose(found["frame"][:, 0], normal[touching], rtol=0.0, atol=1e-7)
+    np.testing.assert_allclose(found["frame"][:, 0], normal[touching], rtol=0.0, atol=5e-3 if iterated else 1e-7)
     # Of two vertices that are equally deep either may be the nearest point.
-    single = np.abs(found["distance"] - distance[touching]) < 1e-9
+    single = np.abs(found["distance"] - distance[touching]) < (bound if iterated else 1e-9)
     assert (~single).sum() < 5
     error = np.abs(found["point"] + bench.reference()[touching] - middle[touching]).max(axis=1)
-    assert error[single].max() < 1e-7
+    assert error[single].max() < (1e-3 if iterated else 1e-7)
 
 
 def test_every_contact_lies_within_margin_once(compared):

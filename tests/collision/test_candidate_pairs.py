@@ -6,11 +6,12 @@ import pytest
 import sim
 from sim.collision import CollisionModel, candidate_pairs, default_max_contacts
 from tests.collision.harness import pebble
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 UNSUPPORTED = [
     (BOX, BOX), (CAPSULE, BOX), (SPHERE, CONVEX), (PLANE, SPHERE),
     *((CYLINDER, kind) for kind in (SPHERE, CAPSULE, BOX, CONVEX, CYLINDER)),
+    *((ELLIPSOID, kind) for kind in (CAPSULE, BOX, CONVEX, CYLINDER, ELLIPSOID)),
 ]  # fmt: skip
 
 
@@ -120,6 +121,7 @@ def test_excluded_unsupported_pair_is_fine():
         ((BOX,), 4),
         ((CONVEX,), 4),
         ((CYLINDER,), 4),
+        ((ELLIPSOID, SPHERE), 3),
         ((SPHERE, CAPSULE), 1 + 2 + 1),
         ((CAPSULE,) * 3, 3 * 2 + 3 * 2),
     ],

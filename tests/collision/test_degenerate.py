@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.collision.harness import OUTPUTS, Bench
-from warp_kernels.types import BOX, CAPSULE, CYLINDER, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 HALF_TURN_ABOUT_X = (1.0, 0.0, 0.0, 0.0)
 QUARTER_TURN_ABOUT_X = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))
@@ -30,6 +30,15 @@ CASES = {
     "cylinder on its head": ((PLANE, CYLINDER), (0, 0, 0.5), HALF_TURN_ABOUT_X, (0, 0, 0), (0.1, 0.5, 0)),
     "lying cylinder": ((PLANE, CYLINDER), (0, 0.1, 0), QUARTER_TURN_ABOUT_X, (0, 0, 0), (0.1, 0.5, 0)),
     "cylinder of no extent": ((PLANE, CYLINDER), (0, 0, 0), UPRIGHT, (0, 0, 0), (0, 0, 0)),
+    "upright ellipsoid": ((PLANE, ELLIPSOID), (0, 0, -0.2), UPRIGHT, (0, 0, 0), (0.1, 0.5, 0.2)),
+    "ellipsoid of no extent": ((PLANE, ELLIPSOID), (0, 0, 0), UPRIGHT, (0, 0, 0), (0, 0, 0)),
+    "sphere at centre of ellipsoid": ((SPHERE, ELLIPSOID), (0, 0, 0), UPRIGHT, (0.1, 0, 0), (0.5, 0.3, 0.4)),
+    "sphere at centre of ball": ((SPHERE, ELLIPSOID), (0, 0, 0), UPRIGHT, (0.1, 0, 0), (0.5, 0.5, 0.5)),
+    "sphere at focus of ellipsoid": ((SPHERE, ELLIPSOID), (0.4, 0, 0), UPRIGHT, (0.1, 0, 0), (0.5, 0.3, 0.3)),
+    "sphere at edge of medial disc": ((SPHERE, ELLIPSOID), (0.32, 0, 0), UPRIGHT, (0.1, 0, 0), (0.5, 0.3, 0.3)),
+    "sphere in plate of no thickness": ((SPHERE, ELLIPSOID), (0.1, 0, 0), UPRIGHT, (0.1, 0, 0), (0.5, 0.5, 0)),
+    "sphere in ellipsoid of no extent": ((SPHERE, ELLIPSOID), (0, 0, 0), UPRIGHT, (0.1, 0, 0), (0, 0, 0)),
+    "sphere above ellipsoid of no extent": ((SPHERE, ELLIPSOID), (0.1, 0, 0), UPRIGHT, (0.1, 0, 0), (0, 0, 0)),
     "box of no extent": ((SPHERE, BOX), (0, 0, 0), UPRIGHT, (0.1, 0, 0), (0, 0, 0)),
 }
 

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 from tests.collision.harness import INPUTS, Bench, Slots, random_bench
 from warp_kernels.collision.pairs import MAX_CONTACTS
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 WORLDS = 600
 # Central differences of fourth order: the step may be so large that rounding doesn't matter.
@@ -20,12 +20,17 @@ FEATURES = {
     (PLANE, BOX): set(range(8)),
     (PLANE, CONVEX): set(range(24)),
     (PLANE, CYLINDER): set(range(6)),
+    (PLANE, ELLIPSOID): {0},
     (SPHERE, SPHERE): {0},
     (SPHERE, CAPSULE): {0, 1, 2},
     (SPHERE, BOX): set(range(1, 27)),
+    (SPHERE, ELLIPSOID): {0},
     (CAPSULE, CAPSULE): set(range(9)),
 }
-NAMES = {PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder"}
+NAMES = {
+    PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder",
+    ELLIPSOID: "ellipsoid",
+}  # fmt: skip
 CASES = [
     pytest.param(types, fixed, id=f"{NAMES[types[0]]}-{NAMES[types[1]]}-fixed-{fixed}")
     for types in MAX_CONTACTS

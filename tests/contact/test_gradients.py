@@ -280,6 +280,22 @@ def test_balls_of_three_sizes(sweeps):
     check(c, BODY)
 
 
+@pytest.mark.parametrize("sweeps", [10, 50])
+def test_ellipsoid_between_ground_and_ball(sweeps):
+    """A ball lands on the slope of an ellipsoid, which rolls away under it."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.6)
+    builder.add_ellipsoid(semi_axes=(0.2, 0.15, 0.1), mass=0.5, position=(0.0, 0.0, 0.1), friction=0.9)
+    builder.add_sphere(radius=0.06, mass=0.3, position=(0.08, 0.02, 0.155), friction=0.7)
+    q = builder.finalize("float64").q0
+    q[3:7] = (0.01, 0.02, 0.05, 1.0)
+    qd = np.zeros(12)
+    qd[6:] = [0.1, 0.2, -1.0, 0.3, 0.2, 0.1]
+    c = case(builder.finalize("float64"), 10, q, qd, sim.ContactOptions(sweeps=sweeps))
+    assert regimes(c) & {"slide", "stick"}
+    check(c, BODY)
+
+
 def test_quadruped_lands_and_slides():
     """Fifty steps: four feet meet the ground and slide while springs hold the legs."""
     scene = quadruped.build("float64", friction=0.4, height=0.004)

@@ -122,8 +122,8 @@ def differentiation_warnings(messages: list[str], sources: list[str]) -> list[st
 
     Args:
         messages: what Warp said while it generated the code.
-        sources: the texts of the kernel files; kernels with ``enable_backward=False``, and functions that only they
-            call, have no adjoint that could be wrong.
+        sources: the texts of the kernel files; kernels with ``enable_backward=False``, functions that only they call,
+            and those with an adjoint of their own (``wp.func_grad``) have no generated one that could be wrong.
     """
     differentiated = _differentiated_names(sources)
     remarks = []
@@ -141,9 +141,10 @@ def _named_function(message: str) -> str | None:
 
 
 def _differentiated_names(sources: list[str]) -> set[str]:
-    """Names of the kernels with a generated adjoint and of all functions that they reach."""
+    """Names of the kernels with a generated adjoint and of all functions that they reach and that have one too."""
     calls: dict[str, set[str]] = {}
     reached: set[str] = set()
+    written_by_hand: set[str] = set()
     for source in sources:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef) and decorator(node) in ("kernel", "func"):
@@ -152,9 +153,11 @@ def _differentiated_names(sources: list[str]) -> set[str]:
                 reached |= _names_in_grad(node)
                 if decorator(node) == "kernel" and differentiable(node):
                     reached.add(node.name)
+            if isinstance(node, ast.FunctionDef):
+                written_by_hand |= _names_in_func_grad(node)
     stack = list(reached)
     while stack:
-        for name in calls.get(stack.pop(), set()) - reached:
+        for name in calls.get(stack.pop(), set()) - reached - written_by_hand:
             reached.add(name)
             stack.append(name)
     return reached
@@ -166,6 +169,13 @@ def _names_called(node: ast.AST) -> set[str]:
 
 def _names_in_grad(node: ast.AST) -> set[str]:
     calls = [item for item in ast.walk(node) if isinstance(item, ast.Call) and _last_name(item.func) == "grad"]
+    return {name for call in calls for argument in call.args for name in [_last_name(argument)] if name}
+
+
+def _names_in_func_grad(node: ast.FunctionDef) -> set[str]:
+    calls = [
+        item for item in node.decorator_list if isinstance(item, ast.Call) and _last_name(item.func) == "func_grad"
+    ]
     return {name for call in calls for argument in call.args for name in [_last_name(argument)] if name}
 
 

@@ -121,3 +121,24 @@ def test_doubtful_adjoint_is_found(option: str, count: int, tmp_path: Path) -> N
         compile_ahead(names["module"], tmp_path)
     assert len(differentiation_warnings(messages, [source])) == count
     assert not names["module"].options["strip_hash"], "later loads would ignore changes of the source"
+
+
+HAND_WRITTEN = """
+@wp.func
+def root(x: float):
+    return x
+
+{decorator}
+def adjoint_root(x: float, bar: float):
+    wp.adjoint[x] += bar
+
+@wp.kernel
+def use(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    y[0] = root(x[0])
+"""
+
+
+@pytest.mark.parametrize(("decorator", "count"), [("@wp.func", 1), ("@wp.func_grad(root)", 0)])
+def test_hand_written_adjoint_is_not_doubted(decorator: str, count: int) -> None:
+    message = 'detected mutated variable x in function "root" at a.py:1: this may not be a differentiable operation.'
+    assert len(differentiation_warnings([message], [HAND_WRITTEN.format(decorator=decorator)])) == count

@@ -23,6 +23,7 @@ def geometry(kind, size, mesh=None):
         (codes.CAPSULE, (0.2, 0.4, 0), np.pi * 0.04 * 0.8 + 4 / 3 * np.pi * 0.008, (0.4, 0.4, 1.2)),
         (codes.CYLINDER, (0.2, 0.4, 0), np.pi * 0.04 * 0.8, (0.4, 0.4, 0.8)),
         (codes.BOX, (0.1, 0.2, 0.3), 0.048, (0.2, 0.4, 0.6)),
+        (codes.ELLIPSOID, (0.1, 0.2, 0.3), 4 / 3 * np.pi * 0.006, (0.2, 0.4, 0.6)),
     ],
 )
 def test_primitives_are_closed_and_have_their_volume(kind, size, volume, extents):
@@ -39,6 +40,15 @@ def test_primitives_are_closed_and_have_their_volume(kind, size, volume, extents
 def test_normals_of_a_sphere_are_radial():
     shape = tessellate(geometry(codes.SPHERE, (2.0, 0, 0)), segments=64)
     assert np.abs(shape.normals - shape.vertices[shape.faces] / 2.0).max() < 0.01
+
+
+def test_normals_of_an_ellipsoid_are_those_of_its_surface():
+    size = np.array((1.0, 2.0, 0.5))
+    shape = tessellate(geometry(codes.ELLIPSOID, size), segments=64)
+    expected = shape.vertices[shape.faces] / size**2
+    expected /= np.linalg.norm(expected, axis=2, keepdims=True)
+    # Between neighbouring vertices of the ball the surface turns by 0.1 rad, stretched here.
+    assert np.abs(shape.normals - expected).max() < 0.03
 
 
 def test_normals_of_a_box_are_flat():

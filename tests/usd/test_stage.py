@@ -40,6 +40,7 @@ def all_joints_model():
         ("a b", codes.BOX, (0.1, 0.2, 0.3), None),
         ("a_b", codes.CAPSULE, (0.1, 0.2, 0), None),
         ("a_b", codes.CYLINDER, (0.1, 0.2, 0), None),
+        ("a_b", codes.ELLIPSOID, (0.1, 0.2, 0.3), None),
         ("ball", codes.SPHERE, (0.1, 0, 0), None),
         ("wheel", codes.CONVEX, (0.5, 0.5, 0.5), tetrahedron),
     ):
@@ -229,7 +230,7 @@ def test_colliders_are_guides_and_visuals_are_meshes(written):
     stage = Usd.Stage.Open(str(path))
     colliders = [prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.CollisionAPI)]
     kinds = sorted(prim.GetTypeName() for prim in colliders)
-    assert kinds == ["Capsule", "Cube", "Cylinder", "Mesh", "Plane", "Sphere", "Sphere"]
+    assert kinds == ["Capsule", "Cube", "Cylinder", "Mesh", "Mesh", "Plane", "Sphere", "Sphere"]
     for prim in colliders:
         assert UsdGeom.Imageable(prim).ComputePurpose() == "guide"
         material, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")

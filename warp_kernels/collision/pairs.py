@@ -15,9 +15,10 @@ from warp_kernels.collision.balls import ball_functions
 from warp_kernels.collision.boxes import box_functions
 from warp_kernels.collision.capsules import LOWER, UPPER, capsule_functions
 from warp_kernels.collision.cylinders import cylinder_functions
+from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.plane import plane_functions
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, PLANE, SPHERE, warp_types
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, warp_types
 
 # The most contacts that a pair of types (first <= second) can have at once.
 MAX_CONTACTS = {
@@ -26,13 +27,15 @@ MAX_CONTACTS = {
     (PLANE, BOX): 4,
     (PLANE, CONVEX): 4,
     (PLANE, CYLINDER): 4,
+    (PLANE, ELLIPSOID): 1,
     (SPHERE, SPHERE): 1,
     (SPHERE, CAPSULE): 1,
     (SPHERE, BOX): 1,
+    (SPHERE, ELLIPSOID): 1,
     (CAPSULE, CAPSULE): 2,
 }
 
-NUM_TYPES = CYLINDER + 1
+NUM_TYPES = ELLIPSOID + 1
 
 
 def pair_kind(type_a: int, type_b: int) -> int:
@@ -53,6 +56,7 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
     boxes = box_functions(scalar)
     capsules = capsule_functions(scalar)
     cylinders = cylinder_functions(scalar)
+    ellipsoids = ellipsoid_functions(scalar)
     hulls = hull_functions(scalar)
     plane = plane_functions(scalar)
 
@@ -68,6 +72,8 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
             radius = wp.length(size)
         elif type == CYLINDER:
             radius = wp.length(vec3(size[0], size[1], scalar(0.0)))
+        elif type == ELLIPSOID:
+            radius = wp.max(size[0], wp.max(size[1], size[2]))
         return radius
 
     @wp.func
@@ -154,12 +160,17 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         elif kind == wp.static(pair_kind(PLANE, CYLINDER)):
             rim = cylinders.rim_point(feature, pose_b, size_b, plane.plane_normal(pose_a))
             distance, point, normal = plane.plane_ball(pose_a, rim, scalar(0.0))
+        elif kind == wp.static(pair_kind(PLANE, ELLIPSOID)):
+            lowest = ellipsoids.lowest_point(pose_b, size_b, plane.plane_normal(pose_a))
+            distance, point, normal = plane.plane_ball(pose_a, lowest, scalar(0.0))
         elif kind == wp.static(pair_kind(SPHERE, SPHERE)):
             distance, point, normal = balls.ball_ball(centre_a, size_a[0], centre_b, size_b[0])
         elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
             distance, point, normal = capsules.sphere_capsule(feature, pose_a, size_a, pose_b, size_b)
         elif kind == wp.static(pair_kind(SPHERE, BOX)):
             distance, point, normal = boxes.sphere_box(feature, pose_a, size_a, pose_b, size_b)
+        elif kind == wp.static(pair_kind(SPHERE, ELLIPSOID)):
+            distance, point, normal = ellipsoids.sphere_ellipsoid(pose_a, size_a[0], pose_b, size_b)
         elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
             distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
         return distance, point, normal

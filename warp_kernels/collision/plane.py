@@ -1,7 +1,7 @@
-"""Contacts of a plane (geometry a) with spheres, capsules, boxes, convex hulls and cylinders (geometry b).
+"""Contacts of a plane (geometry a) with spheres, capsules, boxes, convex hulls, cylinders and ellipsoids (geometry b).
 
 The plane is the one through the origin of its frame, its solid side below z = 0. Every contact is a ball of some
-radius (zero for a corner or a point of a rim) against the plane, so the normal is the plane's.
+radius (zero for a corner, a point of a rim or an ellipsoid's lowest point) against the plane, so the normal is the plane's.
 """
 
 import functools
