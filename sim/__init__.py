@@ -4,6 +4,7 @@ import importlib
 from types import ModuleType
 
 from sim.builder import ModelBuilder
+from sim.contacts import Contacts
 from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
 from sim.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
@@ -21,6 +22,7 @@ from sim.state import State
 __all__ = [
     "ContactOptions",
     "ContactOverflowWarning",
+    "Contacts",
     "DeviceModel",
     "GradientError",
     "GradientNorms",

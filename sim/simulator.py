@@ -13,10 +13,12 @@ import warp as wp
 
 from sim.checks import is_positive, is_whole
 from sim.collision import CollisionModel, default_max_contacts
+from sim.contacts import Contacts, read_contacts
 from sim.device_model import DeviceModel, find_device
 from sim.errors import ModelError
 from sim.mobility import require_inertia
 from sim.model import Model
+from sim.operation import paused_tape
 from sim.options import ContactOptions
 from sim.parameters import as_numbers, check_parameter
 from sim.rollout import Trajectory, run_rollout
@@ -130,15 +132,29 @@ class Simulator:
         Returns:
             the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
         """
-        if tau is not None:
-            tau = self._batch(tau, self.model.nv, "tau")
-            control = tau.reshape((1, *tau.shape))
-            if tau.requires_grad:
-                control.grad = tau.grad.reshape(control.shape)
-            tau = control
-        trajectory = self.rollout(state, tau, steps=1)
+        trajectory = self.rollout(state, self._one_control(tau), steps=1)
         q, qd = trajectory.q[1], trajectory.qd[1]
         return State(q, qd)
+
+    @one_at_a_time
+    def contacts(self, state: State, tau: Any = None) -> Contacts:
+        """What touches in the step that begins at a state, and with which force.
+
+        The step is taken and its result left aside; ``residual`` and ``contact_overflow`` are then those of this step.
+
+        Args:
+            state: the state before the step.
+            tau: joint forces, as for :meth:`step`.
+
+        Returns:
+            the contacts of all worlds, in the world frame, as copies on the host.
+
+        Raises:
+            ModelError: for wrong shapes.
+        """
+        with paused_tape():
+            self.rollout(state, self._one_control(tau), steps=1)
+        return read_contacts([shard.step for shard in self.shards])
 
     @one_at_a_time
     def rollout(self, state: State, tau: Any = None, steps: int | None = None) -> Trajectory:
@@ -338,6 +354,16 @@ class Simulator:
             value = value.numpy()
         array = np.ascontiguousarray(value, dtype=np.float64)
         return wp.array(array, dtype=self.model.scalar, device=self.device, ndim=ndim)
+
+    def _one_control(self, tau: Any) -> wp.array | None:
+        """Joint forces [num_worlds, nv] as the control of a rollout of one step, with their gradient."""
+        if tau is None:
+            return None
+        tau = self._batch(tau, self.model.nv, "tau")
+        control = tau.reshape((1, *tau.shape))
+        if tau.requires_grad:
+            control.grad = tau.grad.reshape(control.shape)
+        return control
 
     def _batch(self, value: Any, size: int, name: str) -> wp.array:
         shape = (self.num_worlds, size)
