@@ -11,6 +11,7 @@ from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.constraint import constraint_kernels
+from warp_kernels.delassus import delassus_kernels
 from warp_kernels.dynamics import aba_kernels
 from warp_kernels.factor import factor_kernels
 from warp_kernels.impulse import impulse_kernels
@@ -31,7 +32,10 @@ class Step(Workspace):
     def store(self) -> None:
         """Write the next state and move the cursor on."""
         kernels = checkpoint_kernels(self.scalar)
-        inputs = [*self.place, self.table, self.cursor, self.q_next, self.qd_next, self.residual, self.contact_overflow]
+        inputs = [
+            *self.place, self.table, self.cursor, self.q_next, self.qd_next, self.residual, self.contact_overflow,
+            self.block_overflow,
+        ]  # fmt: skip
         self._launch(kernels.store_state, self.num_worlds, inputs, [self.largest_residual, self.total_overflow])
         self._launch(kernels.move_cursor, 1, [1], [self.cursor])
 
@@ -116,6 +120,9 @@ class Step(Workspace):
         ]  # fmt: skip
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
         self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
+        matrix = delassus_kernels(self.scalar)
+        outputs = [self.block_count, self.block_overflow, self.couplings]
+        self._launch(matrix.list_couplings, self.num_worlds, [self.dof_tree, self.block_tail], outputs)
         inputs = [
             self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
             self._limits(p), p["friction_loss"], self.q, self.qd, self.qdd, self.origin,
@@ -126,12 +133,13 @@ class Step(Workspace):
             kernels.block_rows, self._blocks, inputs, [self.row, self.rhs, self.bound, self.softness, self.approach]
         )
         inputs = [
-            self.block_lanes, *self._paths, self.dof_tree, m.max_depth, self.max_blocks, self.kernel_options,
-            self.factor_d, self.row, self.softness, self.block_count, self.block_tail,
+            self.block_lanes, *self._paths, m.max_depth, self.kernel_options, self.factor_d, self.row, self.softness,
+            self.block_count, self.block_tail, self.couplings,
         ]  # fmt: skip
-        self._launch(kernels.delassus, self._blocks, inputs, [self.matrix])
+        self._launch(matrix.delassus, self._blocks, inputs, [self.matrix])
         inputs = [
-            self.max_blocks, self.options.sweeps, self.matrix, self.rhs, self.bound, self.block_count, self.block_kind
+            self.max_blocks, self.options.sweeps, self.couplings, self.matrix, self.rhs, self.bound, self.block_count,
+            self.block_kind,
         ]  # fmt: skip
         outputs = [self.scale, self.impulse, self.impulse_history, self.value_history, self.residual]
         self._launch(pgs_kernels(self.scalar, self.options.friction).pgs_solve, self.num_worlds, inputs, outputs)

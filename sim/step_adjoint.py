@@ -67,9 +67,11 @@ class DifferentiableStep(Step):
         self.impulse_bar, self.impulse_bar_scratch, self.scale_bar, self.rhs_bar = (
             worlds_last(blocks, t.vec3) for _ in range(4)
         )
-        self.bound_bar = worlds_last(blocks, scalar)
-        self.matrix_bar = worlds_last(blocks * blocks, t.mat33)
-        self.block_response, self.block_coupling = (worlds_last(blocks * nv, t.vec3) for _ in range(2))
+        self.bound_bar, self.softness_bar = (worlds_last(blocks, scalar) for _ in range(2))
+        self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
+        self.block_response, self.block_coupling = (
+            worlds_last(self.max_incidences * self.max_tree_dofs, t.vec3) for _ in range(2)
+        )
         self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
         self.mass_bar_diagonal = worlds_last(nv, scalar)
         self.composite, self.composite_bar = (worlds_last(m.num_links, t.inertia) for _ in range(2))
@@ -128,8 +130,8 @@ class DifferentiableStep(Step):
         solver = pgs_kernels(self.scalar, self.options.friction)
         sizes = [self.max_blocks, self.options.sweeps]
         inputs = [
-            *sizes, self.matrix, self.bound, self.block_count, self.block_kind, self.scale, self.impulse_history,
-            self.value_history, self.impulse_bar,
+            *sizes, self.couplings, self.matrix, self.bound, self.block_count, self.block_kind, self.scale,
+            self.impulse_history, self.value_history, self.impulse_bar,
         ]  # fmt: skip
         outputs = [
             self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
@@ -137,26 +139,33 @@ class DifferentiableStep(Step):
         ]  # fmt: skip
         self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
         inputs = [
-            self.block_lanes, *sizes, self.matrix, self.block_count, self.impulse_history, self.value_bar_history,
-            self.scale_bar, self.own_bar, self.first_sweep,
+            self.block_lanes, *sizes, self.couplings, self.matrix, self.block_count, self.impulse_history,
+            self.value_bar_history, self.scale_bar, self.own_bar, self.first_sweep,
         ]  # fmt: skip
-        self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar])
+        self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar, self.softness_bar])
         inputs = [
-            self.block_lanes, *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row,
-            self.block_count, self.block_tail,
+            self.block_lanes, *self._paths, self.dof_tree, self.tree_dof_start, self.model.max_depth,
+            self.max_tree_dofs, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail,
+            self.couplings,
         ]  # fmt: skip
         self._launch(kernels.block_response, self._blocks, inputs, [self.block_response])
-        sizes = [self.block_lanes, self.model.nv, self.max_blocks]
-        inputs = [*sizes, self.block_count, self.matrix_bar, self.block_response]
+        inputs = [
+            self.block_lanes, *self._trees_of_dofs, self.block_count, self.block_tail, self.couplings,
+            self.matrix_bar, self.block_response,
+        ]  # fmt: skip
         self._launch(kernels.block_coupling, self._blocks, inputs, [self.block_coupling])
+
+    @property
+    def _trees_of_dofs(self) -> list:
+        return [self.dof_tree, self.tree_dof_start, self.max_tree_dofs]
 
     def _free_step_adjoint(self) -> None:
         d = self.device_model
         p = d.parameters
         inputs = [
-            self.dof_lanes, *self._paths, d.dof_q, self.dt, p["damping"], p["stiffness"], p["rest_position"], self.q,
-            self.qd, self.qdd, self.response, self.block_count, self.rhs_bar, self.weight, self.block_response,
-            self.block_coupling, self.qd_next.grad,
+            self.dof_lanes, *self._paths, d.dof_q, *self._trees_of_dofs, self.dt, p["damping"], p["stiffness"],
+            p["rest_position"], self.q, self.qd, self.qdd, self.response, self.couplings, self.rhs_bar, self.weight,
+            self.block_response, self.block_coupling, self.qd_next.grad,
         ]  # fmt: skip
         outputs = [
             self.power_weight, self.mass_bar, self.mass_bar_diagonal, self.q.grad, self.qd.grad, self.tau.grad,
@@ -169,11 +178,11 @@ class DifferentiableStep(Step):
         d = self.device_model
         p = d.parameters
         inputs = [
-            *self._paths, d.dof_q, self.dof_tree, self.max_blocks, self.kernel_options, self._limits(p), self.q,
-            self.qd, self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame,
-            self.contact_distance, self.contact_restitution, self.contact_spring, self.block_count, self.block_kind,
-            self.block_item, self.block_tail, self.block_reference, self.approach, self.impulse, self.weight,
-            self.rhs_bar, self.bound_bar, self.matrix_bar, self.block_coupling,
+            *self._paths, d.dof_q, *self._trees_of_dofs, self.kernel_options, self._limits(p), self.q, self.qd,
+            self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame, self.contact_distance,
+            self.contact_restitution, self.contact_spring, self.block_count, self.block_kind, self.block_item,
+            self.block_tail, self.block_reference, self.approach, self.impulse, self.weight, self.rhs_bar,
+            self.bound_bar, self.softness_bar, self.couplings, self.block_coupling,
         ]  # fmt: skip
         limit_bars = dict(zip(LIMITS.values(), d.parameter_bars(*LIMITS.values()), strict=True))
         outputs = [

@@ -12,6 +12,7 @@ from sim.model import Model
 from sim.options import ContactOptions
 from sim.row_layout import RowLayout
 from warp_kernels.checkpoint import TABLE_SIZE
+from warp_kernels.delassus import Couplings
 from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
 
@@ -22,6 +23,9 @@ LIMITS = {
     "stiffness": "limit_stiffness",
     "damping": "limit_damping",
 }
+
+# Room for the blocks that act on a block where there are several trees, itself included, on average over a world.
+COUPLINGS_PER_BLOCK = 128
 
 
 class Workspace:
@@ -66,6 +70,15 @@ class Workspace:
         self.limited_dof = self._integers(layout.limited)
         self.lossy_dof = self._integers(layout.lossy)
         self.dof_tree = self._integers(self.model.link_tree[self.model.dof_link])
+        tree_dof_start = np.append(self.model.joint_qd_start, self.model.nv)[self.model.tree_link_start]
+        self.tree_dof_start = self._integers(tree_dof_start)
+        self.max_tree_dofs = int(np.diff(tree_dof_start).max())
+        # A block touches one tree or two, and where there is one, all of them.
+        trees = self.model.num_trees
+        self.max_incidences = min(trees, 2) * self.max_blocks
+        self.max_couplings = self.max_blocks**2
+        if trees > 1:
+            self.max_couplings = min(self.max_couplings, COUPLINGS_PER_BLOCK * self.max_blocks)
         self._allocate()
 
     def _allocate(self) -> None:
@@ -102,7 +115,9 @@ class Workspace:
         self.innovation = worlds_last(nv, scalar)
         self.factor_l = worlds_last(int(m.dof_depth.sum()), scalar)
         self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
-        self.contact_count, self.contact_overflow, self.block_count = (per_world(wp.int32) for _ in range(3))
+        self.contact_count, self.contact_overflow, self.block_count, self.block_overflow = (
+            per_world(wp.int32) for _ in range(4)
+        )
         self.contact_point = worlds_last(self.max_contacts, t.vec3)
         self.contact_frame = worlds_last(self.max_contacts, t.mat33)
         self.contact_distance, self.contact_friction, self.contact_restitution = (
@@ -114,7 +129,8 @@ class Workspace:
         self.row = worlds_last(2 * blocks * m.max_depth, t.vec3)
         self.rhs, self.scale, self.impulse = (worlds_last(blocks, t.vec3) for _ in range(3))
         self.bound, self.softness, self.approach = (worlds_last(blocks, scalar) for _ in range(3))
-        self.matrix = worlds_last(blocks * blocks, t.mat33)
+        self.matrix = worlds_last(self.max_couplings, t.mat33)
+        self.couplings = self._couplings()
         self.impulse_history, self.value_history = (worlds_last(0, t.vec3) for _ in range(2))
         self.residual = per_world(scalar)
         self.response = worlds_last(nv, scalar)
@@ -145,6 +161,22 @@ class Workspace:
         for field, name in LIMITS.items():
             setattr(struct, field, arrays[name])
         return struct
+
+    def _couplings(self) -> Any:
+        c = Couplings()
+
+        def integers(count: int, dtype: Any = wp.int32) -> wp.array:
+            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
+
+        blocks, trees = self.max_blocks, self.model.num_trees
+        c.tree_start = integers(trees + 1)
+        c.incidence_block = integers(self.max_incidences)
+        c.block_incidence = integers(2 * blocks)
+        c.row = integers(blocks, wp.vec4i)
+        c.run = integers(blocks if trees == 1 else self.max_couplings, wp.vec2i)
+        c.mirror = integers(self.max_couplings)
+        c.cursor = integers(blocks)
+        return c
 
     def _integers(self, values: np.ndarray) -> wp.array:
         return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self.device)

@@ -80,6 +80,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         qd_next: wp.array2d(dtype=scalar),
         residual: wp.array(dtype=scalar),
         contact_overflow: wp.array(dtype=int),
+        block_overflow: wp.array(dtype=int),
         # Data out
         largest_residual: wp.array(dtype=scalar),
         total_overflow: wp.array(dtype=int),
@@ -91,7 +92,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(qd_next.shape[1]):
             write(table[wp.static(QD)], step, num_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
-        total_overflow[world] += contact_overflow[world]
+        total_overflow[world] += contact_overflow[world] + block_overflow[world]
 
     @wp.kernel(module=module, enable_backward=False)
     def move_cursor(

@@ -2,11 +2,11 @@
 
 A block is a vector of up to three impulses: normal and two tangents of a contact; one entry for a limit or for dry friction,
 whose other two rows are zero. Each side of a block acts on the degrees of freedom from a tail to its root; rows are kept
-along that path, already multiplied by L'^-1 (M = L' D L), so that the Delassus matrix J M^-1 J' needs nothing but dot products over
-the degrees of freedom that two paths share. The sign of a side is part of its rows: a block's velocity is that of b less that of a.
+along that path, already multiplied by L'^-1 (M = L' D L), so that the Delassus matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs
+nothing but dot products over the degrees of freedom that two paths share. The sign of a side is part of its rows: a block's velocity
+is that of b less that of a.
 
-Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``; Delassus blocks
-``[block max_blocks + other, world]``. A world's blocks are shared out among ``lanes`` threads, launched over (lane, world).
+Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``. A world's blocks are shared out among ``lanes`` threads, launched over (lane, world).
 """
 
 import functools
@@ -227,53 +227,4 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             softness[block, world] = bias[1]
             approach[block, world] = before
 
-    @wp.kernel(module=module, enable_backward=False)
-    def delassus(
-        # Model
-        lanes: int,
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
-        dof_tree: wp.array(dtype=int),
-        max_depth: int,
-        max_blocks: int,
-        options: Options,
-        # Data in
-        factor_d: wp.array2d(dtype=scalar),
-        row: wp.array2d(dtype=vec3),
-        softness: wp.array2d(dtype=scalar),
-        block_count: wp.array(dtype=int),
-        block_tail: wp.array2d(dtype=int),
-        # Data out
-        matrix: wp.array2d(dtype=mat33),
-    ):
-        """Block row of ``J M^-1 J' + cfm + softness``, the lower half and its mirror."""
-        lane, world = wp.tid()
-        for block in range(lane, block_count[world], lanes):
-            for other in range(block + 1):
-                total = mat33()
-                if other == block:
-                    total = options.cfm * wp.identity(n=3, dtype=scalar)
-                    total[0, 0] += softness[block, world]
-                for side in range(4):
-                    here = 2 * block + side // 2
-                    there = 2 * other + side % 2
-                    tail = block_tail[here, world]
-                    mate = block_tail[there, world]
-                    if tail >= 0 and mate >= 0:
-                        if dof_tree[tail] == dof_tree[mate]:
-                            shared = wp.min(dof_depth[tail], dof_depth[mate]) + 1
-                            for d in range(shared):
-                                k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
-                                m = factor.path_dof(dof_depth, dof_row_start, ancestor, mate, d)
-                                if k != m:
-                                    break
-                                total += wp.outer(
-                                    row[here * max_depth + d, world] * factor_d[k, world],
-                                    row[there * max_depth + d, world],
-                                )
-                matrix[block * max_blocks + other, world] = total
-                if other < block:
-                    matrix[other * max_blocks + block, world] = wp.transpose(total)
-
-    return SimpleNamespace(module=module, list_blocks=list_blocks, block_rows=block_rows, delassus=delassus)
+    return SimpleNamespace(module=module, list_blocks=list_blocks, block_rows=block_rows)

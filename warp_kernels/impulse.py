@@ -9,6 +9,9 @@ nothing is differentiated through a factorisation: the adjoint of the mass matri
 ``w = w1 + Y b_bar``, and that of the rows of block c along the path to its tail is
 
     g_c = lambda_c w1 + b_bar_c v* + sum_c' (A_bar + A_bar')_cc' Y_c'.
+
+Y and its products are kept for each incidence of a block and a tree (:mod:`warp_kernels.delassus`), ``[incidence max_tree_dofs + i,
+world]`` with i counted from the first degree of freedom of the tree, ``tree_dof_start``.
 """
 
 import functools
@@ -17,6 +20,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.delassus import Couplings
 from warp_kernels.factor import factor_kernels
 from warp_kernels.rows.contacts import contact_functions
 from warp_kernels.rows.limits import limit_functions
@@ -124,61 +128,96 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
+        dof_tree: wp.array(dtype=int),
+        tree_dof_start: wp.array(dtype=int),
         max_depth: int,
+        max_tree_dofs: int,
         # Data in
         factor_l: wp.array2d(dtype=scalar),
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
         block_count: wp.array(dtype=int),
         block_tail: wp.array2d(dtype=int),
+        couplings: Couplings,
         # Adjoint out
         response: wp.array2d(dtype=vec3),
     ):
-        """Y = M^-1 J' of one block, [block nv + dof, world]."""
+        """Y = M^-1 J' of the incidences of a block."""
         lane, world = wp.tid()
-        nv = dof_depth.shape[0]
         for block in range(lane, block_count[world], lanes):
-            at = block * nv
-            for k in range(nv):
-                response[at + k, world] = vec3()
             for side in range(2):
                 here = 2 * block + side
                 tail = block_tail[here, world]
-                if tail >= 0:
+                incidence = couplings.block_incidence[here, world]
+                if incidence >= 0:
+                    tree = dof_tree[tail]
+                    first = tree_dof_start[tree]
+                    at = incidence * max_tree_dofs - first
+                    if side == 0 or couplings.block_incidence[here - 1, world] != incidence:
+                        for k in range(first, tree_dof_start[tree + 1]):
+                            response[at + k, world] = vec3()
                     for d in range(dof_depth[tail] + 1):
                         k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                         response[at + k, world] += row[here * max_depth + d, world] * factor_d[k, world]
-            for k in range(nv):
-                value = response[at + k, world]
-                for d in range(dof_depth[k]):
-                    entry = dof_row_start[k] + d
-                    value -= response[at + ancestor[entry], world] * factor_l[entry, world]
-                response[at + k, world] = value
+                    if side == 1 or couplings.block_incidence[here + 1, world] != incidence:
+                        for k in range(first, tree_dof_start[tree + 1]):
+                            value = response[at + k, world]
+                            for d in range(dof_depth[k]):
+                                entry = dof_row_start[k] + d
+                                value -= response[at + ancestor[entry], world] * factor_l[entry, world]
+                            response[at + k, world] = value
+
+    @wp.func
+    def incidence_between(block: int, start: int, end: int, world: int, couplings: Couplings):
+        """A block's incidence with the tree whose incidences are those from start to before end; -1 if it has none."""
+        incidence = couplings.block_incidence[2 * block + 1, world]
+        if incidence < start or incidence >= end:
+            incidence = couplings.block_incidence[2 * block, world]
+            if incidence < start or incidence >= end:
+                incidence = -1
+        return incidence
 
     @wp.kernel(module=module, enable_backward=False)
     def block_coupling(
         # Model
         lanes: int,
-        nv: int,
-        max_blocks: int,
+        dof_tree: wp.array(dtype=int),
+        tree_dof_start: wp.array(dtype=int),
+        max_tree_dofs: int,
         # Data in
         block_count: wp.array(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        couplings: Couplings,
         matrix_bar: wp.array2d(dtype=mat33),
         response: wp.array2d(dtype=vec3),
         # Adjoint out
         coupling: wp.array2d(dtype=vec3),
     ):
-        """G = (A_bar + A_bar') Y for one block, [block nv + dof, world]."""
+        """G = (A_bar + A_bar') Y of the incidences of a block: for each, the sum over the blocks that hold on to its tree."""
         lane, world = wp.tid()
-        count = block_count[world]
-        for block in range(lane, count, lanes):
-            for k in range(nv):
-                coupling[block * nv + k, world] = vec3()
-            for other in range(count):
-                m = matrix_bar[block * max_blocks + other, world]
-                m += wp.transpose(matrix_bar[other * max_blocks + block, world])
-                for k in range(nv):
-                    coupling[block * nv + k, world] += m * response[other * nv + k, world]
+        for block in range(lane, block_count[world], lanes):
+            for side in range(2):
+                incidence = couplings.block_incidence[2 * block + side, world]
+                if incidence < 0 or (side == 1 and incidence == couplings.block_incidence[2 * block, world]):
+                    continue
+                tree = dof_tree[block_tail[2 * block + side, world]]
+                start = couplings.tree_start[tree, world]
+                end = couplings.tree_start[tree + 1, world]
+                dofs = tree_dof_start[tree + 1] - tree_dof_start[tree]
+                at = incidence * max_tree_dofs
+                for i in range(dofs):
+                    coupling[at + i, world] = vec3()
+                place = couplings.row[block, world]
+                entry = place[0]
+                for r in range(place[2], place[3]):
+                    run = couplings.run[r, world]
+                    for other in range(run[0], run[1]):
+                        mate = incidence_between(other, start, end, world, couplings) * max_tree_dofs
+                        if mate >= 0:
+                            m = matrix_bar[entry, world]
+                            for i in range(dofs):
+                                coupling[at + i, world] += m * response[mate + i, world]
+                        entry += 1
 
     @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoint(
@@ -188,6 +227,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
+        dof_tree: wp.array(dtype=int),
+        tree_dof_start: wp.array(dtype=int),
+        max_tree_dofs: int,
         dt: scalar,
         # Parameters
         damping: wp.array2d(dtype=scalar),
@@ -198,7 +240,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         impulse_response: wp.array2d(dtype=scalar),
-        block_count: wp.array(dtype=int),
+        couplings: Couplings,
         rhs_bar: wp.array2d(dtype=vec3),
         weight: wp.array2d(dtype=scalar),
         response: wp.array2d(dtype=vec3),
@@ -221,24 +263,26 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight holds w1, coupling G, response Y; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
         """
         lane, world = wp.tid()
-        nv = dof_depth.shape[0]
-        count = block_count[world]
-        for k in range(lane, nv, lanes):
+        for k in range(lane, dof_depth.shape[0], lanes):
+            tree = dof_tree[k]
+            start = couplings.tree_start[tree, world]
+            end = couplings.tree_start[tree + 1, world]
+            shift = -tree_dof_start[tree]
             w1 = weight[k, world]
             u = impulse_response[k, world]
             w = w1
             diagonal = -w1 * u
-            for block in range(count):
-                y = response[block * nv + k, world]
-                w += wp.dot(y, rhs_bar[block, world])
-                diagonal -= scalar(0.5) * wp.dot(y, coupling[block * nv + k, world])
+            first = dof_row_start[k]
             for d in range(dof_depth[k]):
-                at = dof_row_start[k] + d
-                j = ancestor[at]
-                total = w1 * impulse_response[j, world] + weight[j, world] * u
-                for block in range(count):
-                    total += wp.dot(response[block * nv + k, world], coupling[block * nv + j, world])
-                mass_bar[at, world] = -total
+                j = ancestor[first + d]
+                mass_bar[first + d, world] = -w1 * impulse_response[j, world] - weight[j, world] * u
+            for incidence in range(start, end):
+                at = incidence * max_tree_dofs + shift
+                y = response[at + k, world]
+                w += wp.dot(y, rhs_bar[couplings.incidence_block[incidence, world], world])
+                diagonal -= scalar(0.5) * wp.dot(y, coupling[at + k, world])
+                for d in range(dof_depth[k]):
+                    mass_bar[first + d, world] -= wp.dot(y, coupling[at + ancestor[first + d], world])
             mass_bar_diagonal[k, world] = diagonal
             power_weight[world, k] = -dt * w
             tau_bar[world, k] += dt * w
@@ -265,7 +309,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         ancestor: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
         dof_tree: wp.array(dtype=int),
-        max_blocks: int,
+        tree_dof_start: wp.array(dtype=int),
+        max_tree_dofs: int,
         options: Options,
         # Parameters
         limits: Limits,
@@ -290,7 +335,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
-        matrix_bar: wp.array2d(dtype=mat33),
+        softness_bar: wp.array2d(dtype=scalar),
+        couplings: Couplings,
         coupling: wp.array2d(dtype=vec3),
         # Adjoint out
         q_bar: wp.array2d(dtype=scalar),
@@ -308,12 +354,10 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Adjoint of the rows and of the right-hand side, block after block."""
         world = wp.tid()
-        nv = dof_depth.shape[0]
         for block in range(block_count[world]):
             kind = block_kind[block, world]
             item = block_item[block, world]
             b_bar = rhs_bar[block, world]
-            softness_bar = matrix_bar[block * max_blocks + block, world][0, 0]
             before_bar = scalar(0.0)
             if kind == CONTACT:
                 before_bar = contacts.contact_bias_adjoint(
@@ -325,7 +369,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     world,
                     options,
                     b_bar[0],
-                    softness_bar,
+                    softness_bar[block, world],
                     contact_distance_bar,
                     contact_restitution_bar,
                     contact_spring_bar,
@@ -342,7 +386,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     options,
                     world,
                     b_bar[0],
-                    softness_bar,
+                    softness_bar[block, world],
                     limit_bars,
                 )
             for side in range(2):
@@ -355,12 +399,13 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     lever = contact_point[item, world] + (origin[reference, world] - origin[tree, world])
                     sign = rows.side_sign(side)
                     frame = contact_frame[item, world] * sign
+                    at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs - tree_dof_start[tree]
                     frame_bar = mat33()
                     lever_bar = vec3()
                     for d in range(dof_depth[tail] + 1):
                         k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                         free = qd[world, k] + options.dt * qdd[world, k]
-                        g = impulse[block, world] * weight[k, world] + b_bar * free + coupling[block * nv + k, world]
+                        g = impulse[block, world] * weight[k, world] + b_bar * free + coupling[at + k, world]
                         g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
                         column = subspace[k, world]
                         push = g * frame

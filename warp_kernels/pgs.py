@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.delassus import Couplings
 from warp_kernels.types import FRICTION_LOSS, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -142,6 +143,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         max_blocks: int,
         sweeps: int,
         # Data in
+        couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         rhs: wp.array2d(dtype=vec3),
         bound: wp.array2d(dtype=scalar),
@@ -158,16 +160,21 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         world = wp.tid()
         count = block_count[world]
         for i in range(count):
-            scale[i, world] = f.block_scale(matrix[i * max_blocks + i, world])
+            scale[i, world] = f.block_scale(matrix[couplings.row[i, world][1], world])
             impulse[i, world] = vec3()
         change = scalar(0.0)
         for sweep in range(sweeps):
             for i in range(count):
                 value = rhs[i, world]
-                for j in range(count):
-                    value += matrix[i * max_blocks + j, world] * impulse[j, world]
+                place = couplings.row[i, world]
+                entry = place[0]
+                for r in range(place[2], place[3]):
+                    run = couplings.run[r, world]
+                    for j in range(run[0], run[1]):
+                        value += matrix[entry, world] * impulse[j, world]
+                        entry += 1
                 old = impulse[i, world]
-                d = matrix[i * max_blocks + i, world]
+                d = matrix[place[1], world]
                 new = old
                 if block_kind[i, world] == FRICTION_LOSS:
                     new = f.loss_update(old, value, scale[i, world], bound[i, world])
@@ -194,6 +201,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         max_blocks: int,
         sweeps: int,
         # Data in
+        couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         bound: wp.array2d(dtype=scalar),
         block_count: wp.array(dtype=int),
@@ -248,7 +256,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     scale_bar[i, world] += sb
                     bound_bar[i, world] += mb
                 else:
-                    d = matrix[i * max_blocks + i, world]
+                    d = matrix[couplings.row[i, world][1], world]
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
                     o, v, cb, kb, sb, mb, _gb = wp.grad(contact_power)(old, value, column, d[2, 1], s, mu, g)
                     old_bar = o
@@ -263,12 +271,45 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 if here > scalar(0.0):
                     size = wp.max(size, here)
                     rhs_bar[i, world] += value_bar
-                    for j in range(count):
-                        impulse_bar[j, world] += value_bar * matrix[i * max_blocks + j, world]
+                    place = couplings.row[i, world]
+                    entry = place[0]
+                    for r in range(place[2], place[3]):
+                        run = couplings.run[r, world]
+                        for j in range(run[0], run[1]):
+                            impulse_bar[j, world] += value_bar * matrix[entry, world]
+                            entry += 1
             largest = wp.max(largest, size)
             if size <= negligible * largest:
                 going = int(0)
         first_sweep[world] = sweep
+
+    @wp.func
+    def sweeps_product(
+        i: int,
+        j: int,
+        world: int,
+        max_blocks: int,
+        first: int,
+        sweeps: int,
+        impulse_history: wp.array2d(dtype=vec3),
+        value_bar_history: wp.array2d(dtype=vec3),
+    ):
+        """A_bar_ij + A_bar_ji' for j <= i: each the sum over the sweeps of value_bar lambda', with the impulses as its row saw them.
+
+        Row i saw the new impulse of a block before it; row j saw that of i, and each its own, as the sweep before left it.
+        """
+        total = mat33()
+        for sweep in range(first, sweeps):
+            at = sweep * max_blocks
+            before = vec3()
+            if sweep > 0:
+                before = impulse_history[at - max_blocks + i, world]
+            seen = before
+            if j < i:
+                seen = impulse_history[at + j, world]
+            total += wp.outer(value_bar_history[at + i, world], seen)
+            total += wp.outer(before, value_bar_history[at + j, world])
+        return total
 
     @wp.kernel(module=reverse_module, enable_backward=False)
     def delassus_adjoint(
@@ -277,6 +318,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         max_blocks: int,
         sweeps: int,
         # Data in
+        couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         block_count: wp.array(dtype=int),
         impulse_history: wp.array2d(dtype=vec3),
@@ -286,26 +328,29 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         first_sweep: wp.array(dtype=int),
         # Adjoint out
         matrix_bar: wp.array2d(dtype=mat33),
+        softness_bar: wp.array2d(dtype=scalar),
     ):
-        """One block row: the sum over the sweeps of value_bar lambda', with the impulses as that row saw them."""
+        """A_bar + A_bar' of the sweeps: the entries on the diagonal and before it, and their mirrors."""
         lane, world = wp.tid()
-        count = block_count[world]
-        for i in range(lane, count, lanes):
-            for j in range(count):
-                total = mat33()
-                # Row i sees the new impulses of the blocks before it, the old ones of the others.
-                behind = int(0)
-                if j >= i:
-                    behind = int(1)
-                for sweep in range(wp.max(first_sweep[world], behind), sweeps):
-                    total += wp.outer(
-                        value_bar_history[sweep * max_blocks + i, world],
-                        impulse_history[(sweep - behind) * max_blocks + j, world],
-                    )
-                if j == i:
-                    d_bar, _unused = wp.grad(scale_power)(matrix[i * max_blocks + i, world], scale_bar[i, world])
-                    total += d_bar + own_bar[i, world]
-                matrix_bar[i * max_blocks + j, world] = total
+        first = first_sweep[world]
+        for i in range(lane, block_count[world], lanes):
+            place = couplings.row[i, world]
+            own, _unused = wp.grad(scale_power)(matrix[place[1], world], scale_bar[i, world])
+            own += own_bar[i, world]
+            own += wp.transpose(own)
+            entry = place[0]
+            for r in range(place[2], place[3]):
+                run = couplings.run[r, world]
+                for j in range(run[0], wp.min(run[1], i + 1)):
+                    total = sweeps_product(i, j, world, max_blocks, first, sweeps, impulse_history, value_bar_history)
+                    if j == i:
+                        total += own
+                        matrix_bar[entry, world] = total
+                        softness_bar[i, world] = scalar(0.5) * total[0, 0]
+                    else:
+                        matrix_bar[entry, world] = total
+                        matrix_bar[couplings.mirror[entry, world], world] = wp.transpose(total)
+                    entry += 1
 
     return SimpleNamespace(
         modules=(module, reverse_module),
