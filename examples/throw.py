@@ -2,8 +2,9 @@
 
 The unknowns are the torques of nine motors at each of a thousand steps, at first those that hold the arm still. Each
 iteration simulates the throw, walks back through it for the derivative of the ball's last position in all torques, and
-takes a damped Gauss-Newton step. It ends when the ball comes within 1 cm of the target; Ctrl-C ends it sooner and keeps
-the best throw so far.
+takes a damped Gauss-Newton step. A ball that comes down too early lies on the ground and tells nothing of the height
+that it lacks: there its flight is continued through the ground. It ends when the ball comes within 1 cm of the target;
+Ctrl-C ends it sooner and keeps the best throw so far.
 
     python -m examples.throw
     python -m examples.throw --target 1.4 0.2 0.5 --out out/mine
@@ -29,6 +30,7 @@ from sim.render import Marker
 
 GOAL = 0.01  # distance at which the throw counts as a hit [m]
 LONGEST_STEP = 0.4  # how far one iteration tries to move the ball's last position [m]
+ON_THE_GROUND = 0.002  # height of the ball above the ground below which it has come down [m]
 DAMPING = 1e-6  # of the Gauss-Newton step, relative to the size of its matrix
 TARGET_COLOR = (0.10, 0.62, 0.28)
 
@@ -73,8 +75,6 @@ def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progr
     model, ball, motors = scene.model, scene.ball_position, scene.model.qd_slice(scene.arm)
     simulator = sim.Simulator(model, scene.dt, num_worlds=3, device=device)
     state = simulator.state(scene.q0, scene.qd0)
-    seed = np.zeros((3, model.nq))
-    seed[range(3), range(ball.start, ball.stop)] = 1.0
     # Motors share the work in proportion to their strength.
     strength = model.effort_limit[motors] ** 2
 
@@ -87,8 +87,7 @@ def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progr
             for iteration in range(iterations + 1):
                 trajectory = simulator.rollout(state, tau)
                 q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
-                miss = scene.target - q[-1, ball]
-                distance = float(np.linalg.norm(miss))
+                distance = float(np.linalg.norm(scene.target - q[-1, ball]))
                 if not np.isfinite(distance):
                     break  # torques that no arm survives; the best throw stands
                 distances.append(distance)
@@ -97,16 +96,41 @@ def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progr
                 bar.set_postfix_str(f"distance {100.0 * distance:.1f} cm")
                 if distance < GOAL or iteration == iterations:
                     break
-                tau_gradient = trajectory.backward(seed).tau
+                end, *seeds = flight(scene, q, qd)
+                tau_gradient = trajectory.backward(*seeds).tau
                 assert tau_gradient is not None, "the rollout has torques"
                 jacobian = tau_gradient.numpy()[:, :, motors].astype(np.float64)
-                tau[:, motors] += gauss_newton_step(jacobian, strength, miss)
+                tau[:, motors] += gauss_newton_step(jacobian, strength, scene.target - end)
                 bar.update()
         except KeyboardInterrupt:
             if not distances:
                 raise
         bar.total = bar.n  # a hit ends the bar
     return Result(*best, distances, time.perf_counter() - start)
+
+
+def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the ball would be at the end without the ground, and the derivatives of that in the states.
+
+    Args:
+        scene: the scene.
+        q: coordinates of a throw [steps + 1, nq].
+        qd: its velocities [steps + 1, nv].
+
+    Returns:
+        the position [3], and its derivatives in q [steps + 1, 3, nq] and qd [steps + 1, 3, nv], one row per coordinate.
+    """
+    model, ball = scene.model, scene.ball_position
+    velocity = slice(model.qd_slice(scene.ball).start, model.qd_slice(scene.ball).start + 3)
+    down = np.flatnonzero(q[:, ball.stop - 1] < throw.BALL_RADIUS + ON_THE_GROUND)
+    last = max(down[0] - 1, 0) if down.size else scene.steps
+    more = scene.steps - last
+    fall = 0.5 * more * (more + 1) * scene.dt**2 * model.parameters["gravity"]
+    end = q[last, ball] + more * scene.dt * qd[last, velocity] + fall
+    q_seed, qd_seed = np.zeros((len(q), 3, model.nq)), np.zeros((len(q), 3, model.nv))
+    q_seed[last, range(3), range(ball.start, ball.stop)] = 1.0
+    qd_seed[last, range(3), range(velocity.start, velocity.stop)] = more * scene.dt
+    return end, q_seed, qd_seed
 
 
 def gauss_newton_step(jacobian: np.ndarray, strength: np.ndarray, miss: np.ndarray) -> np.ndarray:

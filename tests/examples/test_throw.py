@@ -130,3 +130,38 @@ def test_animation(monkeypatch, tmp_path):
     with Image.open(tmp_path / "throw.gif") as picture:
         assert picture.size == (640, 360)
         assert picture.n_frames > 1
+
+
+def test_flight_goes_on_through_the_ground():
+    """Up to the ground a throw counts as it is; from there on it is what semi-implicit Euler steps in the air give."""
+    scene = scenes.build()
+    model, ball = scene.model, scene.ball_position
+    velocity = slice(model.qd_slice(scene.ball).start, model.qd_slice(scene.ball).start + 3)
+    gravity = model.parameters["gravity"]
+    q, qd = np.zeros((scene.steps + 1, model.nq)), np.zeros((scene.steps + 1, model.nv))
+    q[0, ball], qd[0, velocity] = [0.1, 0.2, 1.5], [1.0, -0.5, 0.3]
+    for step in range(scene.steps):
+        qd[step + 1, velocity] = qd[step, velocity] + scene.dt * gravity
+        q[step + 1, ball] = q[step, ball] + scene.dt * qd[step + 1, velocity]
+    through = q[-1, ball].copy()
+    assert through[2] < -1.0
+    landed = q.copy()
+    landed[:, ball.stop - 1] = np.maximum(q[:, ball.stop - 1], scenes.BALL_RADIUS)
+    end, q_seed, qd_seed = example.flight(scene, landed, qd)
+    np.testing.assert_allclose(end, through, rtol=1e-12)
+    step = np.flatnonzero(q_seed.any(axis=(1, 2)))
+    assert step.size == 1
+    assert (
+        landed[step[0] + 1, ball.stop - 1]
+        < scenes.BALL_RADIUS + example.ON_THE_GROUND
+        <= landed[step[0], ball.stop - 1]
+    )
+    # Both seeds are the derivatives of that end, which is linear in position and velocity.
+    np.testing.assert_array_equal(q_seed[step[0]][:, ball], np.eye(3))
+    np.testing.assert_allclose(qd_seed[step[0]][:, velocity], (scene.steps - step[0]) * scene.dt * np.eye(3))
+
+    q[:, ball.stop - 1] += 10.0
+    end, q_seed, qd_seed = example.flight(scene, q, qd)
+    np.testing.assert_array_equal(end, q[-1, ball])
+    assert not qd_seed.any()
+    assert not q_seed[:-1].any()
