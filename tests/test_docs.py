@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from scenes.physics.suite import scenes
 from sim.parameters import PARAMETERS
 
 ROOT = Path(__file__).parents[1]
@@ -47,3 +48,14 @@ def test_gradient_check_prints_what_the_documentation_shows(capsys) -> None:
         return re.sub(r"\S*\d\.\d\S*", "number", report[report.index("Gradients of") :]).split()
 
     assert words(printed) == words(shown)
+
+
+def test_fidelity_table_has_every_scene() -> None:
+    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| ([^|]+) \| [^|]+ \| [^|]+ \| [^|]+ \|$",
+                      (ROOT / "docs" / "fidelity.md").read_text(), re.MULTILINE)[1:]  # fmt: skip
+    expected = [
+        (scene.name if number == 0 else "", quantity.name)
+        for scene in scenes()
+        for number, quantity in enumerate(scene.quantities)
+    ]
+    assert rows == expected

@@ -1,0 +1,164 @@
+"""The scenes with a known answer, in Backswing and in MuJoCo side by side.
+
+python -m bench.fidelity --json out/bench/fidelity.json
+python -m bench.fidelity --markdown docs/fidelity.md     # writes the table there
+"""
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+from scipy.optimize import brentq
+
+import sim
+from scenes.mjcf import to_mjcf
+from scenes.physics.scene import Motion, PhysicsScene
+from scenes.physics.suite import scenes
+
+# Of MuJoCo's contacts where a pair has a restitution: stiff enough to be over within some steps [1/s^2].
+CONTACT_STIFFNESS = 1.0e6
+START, END = "<!-- table -->", "<!-- end of table -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity of one scene; mujoco is None where it is not installed.
+
+    Attributes:
+        scene: name of the scene.
+        quantity: name of the quantity.
+        unit: its unit.
+        dt: time step of both [s].
+        expected: by closed form or another integrator.
+        backswing: measured.
+        mujoco: measured.
+    """
+
+    scene: str
+    quantity: str
+    unit: str
+    dt: float
+    expected: float
+    backswing: float
+    mujoco: float | None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--markdown", type=Path, help="replace the table in this file")
+    parser.add_argument("--only", default="", help="scenes whose name contains this")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    wp.init()
+    rows = [row for scene in scenes() if options.only in scene.name for row in measure(scene)]
+    print(table(rows))
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    if options.markdown is not None:
+        text = options.markdown.read_text()
+        before, after = text.split(START)[0], text.split(END)[1]
+        options.markdown.write_text(f"{before}{START}\n{table(rows)}\n{END}{after}")
+
+
+def measure(scene: PhysicsScene) -> list[Row]:
+    """Run a scene in both engines and read off its quantities."""
+    own = scene.run()
+    peer = run_mujoco(scene) if importlib.util.find_spec("mujoco") else None
+    return [
+        Row(
+            scene.name, quantity.name, quantity.unit, scene.dt, quantity.expected, quantity.measure(own),
+            None if peer is None else quantity.measure(peer),
+        )
+        for quantity in scene.quantities
+    ]  # fmt: skip
+
+
+def run_mujoco(scene: PhysicsScene) -> Motion:
+    """The motion as MuJoCo computes it: Newton solver, elliptic cone, Euler, otherwise its own defaults.
+
+    MuJoCo has no restitution; where a scene has one, its contacts are springs with the damping that gives it.
+    """
+    import mujoco
+
+    model = scene.model
+    peer = mujoco.MjModel.from_xml_string(to_mjcf(model, dt=scene.dt, sweeps=100))
+    peer.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    peer.opt.tolerance = 1e-10
+    restitution = _restitution(model)
+    if restitution:
+        ratio = damping_ratio(restitution)
+        peer.geom_solimp[:, :2] = 0.9999  # the largest that it takes: the spring is then that of the textbook
+        peer.geom_solref[:] = [-CONTACT_STIFFNESS, -2.0 * ratio * np.sqrt(CONTACT_STIFFNESS)]
+    data = mujoco.MjData(peer)
+    data.qpos[:], data.qvel[:] = sim.to_mujoco(model, model.q0, scene.qd0)
+    states = [(data.qpos.copy(), data.qvel.copy())]
+    for _ in range(scene.steps):
+        mujoco.mj_step(peer, data)
+        states.append((data.qpos.copy(), data.qvel.copy()))
+    mujoco.mj_forward(peer, data)
+    qpos, qvel = (np.array(part) for part in zip(*states, strict=True))
+    q, qd = sim.from_mujoco(model, qpos, qvel)
+    return Motion(scene.time, q, qd, _support(peer, data))
+
+
+def damping_ratio(restitution: float) -> float:
+    """Of a spring and damper that push but never pull, so that a body bounces with this restitution.
+
+    With the ratio sin a, the force is zero again after the phase pi - 2 a; the body then leaves at
+    exp(-tan(a) (pi - 2 a)) times its speed.
+    """
+    if restitution == 1.0:
+        return 0.0
+    return float(np.sin(brentq(lambda a: np.exp(-np.tan(a) * (np.pi - 2.0 * a)) - restitution, 0.0, 1.5)))
+
+
+def _restitution(model: sim.Model) -> float:
+    """Of the pairs of a scene, whose bodies are all alike."""
+    moving = [value for value, g in zip(model.parameters["restitution"], model.geometries, strict=True) if g.link >= 0]
+    return float(max(moving, default=0.0))
+
+
+def _support(peer: Any, data: Any) -> np.ndarray:
+    """Force of the world's geometries on the bodies [3], N."""
+    import mujoco
+
+    total = np.zeros(3)
+    for index, contact in enumerate(data.contact):
+        wrench = np.zeros(6)
+        mujoco.mj_contactForce(peer, data, index, wrench)
+        force = contact.frame.reshape(3, 3).T @ wrench[:3]
+        # The force acts on the second geometry.
+        for geometry, sign in ((contact.geom[0], 1.0), (contact.geom[1], -1.0)):
+            if peer.geom_bodyid[geometry] == 0:
+                total += sign * force
+    return total
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table; of both engines the difference from what is expected."""
+    heads = ("scene", "step [ms]", "quantity", "expected", "Backswing: off by", "MuJoCo: off by")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    before = ""
+    for row in rows:
+        name, step = (row.scene, f"{1e3 * row.dt:.3g}") if row.scene != before else ("", "")
+        unit = f" {row.unit}" if row.unit else ""
+        off = [_difference(value, row.expected) for value in (row.backswing, row.mujoco)]
+        lines.append(f"| {name} | {step} | {row.quantity} | {row.expected:.6g}{unit} | {off[0]} | {off[1]} |")
+        before = row.scene
+    return "\n".join(lines)
+
+
+def _difference(value: float | None, expected: float) -> str:
+    return "-" if value is None else f"{value - expected:+.1e}"
+
+
+if __name__ == "__main__":
+    main()

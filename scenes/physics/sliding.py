@@ -1,0 +1,72 @@
+"""A block on an incline and on the ground, a ball that slides until it rolls: Coulomb friction in closed form."""
+
+import numpy as np
+
+from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
+from sim.builder import ModelBuilder
+
+FRICTION = 0.5
+SPEED = 2.0  # at the start [m/s]
+RADIUS = 0.1
+DT = 1e-3
+
+
+def incline(ratio: float) -> PhysicsScene:
+    """A block at rest on a slope whose angle's tangent is ``ratio`` times the friction."""
+    angle = np.arctan(ratio * FRICTION)
+    slope = turn_about(1, angle)
+    normal = np.array([np.sin(angle), 0.0, np.cos(angle)])
+    downhill = np.array([np.cos(angle), 0.0, -np.sin(angle)])
+    builder = ModelBuilder()
+    builder.add_geometry("world", "plane", name="slope", orientation=slope, friction=FRICTION)
+    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=0.05 * normal, orientation=slope)
+    model = builder.finalize("float64")
+    acceleration = float(G * (np.sin(angle) - FRICTION * np.cos(angle)))
+    why = "what 50 sweeps leave; 400 leave less than 1e-8"
+    quantities = (
+        Quantity("distance", "m", 0.0, 5e-5, why, lambda m: float((m.q[-1, :3] - m.q[0, :3]) @ downhill))
+        if ratio < 1.0
+        else Quantity(
+            "acceleration", "m/s^2", acceleration, 5e-5, why, lambda m: float(m.qd[-1, :3] @ downhill / m.time[-1])
+        ),
+    )
+    return PhysicsScene(
+        f"block on an incline, {ratio:g} of the friction angle's tangent", model, np.zeros(6), DT, 1.0, quantities
+    )
+
+
+def sliding_block() -> PhysicsScene:
+    """A block that slides over the ground until it stops."""
+    builder = ModelBuilder()
+    builder.add_ground(friction=FRICTION)
+    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=(0.0, 0.0, 0.05))
+    quantities = (
+        Quantity("distance", "m", SPEED**2 / (2 * FRICTION * G), SPEED * DT, "one step at the start speed", _distance),
+    )
+    return PhysicsScene("sliding block", builder.finalize("float64"), _along_x(), DT, 0.6, quantities)
+
+
+def rolling_ball() -> PhysicsScene:
+    """A ball that is pushed without spin: it slides, then rolls at 5/7 of its speed."""
+    builder = ModelBuilder()
+    builder.add_ground(friction=FRICTION)
+    builder.add_sphere(radius=RADIUS, mass=1.0, position=(0.0, 0.0, RADIUS))
+    rolls_after = 2 * SPEED / (7 * FRICTION * G)
+
+    def start_of_rolling(motion: Motion) -> float:
+        slip = motion.qd[:, 0] - RADIUS * motion.qd[:, 4]
+        return float(motion.time[np.argmax(slip < 1e-3 * SPEED)])
+
+    quantities = (
+        Quantity("speed", "m/s", 5 / 7 * SPEED, 1e-9, "exact in each step", lambda m: float(m.qd[-1, 0])),
+        Quantity("rolls after", "s", rolls_after, 1.1 * DT, "one step", start_of_rolling),
+    )
+    return PhysicsScene("rolling ball", builder.finalize("float64"), _along_x(), DT, 0.5, quantities)
+
+
+def _along_x() -> np.ndarray:
+    return np.array([SPEED, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+
+def _distance(motion: Motion) -> float:
+    return float(motion.q[-1, 0] - motion.q[0, 0])

@@ -1,0 +1,155 @@
+"""Free rotation: a precessing top, the flips of a body about its intermediate axis, a chain afloat.
+
+The integrator takes the gyroscopic forces of the state before a step (semi-implicit Euler), which makes the figures
+here first order in the time step.
+"""
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
+
+import sim
+from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, conjugate, rotate, turn_about
+from sim.builder import ModelBuilder
+from sim.model import Model
+
+FIRST_ORDER = "first order in the time step"
+# Of the tossed body: moments about its axes [kg m^2], angular velocity along them [rad/s], little beside the second.
+MOMENTS = np.array([0.01, 0.02, 0.03])
+SPIN = np.array([0.02, 6.0, 0.0])
+
+
+def top(dt: float = 1e-3) -> PhysicsScene:
+    """A disc on a fixed tip in steady precession: I1 W^2 cos a - I3 w W + m g l = 0 (Goldstein, section 5.7)."""
+    mass, height, tilt, spin = 0.5, 0.04, 0.4, 100.0
+    moment, axial = 1.25e-3, 2.5e-3  # about the centre of mass, of a radius of 0.1 m
+    about_tip = moment + mass * height**2
+    cosine, momentum = np.cos(tilt), axial * spin
+    root = np.sqrt(momentum**2 - 4 * about_tip * cosine * mass * G * height)
+    rate = (momentum - root) / (2 * about_tip * cosine)
+    builder = ModelBuilder()
+    builder.add_link("top", mass=mass, com=(0.0, 0.0, height), inertia=(moment, moment, axial))
+    builder.add_joint("tip", "spherical", child="top", q0=turn_about(1, tilt))
+    # Along the top's axes: the precession is about the vertical, (-sin a, 0, cos a) there.
+    qd0 = np.array([-rate * np.sin(tilt), 0.0, spin])
+
+    def axis(motion: Motion) -> np.ndarray:
+        return rotate(motion.q[:, :4], np.array([0.0, 0.0, 1.0]))
+
+    def precession(motion: Motion) -> float:
+        direction = axis(motion)
+        angle = np.unwrap(np.arctan2(direction[:, 1], direction[:, 0]))
+        return float((angle[-1] - angle[0]) / (motion.time[-1] - motion.time[0]))
+
+    def nutation(motion: Motion) -> float:
+        return float(np.abs(np.arccos(axis(motion)[:, 2]) - tilt).max())
+
+    quantities = (
+        Quantity("precession", "rad/s", float(rate), 5e-4, FIRST_ORDER, precession),
+        Quantity("nutation", "rad", 0.0, 7e-3, FIRST_ORDER, nutation),
+    )
+    return PhysicsScene("spinning top", builder.finalize("float64"), qd0, dt, 2.0, quantities)
+
+
+def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
+    """A body that spins about its intermediate axis and flips over and over (Dzhanibekov), without gravity."""
+    builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("body", mass=1.0, inertia=MOMENTS)
+    builder.add_joint("free", "free", child="body")
+
+    def flips(motion: Motion) -> np.ndarray:
+        return crossings(motion.time, _own_axes(motion)[:, 1])
+
+    expected = crossings(*_euler_equations(seconds))
+    quantities = (
+        Quantity("first flip", "s", float(expected[0]), 4e-3, FIRST_ORDER, lambda m: float(flips(m)[0])),
+        Quantity(
+            "time from flip to flip",
+            "s",
+            float(expected[1] - expected[0]),
+            3e-6,
+            "second order in the time step",
+            lambda m: float(flips(m)[1] - flips(m)[0]),
+        ),
+        Quantity("energy, change", "", 0.0, 2e-2, FIRST_ORDER, lambda m: _change(0.5 * (_own_axes(m) ** 2 @ MOMENTS))),
+        Quantity("angular momentum, change", "", 0.0, 1e-2, FIRST_ORDER, lambda m: _change(_angular_momentum(m))),
+    )
+    return PhysicsScene(
+        "tossed body", builder.finalize("float64"), np.array([0.0, 0.0, 0.0, *SPIN]), dt, seconds, quantities
+    )
+
+
+def crossings(time: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Times at which a sampled function changes its sign, by linear interpolation."""
+    k = np.flatnonzero(np.diff(np.sign(value)) != 0)
+    share = value[k] / (value[k] - value[k + 1])
+    return time[k] + share * (time[k + 1] - time[k])
+
+
+def floating_chain(dt: float = 1e-3) -> PhysicsScene:
+    """Seven links with joints of all kinds that tumble without gravity: momenta and energy stay."""
+    rng = np.random.default_rng(4)
+    builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    kinds = ("free", "revolute", "spherical", "revolute", "prismatic", "spherical", "revolute")
+    for k, kind in enumerate(kinds):
+        half = rng.uniform(0.03, 0.1, 3)
+        mass = rng.uniform(0.5, 1.5)
+        inertia = mass / 3 * (half @ half - half**2)
+        builder.add_link(f"link_{k}", mass=mass, com=rng.uniform(-0.05, 0.05, 3), inertia=inertia)
+        if kind == "free":
+            builder.add_joint(f"joint_{k}", kind, child=f"link_{k}")
+            continue
+        builder.add_joint(
+            f"joint_{k}", kind, parent=f"link_{k - 1}", child=f"link_{k}", position=rng.uniform(-0.15, 0.15, 3),
+            orientation=Rotation.random(rng=rng).as_quat(), axis=rng.normal(size=3),
+        )  # fmt: skip
+    model = builder.finalize("float64")
+    qd0 = rng.normal(size=model.nv)
+    quantities = (
+        Quantity("energy, change", "", 0.0, 1.2e-3, FIRST_ORDER, lambda m: _change(_energy(model, m))),
+        Quantity("momentum, change", "", 0.0, 1.2e-3, FIRST_ORDER, lambda m: _change(_momenta(model, m)[:, :3])),
+        Quantity("angular momentum, change", "", 0.0, 2e-2, FIRST_ORDER, lambda m: _change(_momenta(model, m)[:, 3:])),
+    )
+    return PhysicsScene("floating chain", model, qd0, dt, 2.0, quantities)
+
+
+def _own_axes(motion: Motion) -> np.ndarray:
+    """Angular velocity of a free body along its own axes."""
+    return rotate(conjugate(motion.q[:, 3:7]), motion.qd[:, 3:6])
+
+
+def _angular_momentum(motion: Motion) -> np.ndarray:
+    return rotate(motion.q[:, 3:7], MOMENTS * _own_axes(motion))
+
+
+def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
+    """The second angular velocity by an integrator of high order."""
+    time = np.linspace(0.0, seconds, 20001)
+
+    def rate(_: float, w: np.ndarray) -> np.ndarray:
+        return np.cross(MOMENTS * w, w) / MOMENTS
+
+    found = solve_ivp(rate, (0.0, seconds), SPIN, method="DOP853", rtol=1e-12, atol=1e-14, t_eval=time)
+    return time, found.y[1]
+
+
+def _energy(model: Model, motion: Motion) -> np.ndarray:
+    mass = sim.mass_matrix(model, motion.q).numpy()
+    return 0.5 * np.einsum("ti,tij,tj->t", motion.qd, mass, motion.qd)
+
+
+def _momenta(model: Model, motion: Motion) -> np.ndarray:
+    """Linear momentum, and angular momentum about the world's origin [steps + 1, 6].
+
+    A unit velocity of the free root joint moves the whole chain, so M qd has the momenta in its place, the angular one
+    about the root link's origin.
+    """
+    momenta = np.einsum("tij,tj->ti", sim.mass_matrix(model, motion.q).numpy(), motion.qd)[:, :6]
+    momenta[:, 3:] += np.cross(motion.q[:, :3], momenta[:, :3])
+    return momenta
+
+
+def _change(values: np.ndarray) -> float:
+    """Largest change from the first value, relative to that."""
+    values = values.reshape(len(values), -1)
+    return float(np.linalg.norm(values - values[0], axis=1).max() / np.linalg.norm(values[0]))

@@ -1,0 +1,29 @@
+"""A quadruped that stands, and one that is dropped: it settles, and the ground carries its weight."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from scenes import quadruped
+from scenes.physics.scene import G, PhysicsScene, Quantity
+
+STIFFNESS = 200.0  # of every joint spring [N m/rad]
+DAMPING = 5.0  # of every joint [N m s/rad]
+
+
+def robot(height: float) -> PhysicsScene:
+    """The quadruped of :mod:`scenes.quadruped`, held by springs in its joints, its feet so far above the ground [m]."""
+    scene = quadruped.build("float64", height=height)
+    joints = scene.model.dof_q >= 0
+    rest = np.where(joints, scene.q0[scene.model.dof_q], 0.0)
+    springs = {"stiffness": STIFFNESS * joints, "damping": DAMPING * joints, "rest_position": rest}
+    model = replace(scene.model, q0=scene.q0, parameters={**scene.model.parameters, **springs})
+    weight = float(model.parameters["mass"].sum()) * G
+    settled = "it oscillates no more"
+    quantities = (
+        Quantity("contact forces, vertical", "N", weight, 1e-4, settled, lambda m: float(m.support[2])),
+        Quantity("contact forces, sideways", "N", 0.0, 1e-4, settled, lambda m: float(np.abs(m.support[:2]).max())),
+        Quantity("speed", "m/s", 0.0, 1e-6, settled, lambda m: float(np.abs(m.qd[-1]).max())),
+    )
+    name = f"quadruped, dropped from {height:g} m" if height else "quadruped, standing"
+    return PhysicsScene(name, model, np.zeros(model.nv), 1e-3, 4.0, quantities)
