@@ -6,6 +6,7 @@ import warp as wp
 from sim.errors import ModelError
 from sim.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
+from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import MAX_CONTACTS
 
 
@@ -41,13 +42,15 @@ def default_max_contacts(model: Model) -> int:
     """Room for contacts per world that is enough for most scenes.
 
     The most contacts that all candidate pairs could have together, but no more than 4 for each moving geometry that
-    collides plus 16: of the many pairs of a robot's links only a few touch at once. Where that is too few,
-    ``contact_overflow`` counts what was left out; give the simulator a larger number then.
+    collides, 8 for each moving tree beyond the first and 16: of the many pairs of a robot's links only a few touch at
+    once, while loose bodies in a pile touch on all sides. Where that is too few, ``contact_overflow`` counts what was
+    left out; give the simulator a larger number then.
     """
     pair_a, pair_b = candidate_pairs(model)
     most = sum(MAX_CONTACTS[_types(model, i, j)] for i, j in zip(pair_a, pair_b, strict=True))
-    moving = sum(geometry.collides and not _is_static(model, geometry) for geometry in model.geometries)
-    return min(most, 4 * moving + 16)
+    moving = [g for g in model.geometries if g.collides and not _is_static(model, g)]
+    trees = len({model.link_tree[geometry.link] for geometry in moving})
+    return min(most, 4 * len(moving) + 8 * max(trees - 1, 0) + 16)
 
 
 class CollisionModel:
@@ -62,6 +65,8 @@ class CollisionModel:
         link_tree: tree of each link [num_links].
         vertex_start: where each geometry's hull starts in ``hull_vertices`` [num_geometries + 1].
         hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
+        hull_radius: distance of each geometry's farthest hull vertex from its origin, unscaled [num_geometries], m.
+        colliding: the geometries that some pair has.
 
     Raises:
         ModelError: see :func:`candidate_pairs`.
@@ -84,6 +89,15 @@ class CollisionModel:
         self.link_tree = integers(model.link_tree)
         self.vertex_start = integers(np.concatenate([[0], np.cumsum([len(hull) for hull in hulls])]))
         self.hull_vertices: wp.array = wp.array(vertices, dtype=vec3, device=device)
+        radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
+        self.hull_radius: wp.array = wp.array(np.array(radii), dtype=model.scalar, device=device)
+        self.colliding = integers(np.union1d(pair_a, pair_b))
+
+    def all_near(self, num_worlds: int) -> wp.array:
+        """A bit for every pair and world, all set; see :mod:`warp_kernels.collision.near`."""
+        words = -(-self.num_pairs // WORD)
+        device = self.pair_a.device
+        return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)
 
     @property
     def arrays(self) -> list[wp.array]:

@@ -10,6 +10,7 @@ from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.materials import material_kernels
+from warp_kernels.collision.near import near_kernels
 from warp_kernels.constraint import constraint_kernels
 from warp_kernels.delassus import delassus_kernels
 from warp_kernels.dynamics import aba_kernels
@@ -86,9 +87,11 @@ class Step(Workspace):
         p = self.device_model.parameters
         if not self.max_contacts:
             return
+        if self.many_pairs:
+            self._near_pairs()
         inputs = [
             *self.collision.arrays, p["geometry_placement"], p["geometry_size"], self.pose, self.origin, self.velocity,
-            self.scalar(self.options.margin), self.dt,
+            self.near, self.scalar(self.options.margin), self.dt,
         ]  # fmt: skip
         outputs = [self.slot_pair, self.slot_feature, self.contact_count, self.contact_overflow]
         self._launch(detect_kernels(self.scalar).detect, self.num_worlds, inputs, outputs)
@@ -107,6 +110,21 @@ class Step(Workspace):
             ]  # fmt: skip
             kernel = material_kernels(self.scalar).pair_spring
             self._launch(kernel, dim, inputs, [self.contact_spring], tape=True)
+
+    def _near_pairs(self) -> None:
+        p, c = self.device_model.parameters, self.collision
+        kernels = near_kernels(self.scalar)
+        inputs = [
+            c.colliding, c.geometry_link, c.geometry_type, c.link_tree, c.hull_radius, p["geometry_placement"],
+            p["geometry_size"], self.pose, self.origin, self.velocity,
+        ]  # fmt: skip
+        outputs = [self.geometry_centre, self.geometry_ball]
+        self._launch(kernels.bound_geometries, (c.colliding.shape[0], self.num_worlds), inputs, outputs)
+        inputs = [
+            c.pair_a, c.pair_b, c.geometry_link, c.geometry_type, p["geometry_placement"], self.pose, *outputs,
+            self.scalar(self.options.margin), self.dt,
+        ]  # fmt: skip
+        self._launch(kernels.near_pairs, self.near.shape, inputs, [self.near])
 
     def _constraints(self) -> None:
         d, m = self.device_model, self.model

@@ -12,6 +12,7 @@ from sim.model import Model
 from sim.options import ContactOptions
 from sim.row_layout import RowLayout
 from warp_kernels.checkpoint import TABLE_SIZE
+from warp_kernels.collision.near import WORD
 from warp_kernels.delassus import Couplings
 from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
@@ -73,6 +74,8 @@ class Workspace:
         tree_dof_start = np.append(self.model.joint_qd_start, self.model.nv)[self.model.tree_link_start]
         self.tree_dof_start = self._integers(tree_dof_start)
         self.max_tree_dofs = int(np.diff(tree_dof_start).max())
+        # Of few pairs each is looked at without a first test.
+        self.many_pairs = collision.num_pairs > WORD
         # A block touches one tree or two, and where there is one, all of them.
         trees = self.model.num_trees
         self.max_incidences = min(trees, 2) * self.max_blocks
@@ -114,6 +117,10 @@ class Workspace:
         self.factor_d = worlds_last(nv, scalar)
         self.innovation = worlds_last(nv, scalar)
         self.factor_l = worlds_last(int(m.dof_depth.sum()), scalar)
+        self.near = self.collision.all_near(n)
+        self.geometry_centre, self.geometry_ball = (
+            worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(2)
+        )
         self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
         self.contact_count, self.contact_overflow, self.block_count, self.block_overflow = (
             per_world(wp.int32) for _ in range(4)

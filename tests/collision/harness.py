@@ -117,10 +117,11 @@ class Bench:
         names = ("geometry_placement", "geometry_size", "pose", "origin")
         spatial = codes.warp_types(self.model.scalar).spatial
         motion = self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device)
+        near = self.collision.all_near(self.num_worlds)
         wp.launch(
             detect_kernels(self.model.scalar).detect,
             dim=self.num_worlds,
-            inputs=[*self.collision.arrays, *(inputs[name] for name in names), motion, margin, dt],
+            inputs=[*self.collision.arrays, *(inputs[name] for name in names), motion, near, margin, dt],
             outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
             device=self.device,
         )

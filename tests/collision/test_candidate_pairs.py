@@ -131,7 +131,7 @@ def test_room_for_contacts_is_their_largest_number(types, expected):
 
 
 def test_room_for_contacts_of_many_bodies_is_capped():
-    assert default_max_contacts(bodies(*(CAPSULE,) * 20).finalize()) == 4 * 20 + 16
+    assert default_max_contacts(bodies(*(CAPSULE,) * 20).finalize()) == 4 * 20 + 8 * 19 + 16
 
 
 def test_hulls_are_packed_in_order_of_geometries():

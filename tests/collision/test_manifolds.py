@@ -229,6 +229,7 @@ def test_contacts_without_room_are_counted_and_nothing_is_written_past_the_end(r
             *bench.collision.arrays,
             *(inputs[name] for name in ("geometry_placement", "geometry_size", "pose", "origin")),
             bench.at_rest(),
+            bench.collision.all_near(1),
             0.01,
             0.0,
         ],
@@ -285,7 +286,7 @@ def test_slots_of_a_scene_follow_the_order_of_pairs():
     wp.launch(
         detect_kernels(wp.float64).detect,
         dim=1,
-        inputs=[*collision.arrays, placement, size, pose, origin, at_rest, 0.01, 0.0],
+        inputs=[*collision.arrays, placement, size, pose, origin, at_rest, collision.all_near(1), 0.01, 0.0],
         outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
         device="cpu",
     )
@@ -327,6 +328,7 @@ def test_a_fast_ball_is_met_before_it_arrives() -> None:
             *bench.collision.arrays,
             *(inputs[name] for name in names),
             wp.array(velocity, dtype=t.spatial, device=bench.device),
+            bench.collision.all_near(3),
             0.01,
             0.1,
         ],

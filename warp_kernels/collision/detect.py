@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.near import next_near
 from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
 from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import CONVEX, kernel_module, warp_types
@@ -39,6 +40,7 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial),
+        near: wp.array2d(dtype=wp.uint32),
         margin: scalar,
         dt: scalar,
         # Data out
@@ -47,7 +49,7 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
-        """Write a slot for each contact within reach, pairs in order and features in order.
+        """Write a slot for each contact of a near pair within reach, pairs in order and features in order.
 
         The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
         before it closes, however fast. velocity: of the links, about the origins of their trees.
@@ -56,7 +58,10 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         size_row = wp.min(world, geometry_size.shape[0] - 1)
         found = wp.int32(0)
-        for pair in range(pair_a.shape[0]):
+        following = next_near(0, pair_a.shape[0], near, world)
+        while following < pair_a.shape[0]:
+            pair = int(following)
+            following = next_near(pair + 1, pair_a.shape[0], near, world)
             a = pair_a[pair]
             b = pair_b[pair]
             link_a = geometry_link[a]

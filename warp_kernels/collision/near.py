@@ -1,0 +1,171 @@
+"""Which pairs are near enough to be looked at: one ball around each geometry, one bit for each pair and world.
+
+Bits of 32 pairs make a word, so that a world's near pairs are found in order by going over few words, whoever set them. A pair without a
+ball around one side (see :func:`warp_kernels.collision.pairs.pair_functions`) is always near.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.pairs import pair_functions
+from warp_kernels.collision.plane import plane_functions
+from warp_kernels.spatial import spatial_functions
+from warp_kernels.types import CONVEX, PLANE, kernel_module, warp_types
+
+WORD = 32
+
+
+@wp.func
+def trailing_zeros(word: wp.uint32):
+    """Zeros below the lowest set bit of a word that isn't zero."""
+    bits = wp.uint32(word)
+    count = int(0)
+    for half in range(5):
+        width = 16 >> half
+        if bits & ((wp.uint32(1) << wp.uint32(width)) - wp.uint32(1)) == wp.uint32(0):
+            bits = bits >> wp.uint32(width)
+            count += width
+    return count
+
+
+@wp.func
+def next_near(start: int, end: int, near: wp.array2d(dtype=wp.uint32), world: int):
+    """The first near pair from ``start`` on and before ``end``; ``end`` if there is none."""
+    pair = int(start)
+    while pair < end:
+        place = pair % WORD
+        bits = near[pair // WORD, world] >> wp.uint32(place)
+        if bits != wp.uint32(0):
+            return wp.min(pair + trailing_zeros(bits), end)
+        pair += WORD - place
+    return end
+
+
+@functools.cache
+def near_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels that bound the geometries and test the pairs, for one precision."""
+    t = warp_types(scalar)
+    sp = spatial_functions(scalar)
+    frame = frame_functions(scalar)
+    pairs = pair_functions(scalar)
+    plane = plane_functions(scalar)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+    module = kernel_module("collision.near", scalar)
+    # Of positions in the world: what their sum and difference may lose.
+    rounding = scalar(8.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
+
+    @wp.kernel(module=module, enable_backward=False)
+    def bound_geometries(
+        # Model
+        colliding: wp.array(dtype=int),
+        geometry_link: wp.array(dtype=int),
+        geometry_type: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
+        hull_radius: wp.array(dtype=scalar),
+        # Parameters
+        geometry_placement: wp.array2d(dtype=transform),
+        geometry_size: wp.array2d(dtype=vec3),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        velocity: wp.array2d(dtype=spatial),
+        # Data out
+        centre: wp.array2d(dtype=vec3),
+        ball: wp.array2d(dtype=vec3),
+    ):
+        """centre: in the world; ball: radius, negative where none is known, speed of the centre, rate of turning."""
+        item, world = wp.tid()
+        g = colliding[item]
+        link = geometry_link[g]
+        size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), g]
+        place = frame.geometry_centre(g, link, geometry_placement, pose, world)
+        radius = pairs.bounding_radius(geometry_type[g], size)
+        if geometry_type[g] == CONVEX:
+            radius = hull_radius[g] * wp.max(wp.abs(size[0]), wp.max(wp.abs(size[1]), wp.abs(size[2])))
+        speed = scalar(0.0)
+        turning = scalar(0.0)
+        if link >= 0:
+            v = velocity[link, world]
+            speed = wp.length(sp.point_velocity(v, place))
+            turning = wp.length(sp.angular(v))
+            place += origin[link_tree[link], world]
+        centre[g, world] = place
+        ball[g, world] = vec3(radius, speed, turning)
+
+    @wp.func
+    def is_near(
+        a: int,
+        b: int,
+        world: int,
+        geometry_link: wp.array(dtype=int),
+        geometry_type: wp.array(dtype=int),
+        geometry_placement: wp.array2d(dtype=transform),
+        pose: wp.array2d(dtype=transform),
+        centre: wp.array2d(dtype=vec3),
+        ball: wp.array2d(dtype=vec3),
+        margin: scalar,
+        dt: scalar,
+    ):
+        """Whether balls, or a plane and a ball, may come closer than the margin within dt, with room for rounding."""
+        centre_a = centre[a, world]
+        centre_b = centre[b, world]
+        ball_a = ball[a, world]
+        ball_b = ball[b, world]
+        delta = centre_b - centre_a
+        distance = wp.length(delta)
+        approach = ball_a[1] + ball_b[1] + ball_a[2] * distance + (ball_a[2] + ball_b[2]) * ball_b[0]
+        room = ball_b[0] + margin + dt * approach + rounding * (wp.length(centre_a) + wp.length(centre_b))
+        near = True
+        if ball_b[0] >= scalar(0.0):
+            if geometry_type[a] == PLANE:
+                turn = frame.geometry_orientation(a, geometry_link[a], geometry_placement, pose, world)
+                near = wp.dot(plane.plane_normal(transform(centre_a, turn)), delta) <= room
+            elif ball_a[0] >= scalar(0.0):
+                near = distance <= ball_a[0] + room
+        return near
+
+    @wp.kernel(module=module, enable_backward=False)
+    def near_pairs(
+        # Model
+        pair_a: wp.array(dtype=int),
+        pair_b: wp.array(dtype=int),
+        geometry_link: wp.array(dtype=int),
+        geometry_type: wp.array(dtype=int),
+        # Parameters
+        geometry_placement: wp.array2d(dtype=transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        centre: wp.array2d(dtype=vec3),
+        ball: wp.array2d(dtype=vec3),
+        margin: scalar,
+        dt: scalar,
+        # Data out
+        near: wp.array2d(dtype=wp.uint32),
+    ):
+        """One word of bits."""
+        word, world = wp.tid()
+        bits = wp.uint32(0)
+        first = word * WORD
+        for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
+            if is_near(
+                pair_a[pair],
+                pair_b[pair],
+                world,
+                geometry_link,
+                geometry_type,
+                geometry_placement,
+                pose,
+                centre,
+                ball,
+                margin,
+                dt,
+            ):
+                bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
+        near[word, world] = bits
+
+    return SimpleNamespace(module=module, bound_geometries=bound_geometries, near_pairs=near_pairs)
