@@ -52,6 +52,7 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
         parent = int(model.link_parent[link])
         bodies.append(_add_body(worldbody if parent < 0 else bodies[parent], model, link))
     _add_exclusions(root, model)
+    _add_equalities(root, worldbody, bodies, model)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode")
 
@@ -120,6 +121,24 @@ def _add_exclusions(root: ET.Element, model: Model) -> None:
     for a, b in pairs:
         if 0 <= a < b:
             ET.SubElement(contact, "exclude", body1=model.link_names[a], body2=model.link_names[b])
+
+
+def _add_equalities(root: ET.Element, worldbody: ET.Element, bodies: list[ET.Element], model: Model) -> None:
+    equalities = model.equalities
+    equality = ET.SubElement(root, "equality")
+    for row, name in enumerate(equalities.anchor_names):
+        constraint = ET.SubElement(equality, "weld" if equalities.anchor_welded[row] else "connect", name=name)
+        for number, side in enumerate("ab", start=1):
+            link = int(getattr(equalities, f"anchor_link_{side}")[row])
+            anchor = model.parameters[f"anchor_{side}"][row]
+            site = ET.SubElement(worldbody if link < 0 else bodies[link], "site", name=f"{name}/{side}")
+            site.set("pos", _text(anchor[:3]))
+            site.set("quat", _wxyz(anchor[3:]))
+            constraint.set(f"site{number}", f"{name}/{side}")
+    for row, name in enumerate(equalities.coupling_names):
+        other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
+        polynomial = [model.parameters[f"coupling_{key}"][row] for key in ("offset", "ratio")]
+        ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=_text([*polynomial, 0.0, 0.0, 0.0]))
 
 
 def _text(values: Iterable[float]) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from sim.equalities import Equalities, coupled_dofs, fit_followers, place_anchors
 from sim.errors import ModelError
 from sim.model import Frame, Geometry, Model
+from sim.poses import compose
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
@@ -51,13 +53,7 @@ def compile_model(builder: ModelBuilder, dtype: str, collapse_fixed: bool) -> Mo
     geometries = _geometries(builder, home)
     frames = _frames(builder, home)
     excluded = _excluded_pairs(builder, geometries)
-    return _model(builder, dtype, bodies, geometries, frames, excluded, massless)
-
-
-def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Pose a then b, each position and quaternion xyzw [7]."""
-    rotation = Rotation.from_quat(a[3:])
-    return np.concatenate([a[:3] + rotation.apply(b[:3]), (rotation * Rotation.from_quat(b[3:])).as_quat()])
+    return _model(builder, dtype, bodies, home, geometries, frames, excluded, massless)
 
 
 def _joint_of_each_link(builder: ModelBuilder) -> dict[str, JointSpec]:
@@ -227,20 +223,22 @@ def _model(
     builder: ModelBuilder,
     dtype: str,
     bodies: list[Body],
+    home: dict[str, tuple[int, np.ndarray]],
     geometries: list[Geometry],
     frames: list[Frame],
     excluded: frozenset[tuple[int, int]],
     massless: tuple[str, ...],
 ) -> Model:
-    joints = [body.joint for body in bodies]
-    dofs = np.array([DOFS[joint.type] for joint in joints], dtype=np.int32)
+    dofs = np.array([DOFS[body.joint.type] for body in bodies], dtype=np.int32)
     parent = np.array([body.parent for body in bodies], dtype=np.int32)
     qd_start = np.concatenate([[0], np.cumsum(dofs)])[:-1].astype(np.int32)
+    dof_parent, tail = _dof_paths(parent, qd_start, dofs)
+    equalities, anchor_a, anchor_b = _equalities(builder, home, bodies, qd_start, tail)
+    joints = [body.joint for body in bodies]
     q_start = np.concatenate([[0], np.cumsum([len(joint.q0) for joint in joints])])[:-1].astype(np.int32)
     roots = np.flatnonzero(parent < 0)
     dof_link = np.repeat(np.arange(len(bodies)), dofs).astype(np.int32)
     scalar = [joint.type in (codes.REVOLUTE, codes.PRISMATIC) for joint in joints]
-    dof_parent, tail = _dof_paths(parent, qd_start, dofs)
     depth = np.zeros(len(dof_link), dtype=np.int32)
     for k, previous in enumerate(dof_parent):
         depth[k] = depth[previous] + 1 if previous >= 0 else 0
@@ -266,6 +264,10 @@ def _model(
         "geometry_placement": np.array([geometry.placement for geometry in geometries]).reshape(-1, 7),
         "geometry_size": np.array([geometry.size for geometry in geometries]).reshape(-1, 3),
         **{name: np.array([getattr(spec, name) for spec in builder.geometries.values()], float) for name in MATERIAL},
+        "anchor_a": anchor_a,
+        "anchor_b": anchor_b,
+        "coupling_ratio": np.array([spec.ratio for spec in builder.couplings.values()], dtype=np.float64),
+        "coupling_offset": np.array([spec.offset for spec in builder.couplings.values()], dtype=np.float64),
         "gravity": builder.gravity.copy(),
     }
     return Model(
@@ -276,6 +278,7 @@ def _model(
         geometries=tuple(geometries),
         parts=tuple(builder.parts),
         excluded_pairs=excluded,
+        equalities=equalities,
         q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
         link_parent=parent,
         joint_type=np.array([joint.type for joint in joints], dtype=np.int32),
@@ -295,6 +298,30 @@ def _model(
         parameters=parameters,
         massless_links=massless,
     )
+
+
+def _equalities(
+    builder: ModelBuilder,
+    home: dict[str, tuple[int, np.ndarray]],
+    bodies: list[Body],
+    qd_start: np.ndarray,
+    tail: np.ndarray,
+) -> tuple[Equalities, np.ndarray, np.ndarray]:
+    """The equality constraints, and the anchors a and b [num_anchors, 7]."""
+    anchors, couplings = list(builder.anchors.values()), list(builder.couplings.values())
+    dofs = coupled_dofs(couplings, [body.joint for body in bodies], qd_start)
+    fit_followers(couplings, bodies)
+    links, anchor_a, anchor_b = place_anchors(anchors, home, bodies, (tail >= 0).tolist())
+    equalities = Equalities(
+        anchor_names=tuple(builder.anchors),
+        anchor_link_a=links[:, 0],
+        anchor_link_b=links[:, 1],
+        anchor_welded=np.array([spec.welded for spec in anchors], dtype=np.int32),
+        coupling_names=tuple(builder.couplings),
+        coupling_dof=dofs[:, 0],
+        coupling_other=dofs[:, 1],
+    )
+    return equalities, anchor_a, anchor_b
 
 
 def _dof_paths(parent: np.ndarray, qd_start: np.ndarray, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

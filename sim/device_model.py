@@ -16,7 +16,7 @@ from sim.precision import scalars
 from warp_kernels.precision import precision_kernels
 from warp_kernels.types import warp_types
 
-POSES = ("joint_placement", "geometry_placement")
+POSES = ("joint_placement", "geometry_placement", "anchor_a", "anchor_b")
 
 
 def find_device(device: wp.DeviceLike) -> wp.Device:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.equalities import Equalities
 from sim.errors import ModelError
 from warp_kernels import types as codes
 
@@ -111,6 +112,7 @@ class Model:
         geometries: visual and collision geometries.
         parts: what was added together, such as one robot.
         excluded_pairs: pairs of geometry indices that never collide.
+        equalities: points, frames and joints held together beyond the tree of joints.
         q0: initial coordinates [nq].
         link_parent: parent of each link [num_links], -1 for the world; integer arrays are int32.
         joint_type: code of each link's joint, see :mod:`warp_kernels.types` [num_links].
@@ -138,6 +140,7 @@ class Model:
     geometries: tuple[Geometry, ...]
     parts: tuple[Part, ...]
     excluded_pairs: frozenset[tuple[int, int]]
+    equalities: Equalities
     q0: np.ndarray
     link_parent: np.ndarray
     joint_type: np.ndarray
@@ -190,7 +193,13 @@ class Model:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers by which parameters are counted."""
-        return {"link": self.num_links, "dof": self.nv, "geometry": self.num_geometries}
+        return {
+            "link": self.num_links,
+            "dof": self.nv,
+            "geometry": self.num_geometries,
+            "anchor": len(self.equalities.anchor_names),
+            "coupling": len(self.equalities.coupling_names),
+        }
 
     @property
     def scalar(self) -> Any:

@@ -16,7 +16,8 @@ class ParameterSpec:
     """One kind of parameter.
 
     Attributes:
-        per: what it is counted by: "link", "dof", "geometry" or "world" (a single one).
+        per: what it is counted by: "link", "dof", "geometry", "anchor" or "coupling" (see
+            :class:`sim.equalities.Equalities`), or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
         about: one line for the documentation.
@@ -59,6 +60,10 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "geometry", (), "N/m", "stiffness in contact, infinite: hard; those of a pair are in series"
     ),
     "contact_damping": ParameterSpec("geometry", (), "N s/m", "damping in contact of a compliant geometry"),
+    "anchor_a": ParameterSpec("anchor", (7,), "m, -", "pose of a point or weld constraint's frame in its first link"),
+    "anchor_b": ParameterSpec("anchor", (7,), "m, -", "pose of its frame in the second link"),
+    "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),
+    "coupling_offset": ParameterSpec("coupling", (), "rad or m", "its coordinate where the other's is zero"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
 }
 

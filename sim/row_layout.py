@@ -15,16 +15,18 @@ class RowLayout:
     Attributes:
         limited: degrees of freedom with a limit, in any of the worlds.
         lossy: degrees of freedom with dry friction.
+        equalities: blocks of equality constraints, which are always there.
         compliant: whether a geometry that collides is compliant.
     """
 
     limited: np.ndarray
     lossy: np.ndarray
+    equalities: int
     compliant: bool
 
     def max_blocks(self, max_contacts: int) -> int:
         """Room for blocks per world."""
-        return max_contacts + 2 * len(self.limited) + len(self.lossy)
+        return max_contacts + 2 * len(self.limited) + len(self.lossy) + self.equalities
 
     @property
     def key(self) -> tuple:
@@ -40,5 +42,6 @@ def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
     return RowLayout(
         limited=np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)),
         lossy=np.flatnonzero(lossy.any(axis=0)),
+        equalities=model.equalities.num_blocks,
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
     )

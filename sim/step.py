@@ -18,6 +18,7 @@ from warp_kernels.factor import factor_kernels
 from warp_kernels.impulse import impulse_kernels
 from warp_kernels.integrate import integrate_kernels
 from warp_kernels.pgs import pgs_kernels
+from warp_kernels.rows.equalities import equality_kernels
 
 
 class Step(Workspace):
@@ -51,6 +52,7 @@ class Step(Workspace):
         self._free_dynamics()
         if self.max_blocks:
             self._contacts()
+            self._equalities()
             self._constraints()
         self._velocity()
 
@@ -126,6 +128,25 @@ class Step(Workspace):
         ]  # fmt: skip
         self._launch(kernels.near_pairs, self.near.shape, inputs, [self.near])
 
+    def _equalities(self) -> None:
+        d, counts = self.device_model, self.model.counts
+        p = d.parameters
+        kernels = equality_kernels(self.scalar)
+        if counts["anchor"]:
+            inputs = [
+                d.link_tree, self.anchor_link_a, self.anchor_link_b, self.kernel_options, p["anchor_a"], p["anchor_b"],
+                self.pose, self.origin,
+            ]  # fmt: skip
+            outputs = [self.anchor_point, self.anchor_bias, self.anchor_turn]
+            self._launch(kernels.evaluate_anchors, (counts["anchor"], self.num_worlds), inputs, outputs, tape=True)
+        if counts["coupling"]:
+            inputs = [
+                d.dof_q, self.coupling_dof, self.coupling_other, self.kernel_options, p["coupling_ratio"],
+                p["coupling_offset"], self.q,
+            ]  # fmt: skip
+            dim = (counts["coupling"], self.num_worlds)
+            self._launch(kernels.evaluate_couplings, dim, inputs, [self.coupling_bias], tape=True)
+
     def _constraints(self) -> None:
         d, m = self.device_model, self.model
         p = d.parameters
@@ -133,7 +154,8 @@ class Step(Workspace):
         c = self.collision
         inputs = [
             self.limited_dof, self.lossy_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link, c.pair_a,
-            c.pair_b, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd, self.contact_count,
+            c.pair_b, self.coupling_dof, self.coupling_other, self.anchor_link_a, self.anchor_link_b,
+            self.anchor_welded, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd, self.contact_count,
             self.slot_pair,
         ]  # fmt: skip
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
@@ -143,9 +165,9 @@ class Step(Workspace):
         self._launch(matrix.list_couplings, self.num_worlds, [self.dof_tree, self.block_tail], outputs)
         inputs = [
             self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
-            self._limits(p), p["friction_loss"], self.q, self.qd, self.qdd, self.origin,
-            self.subspace, self.factor_l, *self._contact_arrays, self.block_count, self.block_kind, self.block_item,
-            self.block_tail, self.block_reference,
+            self._limits(p), p["friction_loss"], p["coupling_ratio"], self.q, self.qd, self.qdd, self.origin,
+            self.subspace, self.factor_l, *self._contact_arrays, *self._equality_arrays, self.block_count,
+            self.block_kind, self.block_item, self.block_tail, self.block_reference,
         ]  # fmt: skip
         self._launch(
             kernels.block_rows, self._blocks, inputs, [self.row, self.rhs, self.bound, self.softness, self.approach]

@@ -70,6 +70,12 @@ class Workspace:
         self.kernel_options = _kernel_options(self.scalar, options, dt)
         self.limited_dof = self._integers(layout.limited)
         self.lossy_dof = self._integers(layout.lossy)
+        equalities = self.model.equalities
+        self.coupling_dof = self._integers(equalities.coupling_dof)
+        self.coupling_other = self._integers(equalities.coupling_other)
+        self.anchor_link_a = self._integers(equalities.anchor_link_a)
+        self.anchor_link_b = self._integers(equalities.anchor_link_b)
+        self.anchor_welded = self._integers(equalities.anchor_welded)
         self.dof_tree = self._integers(self.model.link_tree[self.model.dof_link])
         tree_dof_start = np.append(self.model.joint_qd_start, self.model.nv)[self.model.tree_link_start]
         self.tree_dof_start = self._integers(tree_dof_start)
@@ -131,6 +137,11 @@ class Workspace:
             worlds_last(self.max_contacts, scalar) for _ in range(3)
         )
         self.contact_spring = worlds_last(self.max_contacts if self.layout.compliant else 0, t.vec2)
+        counts = m.counts
+        self.coupling_bias = worlds_last(counts["coupling"], scalar)
+        self.anchor_point, self.anchor_bias, self.anchor_turn = (
+            worlds_last(counts["anchor"], t.vec3) for _ in range(3)
+        )
         self.block_kind, self.block_item, self.block_reference = (worlds_last(blocks, wp.int32) for _ in range(3))
         self.block_tail = worlds_last(2 * blocks, wp.int32)
         self.row = worlds_last(2 * blocks * m.max_depth, t.vec3)
@@ -161,6 +172,10 @@ class Workspace:
             self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
             self.contact_restitution, self.contact_spring,
         ]  # fmt: skip
+
+    @property
+    def _equality_arrays(self) -> list[wp.array]:
+        return [self.coupling_bias, self.anchor_point, self.anchor_bias, self.anchor_turn]
 
     def _limits(self, arrays: Mapping[str, wp.array]) -> Any:
         """The parameters of joint limits, or their adjoints, as one argument of a kernel."""

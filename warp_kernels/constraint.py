@@ -1,10 +1,10 @@
-"""Constraint rows in blocks of three: contacts with their friction, joint limits, dry joint friction.
+"""Constraint rows in blocks of three: contacts with their friction, joint limits, dry joint friction, equality constraints.
 
-A block is a vector of up to three impulses: normal and two tangents of a contact; one entry for a limit or for dry friction,
-whose other two rows are zero. Each side of a block acts on the degrees of freedom from a tail to its root; rows are kept
-along that path, already multiplied by L'^-1 (M = L' D L), so that the Delassus matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs
-nothing but dot products over the degrees of freedom that two paths share. The sign of a side is part of its rows: a block's velocity
-is that of b less that of a.
+A block is a vector of up to three impulses: normal and two tangents of a contact; those of two points or orientations that
+coincide; one entry for all that acts on a joint, whose other two rows are zero. Each side of a block acts on the degrees of
+freedom from a tail to its root; rows are kept along that path, already multiplied by L'^-1 (M = L' D L), so that the Delassus
+matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs nothing but dot products over the degrees of freedom that two paths share.
+The sign of a side is part of its rows: a block's velocity is that of b less that of a.
 
 Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``. A world's blocks are shared out among ``lanes`` threads, launched over (lane, world).
 """
@@ -18,9 +18,21 @@ import warp as wp
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.factor import factor_kernels
 from warp_kernels.rows.contacts import contact_functions
+from warp_kernels.rows.geometric import geometric_functions
+from warp_kernels.rows.joints import joint_functions
 from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT, kernel_module, warp_types
+from warp_kernels.types import (
+    CONTACT,
+    COUPLING,
+    FRICTION_LOSS,
+    LOWER_LIMIT,
+    ORIENTATION,
+    POINT,
+    UPPER_LIMIT,
+    kernel_module,
+    warp_types,
+)
 
 
 @functools.cache
@@ -29,6 +41,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     rows = row_functions(scalar)
     contacts = contact_functions(scalar)
+    geometric = geometric_functions(scalar)
+    joints = joint_functions(scalar)
     limit = limit_functions(scalar)
     factor = factor_kernels(scalar)
     frames = frame_functions(scalar)
@@ -52,6 +66,34 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         block_tail[2 * block, world] = -1
         block_tail[2 * block + 1, world] = dof
 
+    @wp.func
+    def link_block(
+        block: int,
+        world: int,
+        kind: int,
+        item: int,
+        link_a: int,
+        link_b: int,
+        link_tail_dof: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
+        block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        block_reference: wp.array2d(dtype=int),
+    ):
+        """Write a block that acts between two links, -1 for the world."""
+        block_kind[block, world] = kind
+        block_item[block, world] = item
+        tail_a = int(-1)
+        tail_b = int(-1)
+        if link_a >= 0:
+            tail_a = link_tail_dof[link_a]
+        if link_b >= 0:
+            tail_b = link_tail_dof[link_b]
+        block_tail[2 * block, world] = tail_a
+        block_tail[2 * block + 1, world] = tail_b
+        block_reference[block, world] = frames.reference_tree(link_a, link_b, link_tree)
+
     @wp.kernel(module=module, enable_backward=False)
     def list_blocks(
         # Model
@@ -63,6 +105,11 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         geometry_link: wp.array(dtype=int),
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
+        coupling_dof: wp.array(dtype=int),
+        coupling_other: wp.array(dtype=int),
+        anchor_link_a: wp.array(dtype=int),
+        anchor_link_b: wp.array(dtype=int),
+        anchor_welded: wp.array(dtype=int),
         options: Options,
         # Parameters
         limits: Limits,
@@ -79,27 +126,28 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         block_tail: wp.array2d(dtype=int),
         block_reference: wp.array2d(dtype=int),
     ):
-        """Contacts first, then limits that may be reached, then dry friction. block_tail: [2 block + side, world].
+        """Contacts first, then limits that may be reached, dry friction, couplings, anchors. block_tail: [2 block + side, world].
 
-        block_reference: the tree about whose origin a contact point is given, that of b, or of a where b is the world.
+        block_reference: the tree about whose origin a point is given, that of b, or of a where b is the world.
         """
         world = wp.tid()
         count = int(0)
         for slot in range(contact_count[world]):
-            block_kind[count, world] = CONTACT
-            block_item[count, world] = slot
             pair = slot_pair[slot, world]
-            link_a = geometry_link[pair_a[pair]]
-            link_b = geometry_link[pair_b[pair]]
-            tail_a = int(-1)
-            tail_b = int(-1)
-            if link_a >= 0:
-                tail_a = link_tail_dof[link_a]
-            if link_b >= 0:
-                tail_b = link_tail_dof[link_b]
-            block_tail[2 * count, world] = tail_a
-            block_tail[2 * count + 1, world] = tail_b
-            block_reference[count, world] = frames.reference_tree(link_a, link_b, link_tree)
+            link_block(
+                count,
+                world,
+                CONTACT,
+                slot,
+                geometry_link[pair_a[pair]],
+                geometry_link[pair_b[pair]],
+                link_tail_dof,
+                link_tree,
+                block_kind,
+                block_item,
+                block_tail,
+                block_reference,
+            )
             count += 1
         for i in range(limited_dof.shape[0]):
             k = limited_dof[i]
@@ -121,6 +169,29 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(lossy_dof.shape[0]):
             joint_block(count, world, FRICTION_LOSS, lossy_dof[i], block_kind, block_item, block_tail)
             count += 1
+        for i in range(coupling_dof.shape[0]):
+            block_kind[count, world] = COUPLING
+            block_item[count, world] = i
+            block_tail[2 * count, world] = coupling_other[i]
+            block_tail[2 * count + 1, world] = coupling_dof[i]
+            count += 1
+        for i in range(anchor_link_a.shape[0]):
+            for part in range(1 + anchor_welded[i]):
+                link_block(
+                    count,
+                    world,
+                    POINT + part,
+                    i,
+                    anchor_link_a[i],
+                    anchor_link_b[i],
+                    link_tail_dof,
+                    link_tree,
+                    block_kind,
+                    block_item,
+                    block_tail,
+                    block_reference,
+                )
+                count += 1
         block_count[world] = count
 
     @wp.kernel(module=module, enable_backward=False)
@@ -137,6 +208,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # Parameters
         limits: Limits,
         friction_loss: wp.array2d(dtype=scalar),
+        coupling_ratio: wp.array2d(dtype=scalar),
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
@@ -150,6 +222,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contact_friction: wp.array2d(dtype=scalar),
         contact_restitution: wp.array2d(dtype=scalar),
         contact_spring: wp.array2d(dtype=vec2),
+        coupling_bias: wp.array2d(dtype=scalar),
+        anchor_point: wp.array2d(dtype=vec3),
+        anchor_bias: wp.array2d(dtype=vec3),
+        anchor_turn: wp.array2d(dtype=vec3),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
@@ -178,21 +254,24 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     continue
                 at = (2 * block + side) * max_depth
                 depth = dof_depth[tail]
+                is_geometric = geometric.is_geometric(kind)
                 lever = vec3()
-                frame = mat33()
-                if kind == CONTACT:
-                    reference = origin[block_reference[block, world], world]
-                    lever = contact_point[item, world] + (reference - origin[dof_tree[tail], world])
-                    frame = contact_frame[item, world] * rows.side_sign(side)
+                frame = rows.side_sign(side) * wp.identity(n=3, dtype=scalar)
+                if is_geometric:
+                    point = vec3()
+                    if kind == CONTACT:
+                        point = contact_point[item, world]
+                        frame = contact_frame[item, world] * rows.side_sign(side)
+                    elif kind == POINT:
+                        point = anchor_point[item, world]
+                    lever = point + (origin[block_reference[block, world], world] - origin[dof_tree[tail], world])
                 for d in range(depth + 1):
                     k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                     value = vec3()
-                    if kind == CONTACT:
-                        value = contacts.contact_row(frame, subspace[k, world], lever)
-                    elif d == depth:
-                        value = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
-                        if kind == UPPER_LIMIT:
-                            value = -value
+                    if is_geometric:
+                        value = frame * geometric.motion(kind, subspace[k, world], lever)
+                    else:
+                        value[0] = joints.joint_row(kind, item, side, depth - d, world, coupling_ratio)
                     row[at + d, world] = value
                     free_velocity += value * (qd[world, k] + options.dt * qdd[world, k])
                     before += value[0] * qd[world, k]
@@ -206,6 +285,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                         row[at + e, world] -= factor_l[first + e, world] * value
             bias = vec2()  # and softness
             most = scalar(0.0)
+            others = vec3()  # biases of three rows
             if kind == CONTACT:
                 bias = contacts.contact_bias(
                     contact_distance[item, world],
@@ -219,10 +299,17 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 most = contact_friction[item, world]
             elif kind == FRICTION_LOSS:
                 most = options.dt * rows.value_of(friction_loss, world, item)
+            elif kind == COUPLING:
+                bias[0] = coupling_bias[item, world]
+                most = scalar(wp.inf)
+            elif kind == POINT:
+                others = anchor_bias[item, world]
+            elif kind == ORIENTATION:
+                others = anchor_turn[item, world]
             else:
                 gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
                 bias = limit.limit_bias(limits, item, gap, options, world)
-            rhs[block, world] = free_velocity + vec3(bias[0], scalar(0.0), scalar(0.0))
+            rhs[block, world] = free_velocity + others + vec3(bias[0], scalar(0.0), scalar(0.0))
             bound[block, world] = most
             softness[block, world] = bias[1]
             approach[block, world] = before

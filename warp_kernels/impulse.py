@@ -23,20 +23,22 @@ import warp as wp
 from warp_kernels.delassus import Couplings
 from warp_kernels.factor import factor_kernels
 from warp_kernels.rows.contacts import contact_functions
+from warp_kernels.rows.geometric import geometric_functions
+from warp_kernels.rows.joints import joint_functions
 from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import CONTACT, FRICTION_LOSS, kernel_module, warp_types
+from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, ORIENTATION, POINT, kernel_module, warp_types
 
 
 @functools.cache
 def impulse_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that apply impulses, and those of the way back, for one precision."""
     t = warp_types(scalar)
-    sp = spatial_functions(scalar)
     rows = row_functions(scalar)
     factor = factor_kernels(scalar)
     contacts = contact_functions(scalar)
+    geometric = geometric_functions(scalar)
+    joints = joint_functions(scalar)
     limit = limit_functions(scalar)
     vec2, vec3, spatial, mat33 = t.vec2, t.vec3, t.spatial, t.mat33
     Options, Limits = rows.Options, limit.Limits
@@ -314,6 +316,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         options: Options,
         # Parameters
         limits: Limits,
+        coupling_ratio: wp.array2d(dtype=scalar),
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
@@ -325,6 +328,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         contact_distance: wp.array2d(dtype=scalar),
         contact_restitution: wp.array2d(dtype=scalar),
         contact_spring: wp.array2d(dtype=vec2),
+        anchor_point: wp.array2d(dtype=vec3),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
@@ -349,8 +353,13 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         contact_friction_bar: wp.array2d(dtype=scalar),
         contact_restitution_bar: wp.array2d(dtype=scalar),
         contact_spring_bar: wp.array2d(dtype=vec2),
+        coupling_bias_bar: wp.array2d(dtype=scalar),
+        anchor_point_bar: wp.array2d(dtype=vec3),
+        anchor_bias_bar: wp.array2d(dtype=vec3),
+        anchor_turn_bar: wp.array2d(dtype=vec3),
         limit_bars: Limits,
         friction_loss_bar: wp.array2d(dtype=scalar),
+        coupling_ratio_bar: wp.array2d(dtype=scalar),
     ):
         """Adjoint of the rows and of the right-hand side, block after block."""
         world = wp.tid()
@@ -377,6 +386,12 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 contact_friction_bar[item, world] = bound_bar[block, world]
             elif kind == FRICTION_LOSS:
                 rows.add_at(friction_loss_bar, world, item, options.dt * bound_bar[block, world])
+            elif kind == COUPLING:
+                coupling_bias_bar[item, world] = b_bar[0]
+            elif kind == POINT:
+                anchor_bias_bar[item, world] = b_bar
+            elif kind == ORIENTATION:
+                anchor_turn_bar[item, world] = b_bar
             else:
                 q_bar[world, dof_q[item]] += limit.limit_adjoint(
                     limits,
@@ -391,15 +406,21 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 )
             for side in range(2):
                 tail = block_tail[2 * block + side, world]
-                if tail >= 0 and kind != CONTACT:
-                    qd_bar[world, tail] += limit.limit_sign(kind) * b_bar[0]
-                if tail >= 0 and kind == CONTACT:
+                if tail < 0:
+                    continue
+                if geometric.is_geometric(kind):
                     tree = dof_tree[tail]
                     reference = block_reference[block, world]
-                    lever = contact_point[item, world] + (origin[reference, world] - origin[tree, world])
                     sign = rows.side_sign(side)
-                    frame = contact_frame[item, world] * sign
                     at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs - tree_dof_start[tree]
+                    point = vec3()
+                    frame = sign * wp.identity(n=3, dtype=scalar)
+                    if kind == CONTACT:
+                        point = contact_point[item, world]
+                        frame = contact_frame[item, world] * sign
+                    elif kind == POINT:
+                        point = anchor_point[item, world]
+                    lever = point + (origin[reference, world] - origin[tree, world])
                     frame_bar = mat33()
                     lever_bar = vec3()
                     for d in range(dof_depth[tail] + 1):
@@ -409,16 +430,28 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                         g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
                         column = subspace[k, world]
                         push = g * frame
-                        subspace_bar[k, world] += sp.join(wp.cross(lever, push), push)
-                        lever_bar += wp.cross(push, sp.angular(column))
-                        motion = sp.point_velocity(column, lever)
+                        subspace_bar[k, world] += geometric.column_adjoint(kind, push, lever)
+                        lever_bar += geometric.lever_adjoint(kind, push, column)
+                        motion = geometric.motion(kind, column, lever)
                         frame_bar += wp.outer(g, motion)
                         jacobian = frame * motion
                         qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * before_bar
-                    contact_frame_bar[item, world] += frame_bar * sign
-                    contact_point_bar[item, world] += lever_bar
+                    if kind == CONTACT:
+                        contact_frame_bar[item, world] += frame_bar * sign
+                        contact_point_bar[item, world] += lever_bar
+                    elif kind == POINT:
+                        anchor_point_bar[item, world] += lever_bar
                     origin_bar[reference, world] += lever_bar
                     origin_bar[tree, world] -= lever_bar
+                else:
+                    value = joints.joint_row(kind, item, side, 0, world, coupling_ratio)
+                    qd_bar[world, tail] += value * b_bar[0]
+                    if kind == COUPLING and side == 0:
+                        free = qd[world, tail] + options.dt * qdd[world, tail]
+                        at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs
+                        at += tail - tree_dof_start[dof_tree[tail]]
+                        g = impulse[block, world] * weight[tail, world] + b_bar * free + coupling[at, world]
+                        rows.add_at(coupling_ratio_bar, world, item, -g[0])
 
     return SimpleNamespace(
         module=module,

@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.delassus import Couplings
-from warp_kernels.types import FRICTION_LOSS, kernel_module, warp_types
+from warp_kernels.types import COUPLING, FRICTION_LOSS, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
@@ -105,6 +105,32 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """New impulse of dry joint friction, within plus and minus its limit."""
         return vec3(wp.clamp(old[0] - scale[0] * r[0], -limit, limit), scalar(0.0), scalar(0.0))
 
+    # A pivot below this part of the trace is rounding: the row depends on those before it, or can't move.
+    singular = scalar(100.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
+
+    @wp.func
+    def equality_update(old: vec3, r: vec3, d: mat33):
+        """New impulses of three rows without bounds from row values ``r``: all three values become zero.
+
+        d: the block's own Delassus matrix, factored as L D L'. A row that depends on those before it keeps its impulse.
+        """
+        floor = singular * (d[0, 0] + d[1, 1] + d[2, 2])
+        i0 = inverse(d[0, 0], floor)
+        l10 = d[1, 0] * i0
+        l20 = d[2, 0] * i0
+        i1 = inverse(d[1, 1] - l10 * d[1, 0], floor)
+        u21 = d[2, 1] - l20 * d[1, 0]
+        l21 = u21 * i1
+        i2 = inverse(d[2, 2] - l20 * d[2, 0] - l21 * u21, floor)
+        y1 = r[1] - l10 * r[0]
+        x2 = (r[2] - l20 * r[0] - l21 * y1) * i2
+        x1 = y1 * i1 - l21 * x2
+        return old - vec3(r[0] * i0 - l10 * x1 - l20 * x2, x1, x2)
+
+    @wp.func
+    def equality_power(old: vec3, r: vec3, d: mat33, g: vec3):
+        return wp.dot(equality_update(old, r, d), g)
+
     @wp.func
     def contact_power(old: vec3, r: vec3, normal_column: vec3, coupling: scalar, scale: vec3, mu: scalar, g: vec3):
         return wp.dot(contact_update(old, r, normal_column, coupling, scale, mu), g)
@@ -121,6 +147,8 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
         block_scale=block_scale,
         contact_update=contact_update,
         loss_update=loss_update,
+        equality_update=equality_update,
+        equality_power=equality_power,
         contact_power=contact_power,
         loss_power=loss_power,
         scale_power=scale_power,
@@ -135,6 +163,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     vec3, mat33 = t.vec3, t.mat33
     # wp.grad takes plain names only.
     contact_power, loss_power, scale_power = f.contact_power, f.loss_power, f.scale_power
+    equality_power = f.equality_power
     module = kernel_module(f"pgs.{friction}", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -176,11 +205,14 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 old = impulse[i, world]
                 d = matrix[place[1], world]
                 new = old
-                if block_kind[i, world] == FRICTION_LOSS:
-                    new = f.loss_update(old, value, scale[i, world], bound[i, world])
-                else:
+                kind = block_kind[i, world]
+                if kind < FRICTION_LOSS:
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
                     new = f.contact_update(old, value, column, d[2, 1], scale[i, world], bound[i, world])
+                elif kind <= COUPLING:
+                    new = f.loss_update(old, value, scale[i, world], bound[i, world])
+                else:
+                    new = f.equality_update(old, value, d)
                 impulse[i, world] = new
                 if impulse_history.shape[0] > 0:
                     impulse_history[sweep * max_blocks + i, world] = new
@@ -249,14 +281,9 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 mu = bound[i, world]
                 old_bar = vec3()
                 value_bar = vec3()
-                if block_kind[i, world] == FRICTION_LOSS:
-                    o, v, sb, mb, _gb = wp.grad(loss_power)(old, value, s, mu, g)
-                    old_bar = o
-                    value_bar = v
-                    scale_bar[i, world] += sb
-                    bound_bar[i, world] += mb
-                else:
-                    d = matrix[couplings.row[i, world][1], world]
+                kind = block_kind[i, world]
+                d = matrix[couplings.row[i, world][1], world]
+                if kind < FRICTION_LOSS:
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
                     o, v, cb, kb, sb, mb, _gb = wp.grad(contact_power)(old, value, column, d[2, 1], s, mu, g)
                     old_bar = o
@@ -265,6 +292,17 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     bound_bar[i, world] += mb
                     zero = scalar(0.0)
                     own_bar[i, world] += mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+                elif kind <= COUPLING:
+                    o, v, sb, mb, _gb = wp.grad(loss_power)(old, value, s, mu, g)
+                    old_bar = o
+                    value_bar = v
+                    scale_bar[i, world] += sb
+                    bound_bar[i, world] += mb
+                else:
+                    o, v, d_bar, _gb = wp.grad(equality_power)(old, value, d, g)
+                    old_bar = o
+                    value_bar = v
+                    own_bar[i, world] += d_bar
                 impulse_bar[i, world] = old_bar
                 value_bar_history[sweep * max_blocks + i, world] = value_bar
                 here = wp.max(wp.abs(value_bar[0]), wp.max(wp.abs(value_bar[1]), wp.abs(value_bar[2])))

@@ -26,11 +26,15 @@ CONVEX = 4
 CYLINDER = 5
 ELLIPSOID = 6
 
-# Kinds of constraint block in the contact solver.
+# Kinds of constraint block in the contact solver. One row of a joint, at least zero: up to UPPER_LIMIT; within a bound on
+# both sides: up to COUPLING. From POINT on three rows without bounds.
 CONTACT = 0
 LOWER_LIMIT = 1
 UPPER_LIMIT = 2
 FRICTION_LOSS = 3
+COUPLING = 4
+POINT = 5
+ORIENTATION = 6
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.builder import IDENTITY_QUATERNION, WORLD, ModelBuilder, Vector, is_physical, pose
-from sim.compile import compose
 from sim.errors import ImportFileError, ModelError, URDFWarning
 from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import all_or_nothing
@@ -21,6 +20,7 @@ from sim.importers.urdf_graph import JointElement, RobotTree, not_a_robot, read_
 from sim.importers.urdf_shapes import Shape, collision_shape, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
 from sim.model import Part
+from sim.poses import compose
 
 READ_TAGS = {
     "robot": {"link", "joint", "material"},
@@ -42,7 +42,7 @@ def add_urdf(
     self_collision: bool = False,
     friction: float = 1.0,
     restitution: float = 0.0,
-    mimic: Literal["error", "free"] = "error",
+    mimic: Literal["couple", "free"] = "couple",
     package_dirs: Sequence[str | os.PathLike[str]] = (),
 ) -> Part:
     """Add the robot of a URDF file. Either all of it is added, or an error is raised and nothing is.
@@ -77,8 +77,9 @@ def add_urdf(
         self_collision: let links of the robot touch each other (never those joined by a joint).
         friction: Coulomb friction of the collision geometry.
         restitution: restitution of the collision geometry.
-        mimic: what to do with a joint that mimics another, which is not supported: "error", or "free" to read it as an
-            independent joint.
+        mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the solver
+            (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a coordinate
+            of its own, and kinematics and dynamics without a simulator take it as it is given.
         package_dirs: folders to search for ``package://`` meshes, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and the
             folders above the file.
 
@@ -89,8 +90,8 @@ def add_urdf(
         ImportFileError: naming the file, the link or joint and its line.
         ModelError: for a wrong argument.
     """
-    if mimic not in ("error", "free"):
-        raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'error' or 'free'")
+    if mimic not in ("couple", "free"):
+        raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
     if name is not None and not name:
         raise ModelError("add_urdf: name is empty; leave it out to use the names of the file")
     base = pose("add_urdf", position, orientation)
@@ -104,6 +105,7 @@ def add_urdf(
     with all_or_nothing(builder):
         links = [reader.link(link) for link in tree.links]
         joints = [reader.base_joint(), *(reader.joint(joint) for joint in tree.joints)]
+        reader.mimics()
         meshes = MeshLibrary(file.resolve().parent, package_dirs)
         reader.geometries(meshes, visual, collision, friction, restitution)
         if not self_collision:
@@ -171,7 +173,6 @@ class _Reader:
     def joint(self, joint_name: str) -> str:
         """Add a joint of the file."""
         joint, name = self.tree.joints[joint_name], self.prefix + joint_name
-        self._check_mimic(joint)
         parent, placement = self.link_name(joint.parent), np.concatenate(origin(joint.element))
         if joint.type == "free":
             if joint.parent not in self.welded:
@@ -190,6 +191,34 @@ class _Reader:
                 orientation=placement[3:],
                 **self._joint_properties(joint),  # type: ignore[arg-type]
             )
+
+    def mimics(self) -> None:
+        """Couple the joints that mimic another to it, or note that they are independent."""
+        for name, joint in self.tree.joints.items():
+            mimic = joint.element.optional("mimic")
+            if mimic is None or joint.type == "fixed":
+                continue
+            followed = mimic.text("joint")
+            if self.mimic == "free":
+                self.notes.append(
+                    f"joint '{self.prefix}{name}' mimics '{followed}' in the file and is independent here"
+                )
+                continue
+            for which in (name, followed):
+                if which not in self.tree.joints:
+                    raise joint.element.error(f"mimics joint '{followed}', which is not there")
+                if self.tree.joints[which].type not in ("revolute", "continuous", "prismatic"):
+                    raise joint.element.error(
+                        f"mimics joint '{followed}', but '{which}' is {self.tree.joints[which].type}; only revolute, "
+                        "continuous and prismatic joints can mimic and be mimicked"
+                    )
+            with _located(mimic, f"coupling of joint '{self.prefix}{name}' with '{self.prefix}{followed}'"):
+                self.builder.add_joint_coupling(
+                    self.prefix + name,
+                    self.prefix + followed,
+                    ratio=mimic.number("multiplier", 1.0),
+                    offset=mimic.number("offset", 0.0),
+                )
 
     def geometries(
         self, meshes: MeshLibrary, visual: bool, collision: bool, friction: float, restitution: float
@@ -245,19 +274,6 @@ class _Reader:
             )
         for note in self.notes:
             warnings.warn(f"{self.robot.path}: {note}", URDFWarning, stacklevel=4)
-
-    def _check_mimic(self, joint: JointElement) -> None:
-        mimic = joint.element.optional("mimic")
-        if mimic is None or joint.type == "fixed":
-            return
-        followed = mimic.attributes.get("joint", "")
-        if self.mimic == "error":
-            raise joint.element.error(
-                f"mimics joint '{followed}', which is not supported; pass mimic='free' to read it as an independent "
-                "joint, or make it fixed in the file"
-            )
-        name = self.prefix + joint.element.attributes["name"]
-        self.notes.append(f"joint '{name}' mimics '{followed}' in the file and is independent here")
 
     def _joint_properties(self, joint: JointElement) -> dict[str, object]:
         element = joint.element

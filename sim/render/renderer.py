@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.compile import compose
 from sim.errors import ModelError
 from sim.model import Model
+from sim.poses import compose
 from sim.render.shapes import Triangles, sphere, tessellate
 from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera, linear_light
 from warp_kernels import types as codes

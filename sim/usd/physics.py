@@ -53,6 +53,24 @@ def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
             _add_joint(stage, path, model, link, paths)
 
 
+def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
+    """Point and weld constraints as joints outside of the articulations; UsdPhysics has none for coupled joints."""
+    taken: set[str] = set()
+    equalities = model.equalities
+    for row, name in enumerate(equalities.anchor_names):
+        path = UsdGeom.Scope.Define(stage, "/World/Constraints").GetPath().AppendChild(child_name(name, taken))
+        schema = UsdPhysics.FixedJoint if equalities.anchor_welded[row] else UsdPhysics.SphericalJoint
+        joint = schema.Define(stage, path)
+        joint.CreateExcludeFromArticulationAttr(True)
+        for number, side in enumerate("ab"):
+            link = int(getattr(equalities, f"anchor_link_{side}")[row])
+            anchor = model.parameters[f"anchor_{side}"][row]
+            if link >= 0:
+                getattr(joint, f"CreateBody{number}Rel")().SetTargets([paths[link]])
+            getattr(joint, f"CreateLocalPos{number}Attr")(_vector(anchor[:3]))
+            getattr(joint, f"CreateLocalRot{number}Attr")(_quaternion(Rotation.from_quat(anchor[3:])))
+
+
 def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths: list[Sdf.Path]) -> None:
     kind = int(model.joint_type[link])
     schema = {

@@ -16,7 +16,7 @@ from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera
 from sim.usd.instances import add_instancers, check_world_poses
 from sim.usd.links import link_paths, set_motion
 from sim.usd.materials import Materials, linear_color
-from sim.usd.physics import add_joints, add_mass, articulation_roots
+from sim.usd.physics import add_constraints, add_joints, add_mass, articulation_roots
 from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 
 SUFFIXES = (".usda", ".usdc", ".usd")
@@ -120,6 +120,7 @@ def _add_links(stage: Usd.Stage, model: Model, poses: np.ndarray, materials: Mat
     for link in articulation_roots(model):
         UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
     add_joints(stage, model, paths)
+    add_constraints(stage, model, paths)
 
 
 def _add_geometries(

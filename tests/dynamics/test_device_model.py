@@ -34,13 +34,12 @@ def test_ancestors_lead_from_the_root_to_the_parent(model):
 
 @pytest.mark.parametrize("worlds", [1, 3])
 def test_gradients_come_in_the_given_shape(model, worlds, device):
-    counts = {"link": model.num_links, "dof": model.nv, "geometry": model.num_geometries}
     own = {
         name: np.repeat(model.parameters[name][None], worlds, axis=0) for name in ("mass", "gravity", "joint_placement")
     }
     m = sim.DeviceModel(model, device, worlds, own, PARAMETERS)
     for name, spec in PARAMETERS.items():
-        single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
+        single = ((model.counts[spec.per],) if spec.per != "world" else ()) + spec.shape
         assert m.gradient(name).shape == ((worlds, *single) if name in own else single)
 
 

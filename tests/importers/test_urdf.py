@@ -267,9 +267,41 @@ def test_ignored_elements_warn_once(write):
 class TestMimic:
     INSIDE = arm() + link("finger") + joint("follower", "continuous", "tip", "finger", "<mimic joint='elbow'/>")
 
-    def test_is_an_error(self, write):
-        with pytest.raises(sim.ImportFileError, match=r"joint 'follower' .* mimics joint 'elbow'.* mimic='free'"):
-            sim.load(write(self.INSIDE))
+    def test_is_a_coupling(self, write):
+        """Chains of them, in any order; the initial coordinates fit."""
+        first = "<mimic joint='follower' multiplier='-2' offset='0.1'/>"
+        inside = link("nail") + joint("second", "continuous", "finger", "nail", first) + self.INSIDE
+        model = sim.load(write(inside.replace("joint='elbow'", "joint='elbow' offset='0.3'")), name="r")
+        names = model.joint_names
+        e = model.equalities
+        couplings = [
+            (names[model.dof_link[a]], names[model.dof_link[b]])
+            for a, b in zip(e.coupling_dof, e.coupling_other, strict=True)
+        ]
+        assert couplings == [("r/second", "r/follower"), ("r/follower", "r/elbow")]
+        assert_allclose(model.parameters["coupling_ratio"], [-2.0, 1.0])
+        assert_allclose(model.parameters["coupling_offset"], [0.1, 0.3])
+        q0 = [float(model.q0[model.q_slice(f"r/{name}")][0]) for name in ("elbow", "follower", "second")]
+        assert_allclose(q0, [0.0, 0.3, -0.5])
+
+    @pytest.mark.parametrize(
+        ("mimic", "message"),
+        [
+            ("<mimic joint='nothing'/>", "joint 'follower' .*: mimics joint 'nothing', which is not there"),
+            ("<mimic joint='weld'/>", "mimics joint 'weld', but 'weld' is fixed; only revolute"),
+            ("<mimic joint='follower'/>", "<mimic> .*: a joint can't follow itself"),
+            ("<mimic/>", "<mimic> .*joint"),
+        ],
+    )
+    def test_broken(self, write, mimic, message):
+        inside = self.INSIDE.replace("<mimic joint='elbow'/>", mimic) + link("x") + joint("weld", "fixed", "tip", "x")
+        with pytest.raises(sim.ImportFileError, match=message):
+            sim.load(write(inside))
+
+    def test_ring(self, write):
+        ring = arm("<mimic joint='follower'/>") + self.INSIDE.removeprefix(arm())
+        with pytest.raises(sim.ModelError, match="joints 'elbow', 'follower' follow each other in a ring"):
+            sim.load(write(ring))
 
     def test_can_be_read_as_independent(self, write):
         with pytest.warns(URDFWarning, match="joint 'follower' mimics 'elbow' in the file and is independent here"):
@@ -277,8 +309,8 @@ class TestMimic:
         assert model.nv == 2
 
     def test_unknown_choice(self, write):
-        with pytest.raises(sim.ModelError, match="mimic is 'couple'"):
-            sim.load(write(self.INSIDE), mimic="couple")
+        with pytest.raises(sim.ModelError, match="mimic is 'error'"):
+            sim.load(write(self.INSIDE), mimic="error")
 
 
 class TestGeometry:

@@ -203,6 +203,26 @@ def test_joint_frames_meet_in_the_motion(written):
                 np.testing.assert_allclose(turn, 0.0, atol=2e-6)
 
 
+def test_constraints_are_joints_outside_of_the_articulations(tmp_path):
+    builder = sim.ModelBuilder()
+    for name in ("a", "b"):
+        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, name=name, position=(0.3 * (name == "b"), 0, 0))
+    builder.add_point_constraint("hook up", "a", "b", position_a=(0.15, 0.1, 0.0))
+    builder.add_weld_constraint("weld", "b", "world", position_a=(0.1, 0.0, 0.0), orientation_a=(0, 0, 1, 1))
+    model = builder.finalize()
+    path = write_usd(tmp_path / "scene.usda", model, link_poses(model, model.q0[None]), fps=30)
+    stage = Usd.Stage.Open(str(path))
+    hook, weld = (UsdPhysics.Joint(prim) for prim in stage.Traverse() if prim.IsA(UsdPhysics.Joint))
+    assert hook.GetPrim().IsA(UsdPhysics.SphericalJoint)
+    assert weld.GetPrim().IsA(UsdPhysics.FixedJoint)
+    assert hook.GetExcludeFromArticulationAttr().Get()
+    assert [rel.GetTargets()[0].name for rel in (hook.GetBody0Rel(), hook.GetBody1Rel())] == ["a", "b"]
+    assert not weld.GetBody1Rel().GetTargets()
+    np.testing.assert_allclose(hook.GetLocalPos1Attr().Get(), (-0.15, 0.1, 0.0), atol=1e-6)
+    np.testing.assert_allclose(weld.GetLocalPos1Attr().Get(), (0.4, 0.0, 0.0), atol=1e-6)
+    np.testing.assert_allclose(weld.GetLocalRot1Attr().Get().GetReal(), np.sqrt(0.5), atol=1e-6)
+
+
 def test_limits_are_in_degrees_and_drives_carry_damping_and_spring(written):
     _, _, path = written
     stage = Usd.Stage.Open(str(path))

@@ -1,4 +1,4 @@
-"""Rows of a contact: the velocity of its point along normal and tangents; the bias that closes, opens or bounces it."""
+"""The normal row of a contact: the bias that closes, opens or bounces it, or its spring."""
 
 import functools
 from types import SimpleNamespace
@@ -8,24 +8,16 @@ import warp as wp
 
 from warp_kernels.rows.compliance import compliance_functions
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import warp_types
 
 
 @functools.cache
 def contact_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of contact rows for one precision."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
     rows = row_functions(scalar)
     soft = compliance_functions(scalar)
-    vec2, vec3, spatial, mat33 = t.vec2, t.vec3, t.spatial, t.mat33
+    vec2 = warp_types(scalar).vec2
     Options = rows.Options
-
-    @wp.func
-    def contact_row(frame: mat33, column: spatial, lever: vec3):
-        """Velocity of the contact point along normal and tangents for a unit rate of one degree of freedom."""
-        return frame * sp.point_velocity(column, lever)
 
     @wp.func
     def bounces(distance: scalar, approach: scalar, restitution: scalar, options: Options):
@@ -96,6 +88,4 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
             distance_bar[item, world] = bias_bar * options.erp / options.dt
         return scalar(0.0)
 
-    return SimpleNamespace(
-        contact_row=contact_row, contact_bias=contact_bias, contact_bias_adjoint=contact_bias_adjoint
-    )
+    return SimpleNamespace(contact_bias=contact_bias, contact_bias_adjoint=contact_bias_adjoint)

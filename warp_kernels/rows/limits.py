@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.rows.compliance import compliance_functions
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.types import LOWER_LIMIT, UPPER_LIMIT, warp_types
+from warp_kernels.types import LOWER_LIMIT, warp_types
 
 
 @functools.cache
@@ -28,14 +28,6 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         margin: wp.array2d(dtype=scalar)
         stiffness: wp.array2d(dtype=scalar)
         damping: wp.array2d(dtype=scalar)
-
-    @wp.func
-    def limit_sign(kind: int):
-        """Velocity of a limit's row for a unit rate of its joint."""
-        sign = scalar(1.0)
-        if kind == UPPER_LIMIT:
-            sign = scalar(-1.0)
-        return sign
 
     @wp.func
     def limit_gap(limits: Limits, kind: int, dof: int, value: scalar, world: int):
@@ -100,13 +92,12 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         rows.add_at(bars.margin, world, dof, -gap_bar)
         if kind == LOWER_LIMIT:
             rows.add_at(bars.lower, world, dof, -gap_bar)
-        else:
-            rows.add_at(bars.upper, world, dof, gap_bar)
-        return limit_sign(kind) * gap_bar
+            return gap_bar
+        rows.add_at(bars.upper, world, dof, gap_bar)
+        return -gap_bar
 
     return SimpleNamespace(
         Limits=Limits,
-        limit_sign=limit_sign,
         limit_gap=limit_gap,
         limit_bias=limit_bias,
         limit_bias_adjoint=limit_bias_adjoint,

@@ -1,0 +1,16 @@
+"""Poses as position and quaternion xyzw in one array [7]."""
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+
+def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Pose a then b."""
+    rotation = Rotation.from_quat(a[3:])
+    return np.concatenate([a[:3] + rotation.apply(b[:3]), (rotation * Rotation.from_quat(b[3:])).as_quat()])
+
+
+def inverse(a: np.ndarray) -> np.ndarray:
+    """The pose that undoes a."""
+    back = Rotation.from_quat(a[3:]).inv()
+    return np.concatenate([-back.apply(a[:3]), back.as_quat()])
