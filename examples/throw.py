@@ -4,7 +4,7 @@ The unknowns are the torques of nine motors at each of a thousand steps, at firs
 iteration simulates the throw, walks back through it for the derivative of the ball's last position in all torques, and
 takes a damped Gauss-Newton step. A ball that comes down too early lies on the ground and tells nothing of the height
 that it lacks: there its flight is continued through the ground. It ends when the ball comes within 1 cm of the target;
-Ctrl-C ends it sooner and keeps the best throw so far.
+Ctrl-C ends it sooner and keeps the best throw so far; the same command then goes on from there.
 
     python -m examples.throw
     python -m examples.throw --target 1.4 0.2 0.5 --out out/mine
@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import warp as wp
 from tqdm import tqdm
 
 import sim
+from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import write_curve, write_motion
+from examples.resume import Progress
 from scenes import throw
 from sim.render import Marker
 
@@ -66,12 +67,22 @@ class Result:
         )
 
 
-def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progress: bool = True) -> Result:
+def optimise(
+    scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
+) -> Result:
     """Find torques that bring the ball to the target.
 
     Three worlds make the same throw, so that one backward pass gives the derivatives of all three coordinates of the
     ball.
+
+    Args:
+        scene: the scene.
+        iterations: at most so many, those of an interrupted run included.
+        device: Warp device.
+        kept: where the optimisation keeps how far it is; None keeps nothing.
+        bar: whether to show a progress bar.
     """
+    kept = Progress(None, {}) if kept is None else kept
     model, ball, motors = scene.model, scene.ball_position, scene.model.qd_slice(scene.arm)
     simulator = sim.Simulator(model, scene.dt, num_worlds=3, device=device)
     state = simulator.state(scene.q0, scene.qd0)
@@ -81,10 +92,16 @@ def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progr
     tau = np.tile(scene.hold, (scene.steps, 1))
     distances: list[float] = []
     start = time.perf_counter()
-    with tqdm(total=iterations, desc="optimising", unit="iteration", disable=not progress) as bar:
-        bar.set_postfix_str("compiling kernels, unless that was done before")
+    before = kept.load()
+    if before is not None:
+        tau, distances, best = before["tau"], list(before["distances"]), (before["best"], before["q"], before["qd"])
+        start -= float(before["seconds"])
+    with tqdm(
+        total=iterations, initial=len(distances), desc="optimising", unit="iteration", disable=not bar
+    ) as progress:
+        progress.set_postfix_str("compiling kernels, unless that was done before")
         try:
-            for iteration in range(iterations + 1):
+            for iteration in range(len(distances), iterations + 1):
                 trajectory = simulator.rollout(state, tau)
                 q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
                 distance = float(np.linalg.norm(scene.target - q[-1, ball]))
@@ -93,19 +110,24 @@ def optimise(scene: throw.ThrowScene, iterations: int, device: str | None, progr
                 distances.append(distance)
                 if distance == min(distances):
                     best = (tau.copy(), q, qd)
-                bar.set_postfix_str(f"distance {100.0 * distance:.1f} cm")
+                progress.set_postfix_str(f"distance {100.0 * distance:.1f} cm")
                 if distance < GOAL or iteration == iterations:
+                    kept.done()
                     break
                 end, *seeds = flight(scene, q, qd)
                 tau_gradient = trajectory.backward(*seeds).tau
                 assert tau_gradient is not None, "the rollout has torques"
                 jacobian = tau_gradient.numpy()[:, :, motors].astype(np.float64)
                 tau[:, motors] += gauss_newton_step(jacobian, strength, scene.target - end)
-                bar.update()
+                kept.save(
+                    tau=tau, distances=distances, best=best[0], q=best[1], qd=best[2],
+                    seconds=time.perf_counter() - start,
+                )  # fmt: skip
+                progress.update()
         except KeyboardInterrupt:
             if not distances:
                 raise
-        bar.total = bar.n  # a hit ends the bar
+        progress.total = progress.n  # a hit ends the bar
     return Result(*best, distances, time.perf_counter() - start)
 
 
@@ -156,7 +178,9 @@ def main() -> None:
     target = options.target if options.target is not None else throw.random_targets(options.seed, 1)[0]
     scene = throw.build(tuple(target))
     print(f"target: {np.round(scene.target, 3)} m, {scene.steps} steps of {1000.0 * scene.dt:g} ms, 9 motors")
-    result = optimise(scene, options.iterations, options.device)
+    problem = {"target": scene.target, "steps": scene.steps, "dt": scene.dt}
+    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
+    result = optimise(scene, options.iterations, options.device, kept)
     print(result)
     if not result.hit:
         print("more --iterations may help, if a ball thrown from the arm can be there after a second")
@@ -184,44 +208,24 @@ def throw_at_random(options: argparse.Namespace) -> None:
     hits = 0
     targets = throw.random_targets(options.seed, options.random_targets)
     for number, target in enumerate(targets):
-        result = optimise(throw.build(tuple(target)), options.iterations, options.device, progress=False)
+        result = optimise(throw.build(tuple(target)), options.iterations, options.device, bar=False)
         hits += result.hit
         print(f"{number + 1:3d}  target {np.round(target, 2)}  {result}", flush=True)
     print(f"{hits} of {len(targets)} targets hit within {options.iterations} iterations")
 
 
 def parse() -> argparse.Namespace:
-    """Read the command line; what can't work ends here, before any work is done."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = example_parser(__doc__, out="out/throw", iterations=50)
     parser.add_argument(
-        "--target", type=float, nargs=3, metavar=("X", "Y", "Z"), help="where the ball should be at the end [m]"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="draws the target where --target is not given (0)")
-    parser.add_argument("--iterations", type=int, default=50, help="at most so many (50)")
+        "--target", type=float, nargs=3, metavar=("X", "Y", "Z"),
+        help="where the ball should be at the end [m]; drawn with --seed where it is not given",
+    )  # fmt: skip
     parser.add_argument(
         "--random-targets", type=int, default=0, metavar="COUNT", help="try so many random targets, write nothing"
     )
-    parser.add_argument("--device", default=None, help='"cpu" or "cuda:0"; Warp\'s default if left out')
-    parser.add_argument("--out", type=Path, default=Path("out/throw"), help="folder for the results (out/throw)")
-    parser.add_argument("--no-render", action="store_true", help="skip the animation")
-    options = parser.parse_args()
-
-    wp.config.log_level = wp.LOG_WARNING
-    if options.target is not None and not np.isfinite(options.target).all():
-        parser.error(f"--target {options.target}: the numbers must be finite")
-    for name in ("seed", "iterations", "random_targets"):
-        if getattr(options, name) < 0:
-            parser.error(f"--{name.replace('_', '-')} must not be negative")
-    try:
-        wp.get_device(options.device)
-    except (ValueError, RuntimeError):
-        devices = ", ".join(device.alias for device in wp.get_devices())
-        parser.error(f"--device {options.device}: there is no such device; this machine has {devices}")
+    options = parse_example(parser, counts=["random_targets"], finite=["target"])
     if not options.random_targets:
-        try:
-            options.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            parser.error(f"--out {options.out}: the folder can't be made ({error.strerror})")
+        make_folder(parser, options.out)
     return options
 
 

@@ -116,7 +116,7 @@ def test_random_targets_write_nothing(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_hits_a_target_and_shows_it(monkeypatch, tmp_path, device):
-    result = example.optimise(scenes.build((1.5, 0.0, 0.5)), 50, device, progress=False)
+    result = example.optimise(scenes.build((1.5, 0.0, 0.5)), 50, device, bar=False)
     assert result.hit
     assert min(result.distances) < 0.01
     assert len(result.distances) <= 51
@@ -165,3 +165,19 @@ def test_flight_goes_on_through_the_ground():
     np.testing.assert_array_equal(end, q[-1, ball])
     assert not qd_seed.any()
     assert not q_seed[:-1].any()
+
+
+def test_goes_on_after_an_interruption(monkeypatch, tmp_path, capsys):
+    """Two iterations, a Ctrl-C, and on to the fourth: the same throws as without the interruption."""
+    arguments = ["--no-render", "--target", 1.4, 0.1, 0.5]
+    run(monkeypatch, *arguments, "--iterations", 4, "--out", tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        simulate_until_interrupted(patch, rollouts=2)
+        run(patch, *arguments, "--iterations", 4, "--out", tmp_path / "parts")
+    capsys.readouterr()
+    run(monkeypatch, *arguments, "--iterations", 4, "--out", tmp_path / "parts")
+    assert "going on with" in capsys.readouterr().out
+    with np.load(tmp_path / "whole" / "throw.npz") as whole, np.load(tmp_path / "parts" / "throw.npz") as parts:
+        assert len(whole["distances"]) == 5
+        for name in ("distances", "tau", "q", "qd"):
+            np.testing.assert_array_equal(whole[name], parts[name])
