@@ -22,7 +22,10 @@ OFFSETS = (-2.0, -1.0, 1.0, 2.0)
 CENTRAL = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
 LEFT = np.array([0.5, -2.0, 0.0, 0.0])
 RIGHT = np.array([0.0, 0.0, 2.0, -0.5])
-ROUNDING = 1e-14  # of a loss, relative to the largest
+# Rounding is measured: at so narrow a width second differences of one side hold nothing else, also at a kink.
+NOISE_WIDTH = FINER_WIDTHS[-1]
+NOISE_SAMPLES = 16
+NOISE_MARGIN = 5.0  # standard deviations that it may be off
 WORLDS_AT_ONCE = 1024
 
 
@@ -131,9 +134,10 @@ def finite_differences(problem: Problem, directions: dict[str, Sequence[Directio
     wanted = [(name, direction) for name, some in directions.items() for direction in some]
     if not wanted:
         return {name: Differences(*np.zeros((len(fields(Differences)), 0))) for name in directions}
+    noise = _noise(problem, wanted)
     values = _sample(problem, wanted, WIDTHS)
     widths = np.array([[width * direction.scale for width in WIDTHS] for _, direction in wanted])
-    settled = _best(values, widths)
+    settled = _best(values, widths, noise)
     open_ones = np.flatnonzero(np.abs(settled.left - settled.right) > 1e-7 * np.abs(settled.central) + settled.rounding)
     if len(open_ones):
         finer = np.full((len(wanted), len(FINER_WIDTHS), len(OFFSETS) + 1), np.nan)
@@ -141,7 +145,7 @@ def finite_differences(problem: Problem, directions: dict[str, Sequence[Directio
         widths = np.concatenate(
             [widths, [[width * direction.scale for width in FINER_WIDTHS] for _, direction in wanted]], axis=1
         )
-        settled = _best(np.concatenate([values, finer], axis=1), widths)
+        settled = _best(np.concatenate([values, finer], axis=1), widths, noise)
     result = {}
     start = 0
     for name, some in directions.items():
@@ -169,14 +173,30 @@ def _sample(problem: Problem, wanted: Sequence[tuple[str, Direction]], widths: S
     return np.concatenate([values, np.full((len(wanted), len(widths), 1), losses[count])], axis=2)
 
 
-def _best(values: np.ndarray, widths: np.ndarray) -> Differences:
+def _noise(problem: Problem, wanted: Sequence[tuple[str, Direction]]) -> float:
+    """Error of a loss by rounding, which a long or stiff motion amplifies; the same in all directions.
+
+    Second differences as in Moré and Wild, *Estimating Computational Noise* (2011), of both sides apart.
+    """
+    some = [wanted[i] for i in np.unique(np.linspace(0, len(wanted) - 1, NOISE_SAMPLES).astype(int))]
+    values = _sample(problem, some, [NOISE_WIDTH])[:, 0]
+    base = values[:, -1]
+    second = np.abs(
+        np.concatenate([values[:, 0] - 2.0 * values[:, 1] + base, values[:, 3] - 2.0 * values[:, 2] + base])
+    )
+    # Directions on which nothing depends have no rounding either.
+    second = second[np.isfinite(second) & (second > 0.0)]
+    deviation = np.median(second) / np.sqrt(6.0) if len(second) else 0.0
+    return float(max(NOISE_MARGIN * deviation, np.finfo(np.float64).eps * np.abs(base[0])))
+
+
+def _best(values: np.ndarray, widths: np.ndarray, noise: float) -> Differences:
     """At each direction the differences of the width at which they are best.
 
     values: losses as from :func:`_sample`, NaN where there are none; widths [directions, widths], descending.
     """
     changes = (values[..., :-1] - values[..., -1:]) / widths[..., None]
-    # Of the narrowest width: a wide one may have thrown the motion off.
-    rounding = ROUNDING * np.nanmax(np.abs(values[:, -1]), initial=0.0) / widths
+    rounding = noise / widths
     left, right, central = (changes @ weights for weights in (LEFT, RIGHT, CENTRAL))
     rows = np.arange(len(values))
     best = _least(np.abs(left - right) + rounding)

@@ -190,7 +190,7 @@ def check_gradients(
         for name, some in chosen.items():
             gradient = _of_world(gradients, name, place)
             analytic = np.array([entry.direction.along(gradient) for entry in some])
-            checked += _judge(some, world, analytic, differences[name], bound)
+            checked += judge(some, world, analytic, differences[name], bound)
     norms = replace(trajectory.gradient_norms(*weights), worlds=tuple(chosen_worlds))
     about = _about(simulator, trajectory.steps, q_grad is None and qd_grad is None, seed)
     return GradientReport(tuple(checked), totals, norms, about)
@@ -291,9 +291,10 @@ def _draw(some: Sequence[Entry], most: int, rng: np.random.Generator) -> list[En
     return [some[i] for i in np.sort(rng.permutation(len(some))[:most])]
 
 
-def _judge(
+def judge(
     some: Sequence[Entry], world: int, analytic: np.ndarray, found: Differences, bound: float
 ) -> list[CheckedEntry]:
+    """Entries of one argument with their verdicts, from their derivatives [entries] and the differences."""
     largest = np.nanmax(np.abs(found.central), initial=0.0)
     tolerance = bound * largest + found.rounding
     low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)

@@ -87,7 +87,7 @@ def _coordinates(model: Model, q: np.ndarray) -> Iterator[Entry]:
 
 
 def _by_dof(model: Model, value: np.ndarray, argument: str) -> Iterator[Entry]:
-    scale = float(np.abs(value).max(initial=0.0)) or 1.0
+    scale = float(np.abs(value).max(initial=1.0))
     for place, index in enumerate(np.ndindex(value.shape)):
         yield Entry(argument, index, *_joint(model, index[-1]), Direction((place,), (1.0,), scale))
 

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import sim
-from sim.gradient_entries import entries
+from scenes.physics import standing
+from sim.finite_differences import STATE, Differences, Direction
+from sim.gradient_check import judge
+from sim.gradient_entries import Entry, entries
 from sim.rollout import Gradients
 from tests.contact.test_gradients import arm_and_ball
 from tests.simulator.worlds import DT, WORLDS, hopper, inputs
@@ -257,3 +260,38 @@ def test_no_steps():
     report = sim.check_gradients(simulator, state, np.zeros((0, simulator.model.nv)))
     assert {entry.verdict for entry in report.entries} == {"right"}
     assert report.totals["tau"] == 0
+
+
+def test_a_stiff_motion_is_told_from_its_rounding():
+    """A quadruped lands: a millionth of a millimetre under a foot is a large force, and rounding shows in the loss."""
+    scene = standing.robot(0.003)
+    simulator = sim.Simulator(scene.model, scene.dt, device="cpu", contact=scene.contact)
+    qd = 0.1 * np.random.default_rng(0).normal(size=scene.model.nv)
+    state = simulator.state(scene.model.q0, qd)
+    report = sim.check_gradients(simulator, state, np.zeros((100, scene.model.nv)), [*STATE, "mass"], most=18)
+    assert {entry.verdict for entry in report.entries} == {"right"}, str(report)
+
+
+@pytest.mark.parametrize(
+    ("analytic", "left", "right", "doubt", "verdict"),
+    [
+        (1.0, 1.0, 1.0, 0.0, "right"),
+        (1.0 + 1e-3, 1.0, 1.0, 0.0, "wrong"),
+        (1.0, 1.0, 3.0, 0.0, "kink"),
+        (3.0, 1.0, 3.0, 0.01, "kink"),
+        (2.5, 1.0, 3.0, 0.01, "kink"),
+        (0.9, 1.0, 3.0, 0.01, "wrong"),
+        (3.1, 1.0, 3.0, 0.01, "wrong"),
+        (1.0, 1.0, 3.0, 5.0, "unclear"),
+        (1.0, np.nan, 3.0, np.nan, "unclear"),
+        (np.nan, 1.0, 1.0, 0.0, "wrong"),
+        (np.inf, 1.0, 3.0, 5.0, "wrong"),
+    ],
+)
+def test_verdicts(analytic, left, right, doubt, verdict):
+    """doubt: by how much the one-sided differences change with their width."""
+    entry = Entry("mass", (0,), "link 'leg'", "", Direction((0,), (1.0,), 1.0))
+    central = 0.5 * (left + right)
+    numbers = (left, right, central, doubt / 2, doubt / 2, 1e-3, 1e-12)
+    (found,) = judge([entry], 0, np.array([analytic]), Differences(*(np.array([number]) for number in numbers)), 1e-6)
+    assert found.verdict == verdict
