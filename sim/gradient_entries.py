@@ -138,10 +138,14 @@ def _components(
 
 def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
     """Owner of a parameter's value, and which part of it where it has several."""
-    if per == "link":
-        return f"link '{model.link_names[item]}'", ""
-    if per == "geometry":
-        return f"geometry '{model.geometries[item].name}'", ""
     if per == "dof":
         return _joint(model, item)
-    return "", ""
+    if per == "world":
+        return "", ""
+    what, names = {
+        "link": ("link", model.link_names),
+        "geometry": ("geometry", [geometry.name for geometry in model.geometries]),
+        "anchor": ("constraint", model.equalities.anchor_names),
+        "coupling": ("joint", model.equalities.coupling_names),
+    }[per]
+    return f"{what} '{names[item]}'", ""

@@ -212,6 +212,24 @@ def test_entries_without_a_derivative_on_both_sides_are_left_out():
     assert [entry.index for entry in found["gravity"]] == [(0,), (1,), (2,)]
 
 
+def test_constraints_have_names():
+    builder = sim.ModelBuilder()
+    for name, x in (("left", 0.0), ("right", 0.3)):
+        builder.add_link(name, mass=1.0, com=(0.0, 0.0, -0.2), inertia=(0.02, 0.02, 0.01))
+        builder.add_joint(f"{name}_hinge", "revolute", child=name, position=(x, 0.0, 0.0), axis=(0.0, 1.0, 0.0))
+    builder.add_joint_coupling("right_hinge", "left_hinge", ratio=0.7, offset=0.1)
+    builder.add_link("rod", mass=0.5, inertia=(0.01, 0.01, 0.01))
+    builder.add_joint("rod_free", "free", child="rod", position=(0.0, 0.0, -0.4))
+    builder.add_weld_constraint("glue", "left", "rod", position_a=(0.0, 0.0, -0.4))
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, DT, device="cpu")
+    state = simulator.state(model.q0, 0.1 * np.random.default_rng(1).normal(size=model.nv))
+    names = ["anchor_a", "anchor_b", "coupling_ratio", "coupling_offset"]
+    report = sim.check_gradients(simulator, state, wrt=names, steps=STEPS)
+    assert {entry.verdict for entry in report.entries} == {"right"}, str(report)
+    assert {entry.entry.owner for entry in report.entries} == {"constraint 'glue'", "joint 'right_hinge'"}
+
+
 def test_more_worlds_than_fit_at_once(monkeypatch):
     """In several batches the same as in one."""
     simulator, state, tau = hopping()
