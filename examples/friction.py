@@ -1,0 +1,133 @@
+"""A braking racecar tells the friction of the ground from where it stops.
+
+It starts at 1 m/s with its wheels locked and should come to rest 0.8 m ahead. The unknown is the sliding friction of
+the ground, at first next to none. Each iteration simulates the slide, walks back through it for the derivative of the
+last position in the friction, and takes a Newton step. It ends when the car stops within 1 mm of the mark.
+
+    python -m examples.friction
+    python -m examples.friction --distance 0.5
+
+Files: loss.png, the distance over the iterations; friction.gif; friction.usda; and friction.npz with the friction of
+every iteration and the last slide's q [steps + 1, nq] and qd [steps + 1, nv].
+"""
+
+import argparse
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from tqdm import tqdm
+
+import sim
+from examples.options import example_parser, make_folder, parse_example
+from examples.outputs import write_curve, write_motion
+from examples.resume import Progress
+from scenes import racecar
+
+GOAL = 0.001  # distance from the mark at which the friction counts as found [m]
+START = 0.002
+GRAVITY = 9.81
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished estimation.
+
+    Attributes:
+        frictions: of the ground, at every iteration.
+        distances: of the car from the mark at the end, at every iteration [m].
+        q: coordinates of the last slide [steps + 1, nq].
+        qd: its velocities [steps + 1, nv].
+        seconds: time taken.
+    """
+
+    frictions: list[float]
+    distances: list[float]
+    q: np.ndarray
+    qd: np.ndarray
+    seconds: float
+
+
+def estimate(
+    scene: racecar.RacecarScene, distance: float, iterations: int, device: str | None, kept: Progress | None = None
+) -> Result:
+    """Find the friction with which the car stops ``distance`` [m] ahead.
+
+    Args:
+        scene: the scene.
+        distance: where the car should stop [m].
+        iterations: at most so many, those of an interrupted run included.
+        device: Warp device.
+        kept: where the estimation keeps how far it is; None keeps nothing.
+    """
+    kept = Progress(None, {}) if kept is None else kept
+    simulator = sim.Simulator(scene.model, scene.dt, num_worlds=1, device=device)
+    state = simulator.state(scene.q0, scene.qd0)
+    forward = np.zeros((1, scene.model.nq))
+    forward[0, scene.model.q_slice(scene.car).start] = 1.0
+    all_frictions = scene.model.parameters["friction"].copy()
+
+    frictions, distances, start = [START], list[float](), time.perf_counter()
+    before = kept.load()
+    if before is not None:
+        frictions, distances = list(before["frictions"]), list(before["distances"])
+        start -= float(before["seconds"])
+    with tqdm(total=iterations, initial=len(distances), desc="estimating", unit="iteration") as progress:
+        for iteration in range(len(distances), iterations + 1):
+            all_frictions[scene.ground] = frictions[-1]
+            simulator.set_parameter("friction", all_frictions)
+            trajectory = simulator.rollout(state, steps=scene.steps)
+            q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
+            miss = float(forward[0] @ q[-1]) - distance
+            distances.append(abs(miss))
+            progress.set_postfix_str(f"friction {frictions[-1]:.4f}, {100.0 * abs(miss):.1f} cm off")
+            if abs(miss) < GOAL or iteration == iterations:
+                kept.done()
+                break
+            gradient = trajectory.backward(forward, parameters=["friction"]).parameters["friction"]
+            step = -miss / float(gradient[scene.ground])
+            # Friction stays positive: no step takes away more than three quarters of it.
+            frictions.append(max(frictions[-1] + step, frictions[-1] / 4.0))
+            kept.save(frictions=frictions, distances=distances, seconds=time.perf_counter() - start)
+            progress.update()
+        progress.total = progress.n
+    return Result(frictions, distances, q, qd, time.perf_counter() - start)
+
+
+def main() -> None:
+    options = parse()
+    scene = racecar.build()
+    print(f"the car should stop at x = {options.distance:g} m, {scene.steps} steps of {1000.0 * scene.dt:.3g} ms")
+    kept = Progress(options.out / "interrupted.npz", {"distance": options.distance}, options.restart)
+    result = estimate(scene, options.distance, options.iterations, options.device, kept)
+    verdict = "found" if result.distances[-1] < GOAL else "not found"
+    closed = racecar.SPEED**2 / (2.0 * GRAVITY * options.distance)
+    print(
+        f"{verdict}: friction {result.frictions[-1]:.4f} after {len(result.distances) - 1} iterations, "
+        f"{result.seconds:.1f} s, {1000.0 * result.distances[-1]:.2f} mm off; v^2 / (2 g x) is {closed:.4f}"
+    )
+    np.savez(
+        options.out / "friction.npz",
+        frictions=result.frictions, distances=result.distances, q=result.q, qd=result.qd, dt=scene.dt,
+    )  # fmt: skip
+    write_curve(options.out / "loss.png", result.distances, GOAL, "Where a sliding car stops")
+    motion = write_motion(
+        options.out, "friction", scene.model, result.q, scene.dt,
+        animation=not options.no_render, device=options.device,
+    )  # fmt: skip
+    print(f"wrote loss.png, friction.npz, {', '.join(path.name for path in motion)} to {options.out}")
+
+
+def parse() -> argparse.Namespace:
+    parser = example_parser(__doc__, out="out/friction", iterations=20)
+    parser.add_argument("--distance", type=float, default=0.8, help="where the car should stop [m] (0.8)")
+    options = parse_example(parser, finite=["distance"])
+    longest = racecar.SPEED * racecar.STEPS * racecar.DT
+    if not 0.0 < options.distance < longest:
+        parser.error(f"--distance {options.distance:g}: the car can stop between 0 and {longest:g} m ahead")
+    make_folder(parser, options.out)
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The friction of the ground, told from where a sliding car stops."""
+
+import numpy as np
+import pytest
+
+from examples import friction as example
+from scenes import racecar
+
+
+@pytest.mark.parametrize("distance", [0.4, 0.8])
+def test_finds_the_friction_of_the_closed_form(distance, device):
+    scene = racecar.build("float64")
+    result = example.estimate(scene, distance, 20, device)
+    assert result.distances[-1] < example.GOAL
+    assert len(result.distances) - 1 <= 10
+    # A step of h takes mu g h from the velocity and then moves by what is left: v h / 2 less than without steps.
+    stopped = distance + racecar.SPEED * scene.dt / 2.0
+    assert result.frictions[-1] == pytest.approx(racecar.SPEED**2 / (2.0 * example.GRAVITY * stopped), rel=3e-3)
+    assert result.frictions[0] == example.START
+
+
+def test_files_and_going_on(monkeypatch, tmp_path, capsys):
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["friction", "--no-render", "--out", str(tmp_path), *arguments])
+        example.main()
+
+    run()
+    assert {path.name for path in tmp_path.iterdir()} == {"loss.png", "friction.npz", "friction.usda"}
+    printed = capsys.readouterr().out
+    assert "found: friction 0.06" in printed
+    with np.load(tmp_path / "friction.npz") as file:
+        assert file["distances"][-1] < example.GOAL
+        assert len(file["frictions"]) == len(file["distances"])
+
+
+def test_a_distance_out_of_reach_is_named(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["friction", "--distance", "7"])
+    with pytest.raises(SystemExit):
+        example.main()
+    assert "the car can stop between 0 and 2.5 m ahead" in capsys.readouterr().err
