@@ -118,13 +118,12 @@ class Step(Workspace):
         kernels = near_kernels(self.scalar)
         inputs = [
             c.colliding, c.geometry_link, c.geometry_type, c.link_tree, c.hull_radius, p["geometry_placement"],
-            p["geometry_size"], self.pose, self.origin, self.velocity,
+            p["geometry_size"], self.pose, self.origin, self.velocity, self.scalar(self.options.margin), self.dt,
         ]  # fmt: skip
         outputs = [self.geometry_centre, self.geometry_ball]
         self._launch(kernels.bound_geometries, (c.colliding.shape[0], self.num_worlds), inputs, outputs)
         inputs = [
-            c.pair_a, c.pair_b, c.geometry_link, c.geometry_type, p["geometry_placement"], self.pose, *outputs,
-            self.scalar(self.options.margin), self.dt,
+            c.pair_a, c.pair_b, c.geometry_link, c.geometry_type, p["geometry_placement"], self.pose, *outputs
         ]  # fmt: skip
         self._launch(kernels.near_pairs, self.near.shape, inputs, [self.near])
 

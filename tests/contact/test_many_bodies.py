@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import sim
+from scenes import crowd
 from sim import workspace
-from tests.contact.worlds import DT
+from tests.contact.worlds import DT, G
+from tests.simulator.differences import Case, check, regimes
 from warp_kernels.types import BOX
 
 
@@ -94,3 +96,103 @@ def loose_limit(model: sim.Model) -> sim.Model:
     rebuilt = plank_with_balls(6)
     rebuilt.parameters["lower_limit"] = np.full_like(model.parameters["lower_limit"], -np.inf)
     return rebuilt
+
+
+def touching_robots(simulator: sim.Simulator) -> set[frozenset[int]]:
+    """The pairs of robots (trees) between which there is a contact in world 0."""
+    (shard,) = simulator.shards
+    step = shard.step
+    model = simulator.model
+    pairs = step.slot_pair.numpy()[: step.contact_count.numpy()[0], 0]
+    links = [[model.geometries[g.numpy()[pair]].link for g in (step.collision.pair_a, step.collision.pair_b)]
+             for pair in pairs]  # fmt: skip
+    trees = [frozenset(int(model.link_tree[link]) for link in pair if link >= 0) for pair in links]
+    return {pair for pair in trees if len(pair) == 2}
+
+
+def test_gradients_of_quadrupeds_that_bump_into_each_other():
+    """Three robots shoulder to shoulder, on their feet and against each other: a step's derivatives in everything."""
+    scene = crowd.quadrupeds(3, "float64", spacing=(0.55, 0.178))
+    model = scene.model
+    model.parameters.update(crowd.springs(scene, 60.0, 2.0))
+    rng = np.random.default_rng(6)
+    q = scene.q0.copy()
+    qd = 0.3 * rng.normal(size=model.nv)
+    for number in range(3):
+        place = model.q_slice(f"robot{number}/trunk_free")
+        q[place] += 0.01 * rng.normal(size=7)
+    c = Case(model, q, qd, rng.normal(size=(6, model.nv)), sim.ContactOptions(sweeps=20), 1 / 500)
+    simulator = c.simulator()
+    c.rollout(simulator)
+    assert not simulator.contact_overflow.any()
+    assert len(touching_robots(simulator)) >= 2
+    assert {"open", "slide"} <= regimes(c)
+    check(c, ["mass", "friction", "geometry_size", "geometry_placement", "damping", "gravity"], most=12)
+
+
+@pytest.mark.slow
+def test_ten_quadrupeds_push_each_other(device):
+    """Ten robots packed into a square stay finite, find room for their contacts by default, and come to rest.
+
+    The ground then carries their weight, whatever they exchange among each other.
+    """
+    scene = crowd.quadrupeds(10, "float64", spacing=(0.58, 0.17))
+    model = scene.model
+    simulator = sim.Simulator(model, 2e-3, 1, device, parameters=crowd.springs(scene))
+    state = simulator.step(simulator.state(scene.q0))
+    assert len(touching_robots(simulator)) >= 9
+    trajectory = simulator.rollout(state, steps=1500)
+    assert not simulator.contact_overflow.any()
+    qd = trajectory.qd.numpy()
+    assert np.isfinite(qd).all()
+    assert np.abs(qd[-1]).max() < 1e-3
+    step = simulator.shards[0].step
+    pairs = step.slot_pair.numpy()[: step.contact_count.numpy()[0], 0]
+    on_ground = [model.geometries[step.collision.pair_a.numpy()[pair]].link < 0 for pair in pairs]
+    forces = step.impulse.numpy()[: len(pairs), 0, 0][on_ground] / simulator.dt
+    np.testing.assert_allclose(forces.sum(), G * model.parameters["mass"].sum(), rtol=1e-3)
+    gradients = trajectory.backward(np.ones((1, model.nq)), parameters=["friction", "mass"])
+    assert np.isfinite(gradients.q.numpy()).all()
+    assert all(np.isfinite(value).all() for value in gradients.parameters.values())
+
+
+@pytest.mark.parametrize("friction", ["cone", "pyramid"])
+def test_gradients_of_a_heap_of_balls(friction):
+    """Five balls, three below and two on them, thrown together: one problem of contacts that share bodies in pairs."""
+    scene = crowd.loose("ball", 5, "float64", spacing=0.0995, layers=2)
+    model = scene.model
+    rng = np.random.default_rng(1)
+    q = scene.q0.reshape(-1, 7).copy()
+    q[:, :3] += 0.003 * rng.normal(size=(5, 3))
+    qd = 0.2 * rng.normal(size=model.nv)
+    contact = sim.ContactOptions(sweeps=15, friction=friction)
+    c = Case(model, q.reshape(-1), qd, 0.1 * rng.normal(size=(5, model.nv)), contact, 1 / 240)
+    check(c, ["mass", "inertia", "friction", "geometry_size", "gravity"], most=15)
+
+
+@pytest.mark.parametrize("room", [0, 3, 20])
+def test_a_heap_without_room_for_its_contacts(room, device):
+    """What finds no room is counted, and neither pass writes where it shouldn't: worlds beside stay what they are."""
+    scene = crowd.loose("ball", 12, "float64", spacing=0.099, layers=3)
+    rng = np.random.default_rng(4)
+    q = np.tile(scene.q0, (3, 1)).reshape(3, -1, 7)
+    q[1, :, 2] += 0.001
+    q[2, :, :3] = 3.0 * q[2, :, :3] + (0.0, 0.0, 5.0)
+    start = q.reshape(3, -1), 0.1 * rng.normal(size=(3, scene.model.nv))
+    options = sim.ContactOptions(max_contacts=room)
+    together = sim.Simulator(scene.model, DT, 3, device, options)
+    if room:
+        with pytest.warns(sim.ContactOverflowWarning, match="max_contacts"):
+            trajectory = together.rollout(together.state(*start), steps=4)
+        assert (together.contact_overflow > 0).tolist() == [True, True, False]
+    else:
+        trajectory = together.rollout(together.state(*start), steps=4)
+    back = trajectory.backward(np.ones((3, scene.model.nq)), parameters=["mass"])
+    # The highest world has no contacts at all, with room or without.
+    alone = sim.Simulator(scene.model, DT, 1, device)
+    expected = alone.rollout(alone.state(start[0][2], start[1][2]), steps=4)
+    known = expected.backward(np.ones((1, scene.model.nq)))
+    np.testing.assert_array_equal(trajectory.q.numpy()[:, 2], expected.q.numpy()[:, 0])
+    np.testing.assert_array_equal(back.q.numpy()[2], known.q.numpy()[0])
+    assert np.isfinite(back.q.numpy()).all()
+    assert np.isfinite(back.parameters["mass"]).all()

@@ -74,11 +74,15 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         velocity: wp.array2d(dtype=spatial),
+        margin: scalar,
+        dt: scalar,
         # Data out
         centre: wp.array2d(dtype=vec3),
         ball: wp.array2d(dtype=vec3),
     ):
-        """centre: in the world; ball: radius, negative where none is known, speed of the centre, rate of turning."""
+        """centre: in the world. ball: how far the geometry may reach within dt, half the margin and room for rounding included; the
+        radius in that, negative where none is known; the angle by which it may turn.
+        """
         item, world = wp.tid()
         g = colliding[item]
         link = geometry_link[g]
@@ -87,15 +91,16 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         radius = pairs.bounding_radius(geometry_type[g], size)
         if geometry_type[g] == CONVEX:
             radius = hull_radius[g] * wp.max(wp.abs(size[0]), wp.max(wp.abs(size[1]), wp.abs(size[2])))
-        speed = scalar(0.0)
-        turning = scalar(0.0)
+        way = scalar(0.0)
+        turn = scalar(0.0)
         if link >= 0:
             v = velocity[link, world]
-            speed = wp.length(sp.point_velocity(v, place))
-            turning = wp.length(sp.angular(v))
+            way = dt * wp.length(sp.point_velocity(v, place))
+            turn = dt * wp.length(sp.angular(v))
             place += origin[link_tree[link], world]
+        reach = wp.max(radius, scalar(0.0)) * (scalar(1.0) + turn) + way + scalar(0.5) * margin
         centre[g, world] = place
-        ball[g, world] = vec3(radius, speed, turning)
+        ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
 
     @wp.func
     def is_near(
@@ -108,25 +113,22 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         centre: wp.array2d(dtype=vec3),
         ball: wp.array2d(dtype=vec3),
-        margin: scalar,
-        dt: scalar,
     ):
-        """Whether balls, or a plane and a ball, may come closer than the margin within dt, with room for rounding."""
-        centre_a = centre[a, world]
-        centre_b = centre[b, world]
+        """Whether two balls, or a plane and a ball, may come closer than the margin. b is seen from a, which may turn."""
+        delta = centre[b, world] - centre[a, world]
         ball_a = ball[a, world]
         ball_b = ball[b, world]
-        delta = centre_b - centre_a
-        distance = wp.length(delta)
-        approach = ball_a[1] + ball_b[1] + ball_a[2] * distance + (ball_a[2] + ball_b[2]) * ball_b[0]
-        room = ball_b[0] + margin + dt * approach + rounding * (wp.length(centre_a) + wp.length(centre_b))
+        room = ball_a[0] + ball_b[0] + ball_a[2] * ball_b[1]
         near = True
-        if ball_b[0] >= scalar(0.0):
-            if geometry_type[a] == PLANE:
+        if ball_b[1] >= scalar(0.0):
+            if ball_a[1] >= scalar(0.0):
+                # |delta| <= room + turn |delta|
+                straight = wp.max(scalar(1.0) - ball_a[2], scalar(0.0))
+                near = wp.length_sq(delta) * straight * straight <= room * room
+            elif geometry_type[a] == PLANE:
                 turn = frame.geometry_orientation(a, geometry_link[a], geometry_placement, pose, world)
-                near = wp.dot(plane.plane_normal(transform(centre_a, turn)), delta) <= room
-            elif ball_a[0] >= scalar(0.0):
-                near = distance <= ball_a[0] + room
+                height = wp.dot(plane.plane_normal(transform(vec3(), turn)), delta)
+                near = height <= room + ball_a[2] * wp.length(delta)
         return near
 
     @wp.kernel(module=module, enable_backward=False)
@@ -142,8 +144,6 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         centre: wp.array2d(dtype=vec3),
         ball: wp.array2d(dtype=vec3),
-        margin: scalar,
-        dt: scalar,
         # Data out
         near: wp.array2d(dtype=wp.uint32),
     ):
@@ -152,19 +152,9 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         bits = wp.uint32(0)
         first = word * WORD
         for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
-            if is_near(
-                pair_a[pair],
-                pair_b[pair],
-                world,
-                geometry_link,
-                geometry_type,
-                geometry_placement,
-                pose,
-                centre,
-                ball,
-                margin,
-                dt,
-            ):
+            a = pair_a[pair]
+            b = pair_b[pair]
+            if is_near(a, b, world, geometry_link, geometry_type, geometry_placement, pose, centre, ball):
                 bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
         near[word, world] = bits
 

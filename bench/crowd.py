@@ -1,0 +1,104 @@
+"""Time of a step against the number of bodies in a world: apart in the air, apart on the ground, touching.
+
+python -m bench.crowd --json bench/results/crowd_cpu.json
+python -m bench.crowd --quick
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+
+import sim
+from bench.timing import machine, pinned, time_call
+from scenes import crowd
+from scenes.crowd import SIZE, Crowd
+
+DT = 1.0e-3
+WORLDS = 8
+STEPS = 20
+SETTLE_STEPS = 200
+
+
+@dataclass
+class Row:
+    """One measured case. Times are the fastest of several, per world and step [us]; counts are of one world."""
+
+    case: str
+    bodies: int
+    pairs: int
+    contacts: int
+    couplings: int
+    forward_us: float
+    backward_us: float
+
+
+def main() -> None:
+    """Measure and print; see the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--quick", action="store_true", help="few bodies, few repeats")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    wp.init()
+    where = machine()
+    rows = []
+    with pinned(1):
+        for case, bodies, scene, parameters in cases(options.quick):
+            rows.append(measure(case, bodies, scene, parameters, 0.05 if options.quick else 0.5))
+            print(rows[-1], flush=True)
+    print_rows(rows)
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+
+
+def cases(quick: bool) -> Iterator[tuple[str, int, Crowd, dict[str, np.ndarray]]]:
+    """Name, number of bodies, scene and parameters of every case."""
+    for shape in ("ball",):
+        for count in (4, 10) if quick else (10, 50, 100, 200):
+            apart = 4.0 * SIZE
+            yield f"{shape} in the air", count, crowd.loose(shape, count, spacing=apart, height=10.0), {}
+            yield f"{shape} on the ground", count, crowd.loose(shape, count, spacing=apart), {}
+            yield f"{shape} in a heap", count, crowd.loose(shape, count, layers=4), {}
+    for count in (1, 2) if quick else (1, 2, 5, 10):
+        for name, spacing in (("apart", (1.0, 1.0)), ("in touch", (0.58, 0.17))):
+            scene = crowd.quadrupeds(count, spacing=spacing)
+            yield f"quadruped {name}", count, scene, crowd.springs(scene)
+
+
+def measure(case: str, bodies: int, scene: Crowd, parameters: dict[str, np.ndarray], seconds: float) -> Row:
+    """Let the world settle, then time steps from there."""
+    simulator = sim.Simulator(scene.model, DT, WORLDS, "cpu", parameters=parameters, threads=1)
+    settled = simulator.rollout(simulator.state(scene.q0), steps=SETTLE_STEPS).final_state
+    state = simulator.state(settled.q.numpy(), settled.qd.numpy())
+    trajectory = simulator.rollout(state, steps=STEPS)
+    step = simulator.shards[0].step
+    rows = step.couplings.row.numpy()[: int(step.block_count.numpy()[0]), 0]
+    length = np.diff(step.couplings.run.numpy()[:, 0], axis=1)
+    couplings = sum(int(length[row[2] : row[3]].sum()) for row in rows)
+    seed = wp.ones_like(state.q)
+    forward = time_call(lambda: simulator.rollout(state, steps=STEPS), seconds=seconds)
+    backward = time_call(lambda: trajectory.backward(seed), seconds=seconds)
+    scale = 1e6 / (STEPS * WORLDS)
+    contacts = int(step.contact_count.numpy()[0])
+    times = forward.best * scale, backward.best * scale
+    return Row(case, bodies, step.collision.num_pairs, contacts, couplings, *times)
+
+
+def print_rows(rows: list[Row]) -> None:
+    """Print a table."""
+    print(f"{'case':24}{'bodies':>8}{'pairs':>8}{'contacts':>10}{'couplings':>11}{'forward us':>12}{'backward us':>13}")
+    for row in rows:
+        print(
+            f"{row.case:24}{row.bodies:8}{row.pairs:8}{row.contacts:10}{row.couplings:11}"
+            f"{row.forward_us:12.1f}{row.backward_us:13.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

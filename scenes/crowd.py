@@ -1,0 +1,107 @@
+"""Many bodies in one world: quadrupeds that bump into each other, and loose balls or boxes apart or in a heap."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scenes.quadruped import LEG_LENGTH, LEGS, QUADRUPED_URDF, THIGH_ANGLE, standing_height
+from sim.builder import ModelBuilder
+from sim.model import Model
+from warp_kernels.types import CAPSULE
+
+SIZE = 0.05  # radius of a ball, half the edge of a box [m]
+MASS = 0.2  # of each [kg]
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A world full of bodies.
+
+    Attributes:
+        model: ground and bodies.
+        q0: start coordinates [nq].
+        qd0: start velocities [nv], zero.
+    """
+
+    model: Model
+    q0: np.ndarray
+    qd0: np.ndarray
+
+
+def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (0.7, 0.4)) -> Crowd:
+    """Quadrupeds that stand in a square, each with capsules around trunk and calves for the others to meet.
+
+    Args:
+        count: of robots.
+        dtype: "float32" or "float64" (for checks).
+        spacing: from robot to robot along and across their trunks [m]; below (0.6, 0.2) their capsules overlap.
+    """
+    builder = ModelBuilder()
+    builder.add_ground(friction=0.8)
+    columns = int(np.ceil(np.sqrt(count)))
+    robots = []
+    for number in range(count):
+        x, y = spacing[0] * (number // columns), spacing[1] * (number % columns)
+        name = f"robot{number}"
+        robots.append(
+            builder.add_urdf(
+                QUADRUPED_URDF, name=name, floating_base=True, position=(x, y, standing_height()), friction=1.0
+            )
+        )
+        along = (0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5))
+        builder.add_geometry(f"{name}/trunk", CAPSULE, size=(0.09, 0.2, 0.0), orientation=along, friction=0.5)
+        for leg in LEGS:
+            calf = f"{name}/{leg}_calf"
+            middle = (0.0, 0.0, -0.5 * LEG_LENGTH)
+            builder.add_geometry(calf, CAPSULE, size=(0.015, 0.4 * LEG_LENGTH, 0.0), position=middle, friction=0.5)
+            for link in builder.links:
+                if link.startswith(f"{name}/") and link != calf:
+                    builder.exclude_collision(calf, link)
+    model = builder.finalize(dtype)
+    q0 = model.q0.copy()
+    for robot in robots:
+        for leg in LEGS:
+            q0[model.q_slice(f"{robot.name}/{leg}_thigh_joint")] = THIGH_ANGLE
+            q0[model.q_slice(f"{robot.name}/{leg}_calf_joint")] = -2.0 * THIGH_ANGLE
+    return Crowd(model, q0, np.zeros(model.nv))
+
+
+def springs(crowd: Crowd, stiffness: float = 200.0, damping: float = 5.0) -> dict[str, np.ndarray]:
+    """Parameters with springs in all joints that hold the start pose [N m/rad, N m s/rad]."""
+    model = crowd.model
+    joints = model.dof_q >= 0
+    return {
+        "stiffness": stiffness * joints,
+        "damping": damping * joints,
+        "rest_position": np.where(joints, crowd.q0[model.dof_q], 0.0),
+    }
+
+
+def loose(
+    shape: str, count: int, dtype: str = "float32", *, spacing: float = 2.0 * SIZE, height: float = 0.0, layers: int = 1
+) -> Crowd:
+    """Balls or boxes in square layers.
+
+    Args:
+        shape: "ball" or "box".
+        count: of bodies.
+        dtype: "float32" or "float64" (for checks).
+        spacing: from body to body, sideways and upwards; 2 SIZE where they just touch [m].
+        height: of the lowest above the ground [m].
+        layers: how many there are; each upper one is shifted by a quarter of the spacing.
+    """
+    builder = ModelBuilder()
+    builder.add_ground(friction=0.8)
+    side = int(np.ceil(np.sqrt(count / layers)))
+    for number in range(count):
+        layer, place = divmod(number, side * side)
+        shift = 0.25 * (layer % 2)
+        position = (
+            spacing * (place // side + shift), spacing * (place % side + shift), SIZE + height + spacing * layer
+        )  # fmt: skip
+        if shape == "ball":
+            builder.add_sphere(radius=SIZE, mass=MASS, position=position, friction=0.8)
+        else:
+            builder.add_box(half_extents=(SIZE, SIZE, SIZE), mass=MASS, position=position, friction=0.8)
+    model = builder.finalize(dtype)
+    return Crowd(model, model.q0.copy(), np.zeros(model.nv))
