@@ -93,6 +93,8 @@ class GeometrySpec:
     geometry: Geometry
     friction: float
     restitution: float
+    torsional_friction: float
+    rolling_friction: float
     contact_stiffness: float
     contact_damping: float
 
@@ -281,6 +283,8 @@ class ModelBuilder:
         mesh: Mesh | None = None,
         friction: float = 1.0,
         restitution: float = 0.0,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
@@ -302,6 +306,8 @@ class ModelBuilder:
             mesh: for a convex mesh, its hull.
             friction: Coulomb friction; a pair uses the product of the two.
             restitution: a pair uses the product of the two.
+            torsional_friction: moment about the normal per normal force [m]; a pair uses the sum of the two.
+            rolling_friction: moment about the tangents per normal force [m]; a pair uses the sum of the two.
             contact_stiffness: stiffness in contact [N/m], infinite for hard; those of a pair are in series.
             contact_damping: damping in contact [N s/m] of a compliant geometry.
             rgba: colour.
@@ -335,6 +341,9 @@ class ModelBuilder:
             raise ModelError(f"{where}: friction is {friction}; it must be finite and not negative")
         if not 0.0 <= restitution <= 1.0:
             raise ModelError(f"{where}: restitution is {restitution}; it must lie between 0 and 1")
+        for label, value in (("torsional_friction", torsional_friction), ("rolling_friction", rolling_friction)):
+            if not np.isfinite(value) or value < 0.0:
+                raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
         if not contact_stiffness > 0.0:
             raise ModelError(
                 f"{where}: contact_stiffness is {contact_stiffness}; it must be positive, infinite for hard contact"
@@ -349,8 +358,9 @@ class ModelBuilder:
             collides, visible, group, mask,
         )  # fmt: skip
         self.geometries[name] = GeometrySpec(
-            link, geometry, float(friction), float(restitution), float(contact_stiffness), float(contact_damping)
-        )
+            link, geometry, float(friction), float(restitution), float(torsional_friction), float(rolling_friction),
+            float(contact_stiffness), float(contact_damping),
+        )  # fmt: skip
         return name
 
     def add_frame(

@@ -22,7 +22,7 @@ IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
 
 # Parameters of a geometry's material, by their names in the builder and in the model.
-MATERIAL = ("friction", "restitution", "contact_stiffness", "contact_damping")
+MATERIAL = ("friction", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping")
 
 # Rounding residue of files that mean zero [kg m^2]; a steel ball of a millimetre has 4e-13.
 NEGLIGIBLE_INERTIA = 1e-16

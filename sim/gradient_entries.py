@@ -12,7 +12,7 @@ from warp_kernels.types import FREE, SPHERICAL
 
 AXES = ("x", "y", "z")
 # Without a derivative on both sides where they are zero: a shape has no such size, a joint no row of dry friction.
-ONLY_POSITIVE = ("geometry_size", "friction_loss", "contact_damping")
+ONLY_POSITIVE = ("geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction")
 # What only revolute and prismatic joints have.
 SCALAR_JOINTS = (
     "stiffness", "rest_position", "lower_limit", "upper_limit", "limit_margin", "limit_stiffness", "limit_damping",

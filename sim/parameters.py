@@ -56,6 +56,15 @@ PARAMETERS: dict[str, ParameterSpec] = {
     ),
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
+    "torsional_friction": ParameterSpec(
+        "geometry", (), "m", "moment about the normal per normal force; a pair uses the sum; zero: no row, no gradient"
+    ),
+    "rolling_friction": ParameterSpec(
+        "geometry",
+        (),
+        "m",
+        "moment about the tangents per normal force; a pair uses the sum; zero: no row, no gradient",
+    ),
     "contact_stiffness": ParameterSpec(
         "geometry", (), "N/m", "stiffness in contact, infinite: hard; those of a pair are in series"
     ),
@@ -70,7 +79,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
 
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
-    "friction", "restitution", "contact_damping",
+    "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping",
 )  # fmt: skip
 POSITIVE = ("limit_stiffness", "contact_stiffness")
 MAY_BE_INFINITE = ("lower_limit", "upper_limit", *POSITIVE)

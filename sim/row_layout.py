@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.collision import candidate_pairs
 from sim.model import Model
+from warp_kernels.collision.pairs import MAX_CONTACTS
 
 
 @dataclass(frozen=True)
@@ -17,21 +19,24 @@ class RowLayout:
         lossy: degrees of freedom with dry friction.
         equalities: blocks of equality constraints, which are always there.
         compliant: whether a geometry that collides is compliant.
+        resisting: the most contacts with torsional or rolling friction that there can be.
     """
 
     limited: np.ndarray
     lossy: np.ndarray
     equalities: int
     compliant: bool
+    resisting: int
 
     def max_blocks(self, max_contacts: int) -> int:
         """Room for blocks per world."""
-        return max_contacts + 2 * len(self.limited) + len(self.lossy) + self.equalities
+        contacts = max_contacts + min(max_contacts, self.resisting)
+        return contacts + 2 * len(self.limited) + len(self.lossy) + self.equalities
 
     @property
     def key(self) -> tuple:
         """Equal for equal layouts."""
-        return self.limited.tobytes(), self.lossy.tobytes(), self.compliant
+        return self.limited.tobytes(), self.lossy.tobytes(), self.compliant, self.resisting
 
 
 def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
@@ -39,9 +44,20 @@ def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
     limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
     lossy = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
     compliant = np.isfinite(np.atleast_2d(parameters["contact_stiffness"])).any(axis=0).tolist()
+    resistance = [np.atleast_2d(parameters[name]).max(axis=0) for name in ("torsional_friction", "rolling_friction")]
     return RowLayout(
         limited=np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)),
         lossy=np.flatnonzero(lossy.any(axis=0)),
         equalities=model.equalities.num_blocks,
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
+        resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
     )
+
+
+def _most_resisting(model: Model, resists: np.ndarray) -> int:
+    """The most contacts that pairs with one of these geometries can have."""
+    if not resists.any():
+        return 0
+    types = [geometry.type for geometry in model.geometries]
+    pairs = zip(*candidate_pairs(model), strict=True)
+    return sum(MAX_CONTACTS[types[i], types[j]] for i, j in pairs if resists[i] or resists[j])

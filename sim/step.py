@@ -112,6 +112,13 @@ class Step(Workspace):
             ]  # fmt: skip
             kernel = material_kernels(self.scalar).pair_spring
             self._launch(kernel, dim, inputs, [self.contact_spring], tape=True)
+        if self.layout.resisting:
+            inputs = [
+                self.collision.pair_a, self.collision.pair_b, p["torsional_friction"], p["rolling_friction"],
+                self.slot_pair, self.contact_count,
+            ]  # fmt: skip
+            kernel = material_kernels(self.scalar).pair_resistance
+            self._launch(kernel, dim, inputs, [self.contact_resistance], tape=True)
 
     def _near_pairs(self) -> None:
         p, c = self.device_model.parameters, self.collision
@@ -155,7 +162,7 @@ class Step(Workspace):
             self.limited_dof, self.lossy_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link, c.pair_a,
             c.pair_b, self.coupling_dof, self.coupling_other, self.anchor_link_a, self.anchor_link_b,
             self.anchor_welded, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd, self.contact_count,
-            self.slot_pair,
+            self.slot_pair, self.contact_resistance,
         ]  # fmt: skip
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
         self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
@@ -178,7 +185,7 @@ class Step(Workspace):
         self._launch(matrix.delassus, self._blocks, inputs, [self.matrix])
         inputs = [
             self.max_blocks, self.options.sweeps, self.couplings, self.matrix, self.rhs, self.bound, self.block_count,
-            self.block_kind,
+            self.block_kind, self.block_item, self.contact_resistance,
         ]  # fmt: skip
         outputs = [self.scale, self.impulse, self.impulse_history, self.value_history, self.residual]
         self._launch(pgs_kernels(self.scalar, self.options.friction).pgs_solve, self.num_worlds, inputs, outputs)

@@ -47,7 +47,8 @@ class DifferentiableStep(Step):
             [
                 self.q, self.qd, self.tau, self.pose, self.origin, self.subspace, self.link_inertia, self.contact_point,
                 self.contact_frame, self.contact_distance, self.contact_friction, self.contact_restitution,
-                self.contact_spring, *self._equality_arrays, self.velocity, self.acceleration, self.power_direction,
+                self.contact_spring, self.contact_resistance, *self._equality_arrays, self.velocity,
+                self.acceleration, self.power_direction,
             ],
             self.device,
         )  # fmt: skip
@@ -129,12 +130,12 @@ class DifferentiableStep(Step):
         solver = pgs_kernels(self.scalar, self.options.friction)
         sizes = [self.max_blocks, self.options.sweeps]
         inputs = [
-            *sizes, self.couplings, self.matrix, self.bound, self.block_count, self.block_kind, self.scale,
-            self.impulse_history, self.value_history, self.impulse_bar,
+            *sizes, self.couplings, self.matrix, self.bound, self.block_count, self.block_kind, self.block_item,
+            self.contact_resistance, self.scale, self.impulse_history, self.value_history, self.impulse_bar,
         ]  # fmt: skip
         outputs = [
             self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
-            self.bound_bar, self.first_sweep,
+            self.bound_bar, self.contact_resistance.grad, self.first_sweep,
         ]  # fmt: skip
         self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
         inputs = [

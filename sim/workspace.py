@@ -137,6 +137,7 @@ class Workspace:
             worlds_last(self.max_contacts, scalar) for _ in range(3)
         )
         self.contact_spring = worlds_last(self.max_contacts if self.layout.compliant else 0, t.vec2)
+        self.contact_resistance = worlds_last(self.max_contacts if self.layout.resisting else 0, t.vec2)
         counts = m.counts
         self.coupling_bias = worlds_last(counts["coupling"], scalar)
         self.anchor_point, self.anchor_bias, self.anchor_turn = (

@@ -1,7 +1,7 @@
 """Constraint rows in blocks of three: contacts with their friction, joint limits, dry joint friction, equality constraints.
 
-A block is a vector of up to three impulses: normal and two tangents of a contact; those of two points or orientations that
-coincide; one entry for all that acts on a joint, whose other two rows are zero. Each side of a block acts on the degrees of
+A block is a vector of up to three impulses: normal and two tangents of a contact; its resistance to spinning and to rolling; those of
+two points or orientations that coincide; one entry for all that acts on a joint, whose other two rows are zero. Each side of a block acts on the degrees of
 freedom from a tail to its root; rows are kept along that path, already multiplied by L'^-1 (M = L' D L), so that the Delassus
 matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs nothing but dot products over the degrees of freedom that two paths share.
 The sign of a side is part of its rows: a block's velocity is that of b less that of a.
@@ -29,6 +29,7 @@ from warp_kernels.types import (
     LOWER_LIMIT,
     ORIENTATION,
     POINT,
+    TORSION,
     UPPER_LIMIT,
     kernel_module,
     warp_types,
@@ -119,6 +120,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         qdd: wp.array2d(dtype=scalar),
         contact_count: wp.array(dtype=int),
         slot_pair: wp.array2d(dtype=int),
+        contact_resistance: wp.array2d(dtype=vec2),
         # Data out
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
@@ -126,7 +128,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         block_tail: wp.array2d(dtype=int),
         block_reference: wp.array2d(dtype=int),
     ):
-        """Contacts first, then limits that may be reached, dry friction, couplings, anchors. block_tail: [2 block + side, world].
+        """Contacts first, so that a contact's block is its slot; then those that resist spinning or rolling, limits that may be
+        reached, dry friction, couplings, anchors. block_tail: [2 block + side, world].
 
         block_reference: the tree about whose origin a point is given, that of b, or of a where b is the world.
         """
@@ -149,6 +152,26 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 block_reference,
             )
             count += 1
+        if contact_resistance.shape[0] > 0:
+            for slot in range(contact_count[world]):
+                resistance = contact_resistance[slot, world]
+                if resistance[0] > scalar(0.0) or resistance[1] > scalar(0.0):
+                    pair = slot_pair[slot, world]
+                    link_block(
+                        count,
+                        world,
+                        TORSION,
+                        slot,
+                        geometry_link[pair_a[pair]],
+                        geometry_link[pair_b[pair]],
+                        link_tail_dof,
+                        link_tree,
+                        block_kind,
+                        block_item,
+                        block_tail,
+                        block_reference,
+                    )
+                    count += 1
         for i in range(limited_dof.shape[0]):
             k = limited_dof[i]
             value = q[world, dof_q[k]]
@@ -259,7 +282,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 frame = rows.side_sign(side) * wp.identity(n=3, dtype=scalar)
                 if is_geometric:
                     point = vec3()
-                    if kind == CONTACT:
+                    if kind == CONTACT or kind == TORSION:
                         point = contact_point[item, world]
                         frame = contact_frame[item, world] * rows.side_sign(side)
                     elif kind == POINT:
@@ -306,6 +329,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 others = anchor_bias[item, world]
             elif kind == ORIENTATION:
                 others = anchor_turn[item, world]
+            elif kind == TORSION:
+                most = scalar(0.0)  # its bounds follow the normal impulse
             else:
                 gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
                 bias = limit.limit_bias(limits, item, gap, options, world)

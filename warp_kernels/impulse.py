@@ -27,7 +27,7 @@ from warp_kernels.rows.geometric import geometric_functions
 from warp_kernels.rows.joints import joint_functions
 from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, ORIENTATION, POINT, kernel_module, warp_types
+from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, ORIENTATION, POINT, TORSION, kernel_module, warp_types
 
 
 @functools.cache
@@ -392,7 +392,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 anchor_bias_bar[item, world] = b_bar
             elif kind == ORIENTATION:
                 anchor_turn_bar[item, world] = b_bar
-            else:
+            elif kind != TORSION:
                 q_bar[world, dof_q[item]] += limit.limit_adjoint(
                     limits,
                     kind,
@@ -415,7 +415,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs - tree_dof_start[tree]
                     point = vec3()
                     frame = sign * wp.identity(n=3, dtype=scalar)
-                    if kind == CONTACT:
+                    if kind == CONTACT or kind == TORSION:
                         point = contact_point[item, world]
                         frame = contact_frame[item, world] * sign
                     elif kind == POINT:
@@ -436,7 +436,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                         frame_bar += wp.outer(g, motion)
                         jacobian = frame * motion
                         qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * before_bar
-                    if kind == CONTACT:
+                    if kind == CONTACT or kind == TORSION:
                         contact_frame_bar[item, world] += frame_bar * sign
                         contact_point_bar[item, world] += lever_bar
                     elif kind == POINT:

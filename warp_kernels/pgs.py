@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.delassus import Couplings
-from warp_kernels.types import COUPLING, FRICTION_LOSS, kernel_module, warp_types
+from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
@@ -101,6 +101,30 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return vec3(normal, tangent[0], tangent[1])
 
     @wp.func
+    def torsion_update(
+        old: vec3, r: vec3, normal_column: vec3, coupling: scalar, scale: vec3, spinning: scalar, rolling: scalar
+    ):
+        """New angular impulses of a contact from row values ``r``, within bounds about its normal and about its tangents."""
+        spin = wp.clamp(old[0] - scale[0] * r[0], -spinning, spinning)
+        change = spin - old[0]
+        moved = vec2(r[1] + normal_column[1] * change, r[2] + normal_column[2] * change)
+        roll = tangent_update(vec2(old[1], old[2]), moved, coupling, vec2(scale[1], scale[2]), rolling)
+        return vec3(spin, roll[0], roll[1])
+
+    @wp.func
+    def torsion_power(
+        old: vec3,
+        r: vec3,
+        normal_column: vec3,
+        coupling: scalar,
+        scale: vec3,
+        spinning: scalar,
+        rolling: scalar,
+        g: vec3,
+    ):
+        return wp.dot(torsion_update(old, r, normal_column, coupling, scale, spinning, rolling), g)
+
+    @wp.func
     def loss_update(old: vec3, r: vec3, scale: vec3, limit: scalar):
         """New impulse of dry joint friction, within plus and minus its limit."""
         return vec3(wp.clamp(old[0] - scale[0] * r[0], -limit, limit), scalar(0.0), scalar(0.0))
@@ -146,6 +170,8 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
     return SimpleNamespace(
         block_scale=block_scale,
         contact_update=contact_update,
+        torsion_update=torsion_update,
+        torsion_power=torsion_power,
         loss_update=loss_update,
         equality_update=equality_update,
         equality_power=equality_power,
@@ -160,10 +186,10 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver and its reverse for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
     f = friction_functions(scalar, friction)
-    vec3, mat33 = t.vec3, t.mat33
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     # wp.grad takes plain names only.
     contact_power, loss_power, scale_power = f.contact_power, f.loss_power, f.scale_power
-    equality_power = f.equality_power
+    equality_power, torsion_power = f.equality_power, f.torsion_power
     module = kernel_module(f"pgs.{friction}", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -178,6 +204,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         bound: wp.array2d(dtype=scalar),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        contact_resistance: wp.array2d(dtype=vec2),
         # Data out
         scale: wp.array2d(dtype=vec3),
         impulse: wp.array2d(dtype=vec3),
@@ -211,6 +239,11 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     new = f.contact_update(old, value, column, d[2, 1], scale[i, world], bound[i, world])
                 elif kind <= COUPLING:
                     new = f.loss_update(old, value, scale[i, world], bound[i, world])
+                elif kind == TORSION:
+                    column = vec3(d[0, 0], d[1, 0], d[2, 0])
+                    contact = block_item[i, world]
+                    most = contact_resistance[contact, world] * impulse[contact, world][0]
+                    new = f.torsion_update(old, value, column, d[2, 1], scale[i, world], most[0], most[1])
                 else:
                     new = f.equality_update(old, value, d)
                 impulse[i, world] = new
@@ -238,6 +271,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         bound: wp.array2d(dtype=scalar),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        contact_resistance: wp.array2d(dtype=vec2),
         scale: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
@@ -249,6 +284,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         own_bar: wp.array2d(dtype=mat33),
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
+        contact_resistance_bar: wp.array2d(dtype=vec2),
         first_sweep: wp.array(dtype=int),
     ):
         """Unwinds the sweeps. impulse_bar is scratch; own_bar is what reaches a block's own matrix directly.
@@ -298,6 +334,22 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     value_bar = v
                     scale_bar[i, world] += sb
                     bound_bar[i, world] += mb
+                elif kind == TORSION:
+                    column = vec3(d[0, 0], d[1, 0], d[2, 0])
+                    # The contact comes before in every sweep, and after in the way back: its new impulse was the bound.
+                    contact = block_item[i, world]
+                    normal = impulse_history[sweep * max_blocks + contact, world][0]
+                    each = contact_resistance[contact, world]
+                    o, v, cb, kb, sb, tb, rb, _gb = wp.grad(torsion_power)(
+                        old, value, column, d[2, 1], s, each[0] * normal, each[1] * normal, g
+                    )
+                    old_bar = o
+                    value_bar = v
+                    scale_bar[i, world] += sb
+                    zero = scalar(0.0)
+                    own_bar[i, world] += mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+                    contact_resistance_bar[contact, world] += vec2(tb, rb) * normal
+                    impulse_bar[contact, world] += vec3(each[0] * tb + each[1] * rb, zero, zero)
                 else:
                     o, v, d_bar, _gb = wp.grad(equality_power)(old, value, d, g)
                     old_bar = o

@@ -27,7 +27,7 @@ CYLINDER = 5
 ELLIPSOID = 6
 
 # Kinds of constraint block in the contact solver. One row of a joint, at least zero: up to UPPER_LIMIT; within a bound on
-# both sides: up to COUPLING. From POINT on three rows without bounds.
+# both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.
 CONTACT = 0
 LOWER_LIMIT = 1
 UPPER_LIMIT = 2
@@ -35,6 +35,7 @@ FRICTION_LOSS = 3
 COUPLING = 4
 POINT = 5
 ORIENTATION = 6
+TORSION = 7  # spinning and rolling friction of a contact
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 

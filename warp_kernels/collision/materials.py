@@ -11,7 +11,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def material_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``pair_spring`` of one precision, launched over (slot, world)."""
+    """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, launched over (slot, world)."""
     vec2 = warp_types(scalar).vec2
     module = kernel_module("collision.materials", scalar)
 
@@ -56,4 +56,30 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
             contact_stiffness[k, a], contact_damping[c, a], contact_stiffness[k, b], contact_damping[c, b]
         )
 
-    return SimpleNamespace(module=module, pair_spring=pair_spring)
+    @wp.kernel(module=module)
+    def pair_resistance(
+        # Model
+        pair_a: wp.array(dtype=wp.int32),
+        pair_b: wp.array(dtype=wp.int32),
+        # Parameters
+        torsional_friction: wp.array2d(dtype=scalar),
+        rolling_friction: wp.array2d(dtype=scalar),
+        # Data in
+        slot_pair: wp.array2d(dtype=wp.int32),
+        contact_count: wp.array(dtype=wp.int32),
+        # Data out
+        contact_resistance: wp.array2d(dtype=vec2),
+    ):
+        """Torsional and rolling friction of each contact, the sums of both sides. Slots past ``contact_count`` are left alone."""
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        a = pair_a[slot_pair[slot, world]]
+        b = pair_b[slot_pair[slot, world]]
+        t = wp.min(world, torsional_friction.shape[0] - 1)
+        r = wp.min(world, rolling_friction.shape[0] - 1)
+        contact_resistance[slot, world] = vec2(
+            torsional_friction[t, a] + torsional_friction[t, b], rolling_friction[r, a] + rolling_friction[r, b]
+        )
+
+    return SimpleNamespace(module=module, pair_spring=pair_spring, pair_resistance=pair_resistance)

@@ -1,4 +1,4 @@
-"""Rows that come from the motion of links: of a contact, of two anchors that coincide."""
+"""Rows that come from the motion of links: of a contact, of its spinning and rolling, of two anchors that coincide."""
 
 import functools
 from types import SimpleNamespace
@@ -24,21 +24,21 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def motion(kind: int, column: spatial, lever: vec3):
         """Velocity that a unit rate of one degree of freedom gives: of the point, or of the orientation."""
-        if kind == ORIENTATION:
+        if kind >= ORIENTATION:
             return sp.angular(column)
         return sp.point_velocity(column, lever)
 
     @wp.func
     def column_adjoint(kind: int, push: vec3, lever: vec3):
         """Adjoint of the column in ``push . motion(kind, column, lever)``."""
-        if kind == ORIENTATION:
+        if kind >= ORIENTATION:
             return sp.join(push, vec3())
         return sp.join(wp.cross(lever, push), push)
 
     @wp.func
     def lever_adjoint(kind: int, push: vec3, column: spatial):
         """Adjoint of the lever in the same."""
-        if kind == ORIENTATION:
+        if kind >= ORIENTATION:
             return vec3()
         return wp.cross(push, sp.angular(column))
 
