@@ -18,6 +18,7 @@ GEOMETRY_TAGS = {
     codes.BOX: "box",
     codes.ELLIPSOID: "ellipsoid",
 }
+ACTUATOR_TAGS = {codes.TORQUE: "motor", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 SIZES = {codes.SPHERE: 1, codes.CAPSULE: 2, codes.CYLINDER: 2, codes.BOX: 3, codes.ELLIPSOID: 3}
 
 
@@ -29,7 +30,8 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
 
     Args:
         model: the model; joint springs and spherical joints with damping are left to MuJoCo's own meaning.
-        dt: time step [s].
+        dt: time step [s]. MuJoCo's implicit integrators take the velocity at the end of the step but the position at
+            its start; with dt * kp added to its kv an actuator exerts the force that it has here.
         sweeps: iterations of the projected Gauss-Seidel solver; its early exit is switched off.
 
     Returns:
@@ -43,7 +45,7 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
     gravity = _text(model.parameters["gravity"])
     ET.SubElement(
         root, "option", timestep=repr(dt), gravity=gravity, solver="PGS", iterations=str(sweeps), tolerance="0",
-        cone="elliptic", integrator="Euler",
+        cone="elliptic", integrator="implicitfast" if model.nu else "Euler",
     )  # fmt: skip
     worldbody = ET.SubElement(root, "worldbody")
     _add_geometries(worldbody, model, -1)
@@ -53,6 +55,8 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
         bodies.append(_add_body(worldbody if parent < 0 else bodies[parent], model, link))
     _add_exclusions(root, model)
     _add_equalities(root, worldbody, bodies, model)
+    if model.nu:
+        _add_actuators(root, model, dt)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode")
 
@@ -139,6 +143,24 @@ def _add_equalities(root: ET.Element, worldbody: ET.Element, bodies: list[ET.Ele
         other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
         polynomial = [model.parameters[f"coupling_{key}"][row] for key in ("offset", "ratio")]
         ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=_text([*polynomial, 0.0, 0.0, 0.0]))
+
+
+def _add_actuators(root: ET.Element, model: Model, dt: float) -> None:
+    actuators = ET.SubElement(root, "actuator")
+    for index, name in enumerate(model.actuator_names):
+        gear, kp, kd, limit = (
+            float(model.parameters[f"actuator_{key}"][index]) for key in ("gear", "kp", "kd", "force_limit")
+        )
+        joint = model.joint_names[model.dof_link[model.actuator_dof[index]]]
+        kind = int(model.actuator_kind[index])
+        element = ET.SubElement(actuators, ACTUATOR_TAGS[kind], name=name, joint=joint, gear=repr(gear))
+        if kind == codes.POSITION:
+            element.set("kp", repr(kp))
+            element.set("kv", repr(kd + dt * kp))
+        if kind == codes.VELOCITY:
+            element.set("kv", repr(kd))
+        if np.isfinite(limit):
+            element.set("forcerange", _text([-limit, limit]))
 
 
 def _text(values: Iterable[float]) -> str:

@@ -43,6 +43,7 @@ POSITIVE_SIZES = {
     codes.CONVEX: 3,
     codes.ELLIPSOID: 3,
 }
+ACTUATOR_CODES = {"torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY}
 JOINT_DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
 JOINT_COORDINATES = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 4, codes.FREE: 7}
 
@@ -99,8 +100,21 @@ class GeometrySpec:
     contact_damping: float
 
 
+@dataclass
+class ActuatorSpec:
+    """An actuator as the user described it; kind is a code of :mod:`warp_kernels.types`."""
+
+    name: str
+    joint: str
+    kind: int
+    gear: float
+    kp: float
+    kd: float
+    force_limit: float
+
+
 class ModelBuilder:
-    """Collects links, joints and geometries of one world; :meth:`finalize` checks them and makes the model.
+    """Collects links, joints, geometries and actuators of one world; :meth:`finalize` checks them and makes the model.
 
     Args:
         gravity: gravity in the world frame [m/s^2].
@@ -111,6 +125,7 @@ class ModelBuilder:
         self.links: dict[str, LinkSpec] = {}
         self.joints: dict[str, JointSpec] = {}
         self.geometries: dict[str, GeometrySpec] = {}
+        self.actuators: dict[str, ActuatorSpec] = {}
         self.frames: dict[str, tuple[str, np.ndarray]] = {}
         self.parts: list[Part] = []
         self.anchors: dict[str, AnchorSpec] = {}
@@ -199,7 +214,7 @@ class ModelBuilder:
             axis: axis of a revolute or prismatic joint in the joint frame; normalised here.
             lower: lower limit [rad or m].
             upper: upper limit [rad or m].
-            effort: largest actuator force [N m or N], kept as data.
+            effort: largest force of what drives the joint [N m or N]: the default limit of its actuators.
             velocity: largest speed [rad/s or m/s], kept as data.
             damping: viscous damping.
             armature: rotor inertia.
@@ -360,6 +375,71 @@ class ModelBuilder:
         self.geometries[name] = GeometrySpec(
             link, geometry, float(friction), float(restitution), float(torsional_friction), float(rolling_friction),
             float(contact_stiffness), float(contact_damping),
+        )  # fmt: skip
+        return name
+
+    def add_actuator(
+        self,
+        joint: str,
+        kind: str = "torque",
+        *,
+        name: str | None = None,
+        gear: float = 1.0,
+        kp: float = 0.0,
+        kd: float = 0.0,
+        force_limit: float | None = None,
+    ) -> str:
+        """Drive a revolute or prismatic joint; the simulator takes its input u in ``control``.
+
+        Through its gear the actuator sees the position g q and the velocity g qd, and its force F acts on the joint as
+        g F. With q and qd those at the end of the step (docs/actuators.md):
+
+        - "torque": F = u.
+        - "position": F = kp (u - g q) - kd g qd, with the target u [rad or m] in units of the actuator.
+        - "velocity": F = kd (u - g qd), with the target u [rad/s or m/s].
+
+        Args:
+            joint: name of a joint that was added before.
+            kind: "torque", "position" or "velocity".
+            name: unique name; the joint's if left out.
+            gear: g; not zero.
+            kp: position gain of a "position" actuator.
+            kd: velocity gain of a "position" or "velocity" actuator.
+            force_limit: largest |F| [N m or N]; None for the joint's ``effort`` (of a URDF file, that of its limit)
+                divided by the gear, ``numpy.inf`` for none.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, an unknown joint or one that is neither revolute nor prismatic, an unknown
+                kind, a gain that the kind doesn't have or lacks, values that are negative or not finite.
+        """
+        name = joint if name is None else name
+        self._unused(name, self.actuators, "actuator")
+        where = f"actuator '{name}'"
+        if joint not in self.joints:
+            raise ModelError(f"{where}: unknown joint '{joint}'; add the joint first")
+        if kind not in ACTUATOR_CODES:
+            raise ModelError(f"{where}: unknown kind '{kind}'; known are {', '.join(ACTUATOR_CODES)}")
+        spec = self.joints[joint]
+        if spec.type not in (codes.REVOLUTE, codes.PRISMATIC):
+            raise ModelError(
+                f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it with joint forces, tau"
+            )
+        if not np.isfinite(gear) or gear == 0.0:
+            raise ModelError(f"{where}: gear is {gear}; it must be finite and not zero")
+        code = ACTUATOR_CODES[kind]
+        _check_gain(where, kind, "kp", kp, code == codes.POSITION, required=True)
+        _check_gain(where, kind, "kd", kd, code != codes.TORQUE, required=code == codes.VELOCITY)
+        if force_limit is None:
+            if spec.effort == 0.0:
+                raise ModelError(f"{where}: joint '{joint}' has an effort limit of zero; give force_limit")
+            force_limit = spec.effort / abs(gear)
+        if not force_limit >= 0.0:
+            raise ModelError(f"{where}: force_limit is {force_limit}; it must not be negative")
+        self.actuators[name] = ActuatorSpec(
+            name, joint, code, float(gear), float(kp), float(kd), float(force_limit)
         )  # fmt: skip
         return name
 
@@ -616,12 +696,22 @@ class ModelBuilder:
         return self.add_part(name, [name], [f"{name}_free"])
 
     def _unused(self, name: str, taken: dict, what: str) -> None:
+        one = f"an {what}" if what == "actuator" else f"a {what}"
         if not name:
-            raise ModelError(f"a {what} needs a name that is not empty")
+            raise ModelError(f"{one} needs a name that is not empty")
         if name in taken:
             raise ModelError(
-                f"{what} '{name}': a {what} of this name exists already; give each its own, or a robot its own name="
+                f"{what} '{name}': {one} of this name exists already; give each its own, or a robot its own name="
             )
+
+
+def _check_gain(where: str, kind: str, label: str, value: float, has: bool, required: bool) -> None:
+    if not np.isfinite(value) or value < 0.0:
+        raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
+    if not has and value != 0.0:
+        raise ModelError(f"{where}: a {kind} actuator has no {label}; leave it out or choose another kind")
+    if has and required and value == 0.0:
+        raise ModelError(f"{where}: a {kind} actuator needs {label}")
 
 
 def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:

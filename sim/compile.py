@@ -15,7 +15,7 @@ from sim.poses import compose
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
-    from sim.builder import JointSpec, ModelBuilder
+    from sim.builder import ActuatorSpec, JointSpec, ModelBuilder
 
 WORLD = "world"
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -270,6 +270,10 @@ def _model(
         "coupling_offset": np.array([spec.offset for spec in builder.couplings.values()], dtype=np.float64),
         "gravity": builder.gravity.copy(),
     }
+    actuators = list(builder.actuators.values())
+    if actuators:
+        parameters.update(_actuator_parameters(actuators))
+    start_of = dict(zip((joint.name for joint in joints), qd_start, strict=True))
     return Model(
         dtype=dtype,
         link_names=tuple(body.name for body in bodies),
@@ -295,6 +299,9 @@ def _model(
         dof_q=np.array([q_start[link] if scalar[link] else -1 for link in dof_link], dtype=np.int32),
         effort_limit=per_dof([joint.effort for joint in joints]),
         velocity_limit=per_dof([joint.velocity for joint in joints]),
+        actuator_names=tuple(actuator.name for actuator in actuators),
+        actuator_kind=np.array([actuator.kind for actuator in actuators], dtype=np.int32),
+        actuator_dof=np.array([start_of[actuator.joint] for actuator in actuators], dtype=np.int32),
         parameters=parameters,
         massless_links=massless,
     )
@@ -322,6 +329,15 @@ def _equalities(
         coupling_other=dofs[:, 1],
     )
     return equalities, anchor_a, anchor_b
+
+
+def _actuator_parameters(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    return {
+        "actuator_gear": np.array([actuator.gear for actuator in actuators]),
+        "actuator_kp": np.array([actuator.kp for actuator in actuators]),
+        "actuator_kd": np.array([actuator.kd for actuator in actuators]),
+        "actuator_force_limit": np.array([actuator.force_limit for actuator in actuators]),
+    }
 
 
 def _dof_paths(parent: np.ndarray, qd_start: np.ndarray, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -47,7 +47,7 @@ class DeviceModel:
         parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
-        no_gradient: scalars [0, 0], for a hand-written adjoint to leave out.
+        no_scalars: scalars [0, 0], for what a kernel shall leave out.
 
     Raises:
         ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
@@ -87,11 +87,13 @@ class DeviceModel:
         self.dof_row_start = upload(model.dof_row_start)
         self.dof_q = upload(model.dof_q)
         self.ancestor = upload(packed_ancestors(model))
+        self.actuator_kind = upload(model.actuator_kind)
+        self.actuator_dof = upload(model.actuator_dof)
 
         self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self._paths: dict[str, wp.array] = {}
         self._double: tuple[DeviceModel, list[Any]] | None = None
-        self.no_gradient: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
+        self.no_scalars: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
         self._no_bar = {name: wp.zeros((0, 0), dtype=self._dtype(name), device=self.device) for name in PARAMETERS}
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
@@ -197,6 +199,7 @@ class DeviceModel:
         model.model = replace(self.model, dtype="float64")
         model.types = warp_types(model.model.scalar)
         model.joint_axis = wp.array(self.model.joint_axis, dtype=model.types.vec3, device=self.device)
+        model.no_scalars = wp.zeros((0, 0), dtype=model.types.scalar, device=self.device)
         model._double = None
         model.requires_grad = ()
         model.parameters = {

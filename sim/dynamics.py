@@ -221,7 +221,7 @@ def _articulated_body(
         dim=(m.model.num_trees, bodies.worlds),
         inputs=[
             m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.dof_q, t.scalar(0.0), *parameters,
-            q, qd, tau, wrench, bodies.subspace, bodies.link_inertia,
+            q, qd, tau, m.no_scalars, wrench, bodies.subspace, bodies.link_inertia,
         ],
         outputs=[*per_link, *per_dof, qdd],
         device=m.device,

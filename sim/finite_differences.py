@@ -12,7 +12,8 @@ from sim.model import Model
 from sim.options import ContactOptions
 from sim.simulator import Simulator
 
-STATE = ("q", "qd", "tau")
+# What isn't a parameter.
+INPUTS = ("q", "qd", "tau", "control")
 # Widths relative to the scale of an entry. There is none for all: a distance acts on velocities divided by the time
 # step, a force times the time step, and a kink may lie near. The finer ones are taken where these don't settle.
 WIDTHS = (1e-3, 2e-5, 3e-7)
@@ -38,8 +39,8 @@ class Problem:
         dt: time step [s].
         contact: options of the contact solver.
         device: Warp device or its name.
-        values: by name, what the rollout depends on: q [nq], qd [nv], tau [steps, nv], parameters [n, ...]; those not
-            named have the model's value.
+        values: by name, what the rollout depends on: q [nq], qd [nv], tau [steps, nv] and control [steps, nu] if there
+            are any, parameters [n, ...]; those not named have the model's value.
         q_weight: derivative of the loss in every q [steps + 1, nq].
         qd_weight: the same for qd [steps + 1, nv].
     """
@@ -60,24 +61,27 @@ class Problem:
         """Losses [count] of rollouts with other values [count, ...] of some inputs."""
         count = len(next(iter(values.values())))
         worlds = min(count, WORLDS_AT_ONCE)
-        shared = {name: value for name, value in self.values.items() if name not in STATE and name not in values}
+        shared = {name: value for name, value in self.values.items() if name not in INPUTS and name not in values}
         simulator: Simulator | None = None
         found = []
         for first in range(0, count, worlds):
             # The last rows once more fill up the last batch.
             rows = np.minimum(np.arange(first, first + worlds), count - 1)
             batch = {name: value[rows] for name, value in values.items()}
-            parameters = {name: value for name, value in batch.items() if name not in STATE}
+            parameters = {name: value for name, value in batch.items() if name not in INPUTS}
             if simulator is None:
                 simulator = self.simulator(worlds, {**shared, **parameters})
             else:
                 for name, value in parameters.items():
                     simulator.set_parameter(name, value)
-            q, qd, tau = (batch.get(name, np.repeat(self.values[name][None], worlds, axis=0)) for name in STATE)
+            given = {name: np.repeat(self.values[name][None], worlds, axis=0) for name in INPUTS if name in self.values}
+            given |= batch
+            tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[2:])
             with warnings.catch_warnings():
                 # What it would say of a perturbed world has been said of the one itself.
                 warnings.simplefilter("ignore", ContactOverflowWarning)
-                trajectory = simulator.rollout(simulator.state(q, qd), np.swapaxes(tau, 0, 1))
+                state = simulator.state(given["q"], given["qd"])
+                trajectory = simulator.rollout(state, tau, len(self.q_weight) - 1, control=control)
             loss = np.einsum("tn,twn->w", self.q_weight, trajectory.q.numpy())
             found.append(loss + np.einsum("tn,twn->w", self.qd_weight, trajectory.qd.numpy()))
         return np.concatenate(found)[:count]

@@ -8,10 +8,10 @@ import numpy as np
 import warp as wp
 
 from sim.errors import GradientError, ModelError
-from sim.finite_differences import STATE, Differences, Problem, finite_differences
+from sim.finite_differences import INPUTS, Differences, Problem, finite_differences
 from sim.gradient_entries import Entry, entries
 from sim.gradient_norms import GradientNorms
-from sim.parameters import PARAMETERS, as_numbers
+from sim.parameters import as_numbers
 from sim.rollout import Gradients, Trajectory
 from sim.simulator import Simulator
 from sim.state import State
@@ -132,6 +132,7 @@ def check_gradients(
     tau: Any = None,
     wrt: Iterable[str] | None = None,
     *,
+    control: Any = None,
     steps: int | None = None,
     q_grad: Any = None,
     qd_grad: Any = None,
@@ -155,9 +156,10 @@ def check_gradients(
         simulator: the simulator.
         state: the state before the first step.
         tau: joint forces, as for :meth:`sim.Simulator.rollout`.
-        wrt: what to differentiate in: "q", "qd", "tau" and names of parameters (:data:`sim.parameters.PARAMETERS`);
-            default: state and control.
-        steps: number of steps; needed where tau is None.
+        wrt: what to differentiate in: "q", "qd", "tau", "control" and names of parameters
+            (:data:`sim.parameters.PARAMETERS`); default: state, tau and control, where they are given.
+        control: inputs of the actuators, as for :meth:`sim.Simulator.rollout`.
+        steps: number of steps; needed where neither tau nor control is given.
         q_grad: derivative of the loss in the last q [num_worlds, nq], or in every one [steps + 1, num_worlds, nq].
         qd_grad: the same for qd. Without both, the loss is a random projection of the last state.
         worlds: the worlds to check, one after the other.
@@ -169,13 +171,13 @@ def check_gradients(
         ModelError: for wrong shapes, names or worlds.
         FloatingPointError: if the rollout itself isn't finite.
     """
-    names = _names(simulator, wrt, tau is not None)
+    names = _names(simulator, wrt, {"tau": tau, "control": control})
     chosen_worlds = _worlds(simulator, worlds)
-    trajectory = _doubled(simulator, state, tau, steps, chosen_worlds)
+    trajectory = _doubled(simulator, state, tau, control, steps, chosen_worlds)
     shape = (trajectory.steps + 1, simulator.num_worlds)
     weights = _weights(simulator, shape, q_grad, qd_grad, seed)
     weights = weights[0][:, chosen_worlds], weights[1][:, chosen_worlds]
-    gradients = trajectory.backward(*weights, [name for name in names if name not in STATE])
+    gradients = trajectory.backward(*weights, [name for name in names if name not in INPUTS])
     rng = np.random.default_rng(seed)
     checked: list[CheckedEntry] = []
     totals = dict.fromkeys(names, 0)
@@ -196,14 +198,17 @@ def check_gradients(
     return GradientReport(tuple(checked), totals, norms, about)
 
 
-def _doubled(simulator: Simulator, state: State, tau: Any, steps: int | None, worlds: list[int]) -> Trajectory:
+def _doubled(
+    simulator: Simulator, state: State, tau: Any, control: Any, steps: int | None, worlds: list[int]
+) -> Trajectory:
     """The rollout of some worlds in float64, with all parameters given per world."""
     m = simulator.model
     q, qd = (
         simulator._batch(value, size, name).numpy()[worlds]
         for value, size, name in ((state.q, m.nq, "state.q"), (state.qd, m.nv, "state.qd"))
     )
-    control = None if tau is None else simulator._control(tau).numpy()[:, worlds].astype(np.float64)
+    inputs = [simulator._per_step(tau, m.nv, "tau"), simulator._per_step(control, m.nu, "control")]
+    tau, control = (None if given is None else given.numpy()[:, worlds].astype(np.float64) for given in inputs)
     parameters = {
         name: value[worlds] if value.ndim > m.parameters[name].ndim else np.repeat(value[None], len(worlds), axis=0)
         for name, value in simulator.parameter_values().items()
@@ -211,7 +216,7 @@ def _doubled(simulator: Simulator, state: State, tau: Any, steps: int | None, wo
     double = Simulator(
         replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, simulator.contact, parameters
     )
-    trajectory = double.rollout(double.state(q, qd), control, steps)
+    trajectory = double.rollout(double.state(q, qd), tau, steps, control=control)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
         raise FloatingPointError(
             "check_gradients: the rollout itself is not finite; check_finite=True of the simulator says from where on"
@@ -219,15 +224,16 @@ def _doubled(simulator: Simulator, state: State, tau: Any, steps: int | None, wo
     return trajectory
 
 
-def _names(simulator: Simulator, wrt: Iterable[str] | None, controlled: bool) -> list[str]:
+def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, Any]) -> list[str]:
     if wrt is None:
-        return list(STATE if controlled else STATE[:2])
+        return ["q", "qd", *(name for name, given in inputs.items() if given is not None)]
     names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
     for name in names:
-        if name not in STATE and name not in PARAMETERS:
-            raise ModelError(f"wrt: there is no '{name}'; there are {', '.join([*STATE, *PARAMETERS])}")
-    if "tau" in names and not controlled:
-        raise ModelError("wrt names 'tau', but no tau was given; give joint forces, zeros if need be")
+        known = [*INPUTS, *simulator.model.parameters]
+        if name not in known:
+            raise ModelError(f"wrt: there is no '{name}'; there are {', '.join(known)}")
+        if name in inputs and inputs[name] is None:
+            raise ModelError(f"wrt names '{name}', but no {name} was given; give zeros if need be")
     return names
 
 
@@ -264,11 +270,11 @@ def _weights(
 def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], world: int) -> Problem:
     """What happens in one world of a trajectory."""
     simulator = trajectory.simulator
-    tau = np.zeros((trajectory.steps, simulator.model.nv))
-    if trajectory.tau is not None:
-        tau = trajectory.tau.numpy()[:, world]
     values = {name: value[world] for name, value in simulator.parameter_values().items()}
-    values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world], "tau": tau}
+    values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world]}
+    for name, given in (("tau", trajectory.tau), ("control", trajectory.control)):
+        if given is not None:
+            values[name] = given.numpy()[:, world]
     return Problem(
         simulator.model, simulator.dt, simulator.contact, simulator.device, values, weights[0][:, world],
         weights[1][:, world],
@@ -279,9 +285,8 @@ def _of_world(gradients: Gradients, name: str, world: int) -> np.ndarray:
     """The gradient in one input of one world, in the shape of the input."""
     if name in gradients.parameters:
         return gradients.parameters[name][world]
-    if name == "tau":
-        assert gradients.tau is not None, "the names were checked"
-        return gradients.tau.numpy()[:, world]
+    if name in ("tau", "control"):
+        return getattr(gradients, name).numpy()[:, world]
     return (gradients.q if name == "q" else gradients.qd).numpy()[world]
 
 

@@ -11,8 +11,12 @@ from sim.parameters import NOT_NEGATIVE, PARAMETERS
 from warp_kernels.types import FREE, SPHERICAL
 
 AXES = ("x", "y", "z")
-# Without a derivative on both sides where they are zero: a shape has no such size, a joint no row of dry friction.
-ONLY_POSITIVE = ("geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction")
+# Without a derivative on both sides where they are zero: a shape has no such size, a joint no row of dry friction, an
+# actuator no such gain.
+ONLY_POSITIVE = (
+    "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
+    "actuator_kd",
+)  # fmt: skip
 # What only revolute and prismatic joints have.
 SCALAR_JOINTS = (
     "stiffness", "rest_position", "lower_limit", "upper_limit", "limit_margin", "limit_stiffness", "limit_damping",
@@ -24,9 +28,10 @@ class Entry:
     """One number that a rollout depends on.
 
     Attributes:
-        argument: "q", "qd", "tau", or the name of a parameter.
-        index: in the argument of one world, (dof,) for q and qd, (step, dof) for tau; a rotation counts from 3 on.
-        owner: the joint, link or geometry, such as "joint 'hip'".
+        argument: "q", "qd", "tau", "control", or the name of a parameter.
+        index: in the argument of one world, (dof,) for q and qd, (step, dof) for tau, (step, actuator) for control; a
+            rotation counts from 3 on.
+        owner: the joint, link, geometry or actuator, such as "joint 'hip'".
         component: which of its numbers, such as "rotation about x"; empty where there is one.
         direction: how it is changed.
     """
@@ -38,7 +43,7 @@ class Entry:
     direction: Direction
 
     def __str__(self) -> str:
-        at = f" at step {self.index[0]}" if self.argument == "tau" else ""
+        at = f" at step {self.index[0]}" if self.argument in ("tau", "control") else ""
         component = f", {self.component}" if self.component else ""
         return f"{self.argument} of {self.owner}{component}{at}" if self.owner else f"{self.argument}{component}"
 
@@ -48,7 +53,9 @@ def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
     if argument == "q":
         return list(_coordinates(model, value))
     if argument in ("qd", "tau"):
-        return list(_by_dof(model, value, argument))
+        return list(_by_owner(value, argument, [_joint(model, dof) for dof in range(model.nv)]))
+    if argument == "control":
+        return list(_by_owner(value, argument, [_owner(model, "actuator", i) for i in range(model.nu)]))
     return list(_parameter(model, value, argument))
 
 
@@ -86,10 +93,10 @@ def _coordinates(model: Model, q: np.ndarray) -> Iterator[Entry]:
         yield Entry("q", (dof,), *_joint(model, dof), Direction(places, coefficients, 1.0))
 
 
-def _by_dof(model: Model, value: np.ndarray, argument: str) -> Iterator[Entry]:
+def _by_owner(value: np.ndarray, argument: str, owners: list[tuple[str, str]]) -> Iterator[Entry]:
     scale = float(np.abs(value).max(initial=1.0))
     for place, index in enumerate(np.ndindex(value.shape)):
-        yield Entry(argument, index, *_joint(model, index[-1]), Direction((place,), (1.0,), scale))
+        yield Entry(argument, index, *owners[index[-1]], Direction((place,), (1.0,), scale))
 
 
 def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
@@ -147,5 +154,6 @@ def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
         "geometry": ("geometry", [geometry.name for geometry in model.geometries]),
         "anchor": ("constraint", model.equalities.anchor_names),
         "coupling": ("joint", model.equalities.coupling_names),
+        "actuator": ("actuator", model.actuator_names),
     }[per]
     return f"{what} '{names[item]}'", ""

@@ -20,6 +20,7 @@ JOINT_TYPE_NAMES = {
     codes.SPHERICAL: "spherical",
     codes.FREE: "free",
 }
+ACTUATOR_KIND_NAMES = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 GEOMETRY_TYPE_NAMES = {
     codes.PLANE: "plane",
     codes.SPHERE: "sphere",
@@ -127,9 +128,14 @@ class Model:
         dof_depth: number of degrees of freedom before it on that path [nv].
         dof_row_start: offset of its row in packed ancestor storage [nv].
         dof_q: its index in q, -1 where the joint isn't revolute or prismatic [nv].
-        effort_limit: largest joint force of the file, not enforced [nv].
+        effort_limit: largest joint force of the file [nv]; what an actuator's force limit is made of if it is given
+            none, and not enforced otherwise.
         velocity_limit: largest joint velocity of the file, not enforced [nv].
-        parameters: names of :data:`sim.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3].
+        actuator_names: [nu].
+        actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
+        actuator_dof: the degree of freedom that it drives [nu].
+        parameters: names of :data:`sim.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those of
+            actuators are there only if there is one.
         massless_links: names of moving links without mass, which can't be simulated.
     """
 
@@ -157,6 +163,9 @@ class Model:
     dof_q: np.ndarray
     effort_limit: np.ndarray
     velocity_limit: np.ndarray
+    actuator_names: tuple[str, ...]
+    actuator_kind: np.ndarray
+    actuator_dof: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     massless_links: tuple[str, ...] = ()
 
@@ -181,6 +190,11 @@ class Model:
         return int(len(self.dof_link))
 
     @property
+    def nu(self) -> int:
+        """Number of actuators."""
+        return len(self.actuator_names)
+
+    @property
     def num_geometries(self) -> int:
         """Number of geometries, visual ones included."""
         return len(self.geometries)
@@ -199,6 +213,7 @@ class Model:
             "geometry": self.num_geometries,
             "anchor": len(self.equalities.anchor_names),
             "coupling": len(self.equalities.coupling_names),
+            "actuator": self.nu,
         }
 
     @property
@@ -222,6 +237,10 @@ class Model:
     def geometry(self, name: str) -> int:
         """Index of a geometry by name. Raises ModelError if there is none."""
         return _index([geometry.name for geometry in self.geometries], name, "geometry")
+
+    def actuator(self, name: str) -> int:
+        """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
+        return _index(self.actuator_names, name, "actuator")
 
     def q_slice(self, part: "Part | str") -> slice:
         """The slice of q that belongs to a part, or to one joint by name.

@@ -17,7 +17,7 @@ class ParameterSpec:
 
     Attributes:
         per: what it is counted by: "link", "dof", "geometry", "anchor" or "coupling" (see
-            :class:`sim.equalities.Equalities`), or "world" (a single one).
+            :class:`sim.equalities.Equalities`), "actuator", or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
         about: one line for the documentation.
@@ -73,16 +73,23 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "anchor_b": ParameterSpec("anchor", (7,), "m, -", "pose of its frame in the second link"),
     "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),
     "coupling_offset": ParameterSpec("coupling", (), "rad or m", "its coordinate where the other's is zero"),
+    "actuator_gear": ParameterSpec(
+        "actuator", (), "-", "joint force per actuator force; actuator motion per joint motion"
+    ),
+    "actuator_kp": ParameterSpec("actuator", (), "N m/rad or N/m", "position gain, integrated implicitly"),
+    "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
+    "actuator_force_limit": ParameterSpec("actuator", (), "N m or N", "largest force of the actuator, before the gear"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
 }
 
 
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
-    "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping",
+    "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
+    "actuator_kd", "actuator_force_limit",
 )  # fmt: skip
 POSITIVE = ("limit_stiffness", "contact_stiffness")
-MAY_BE_INFINITE = ("lower_limit", "upper_limit", *POSITIVE)
+MAY_BE_INFINITE = ("lower_limit", "upper_limit", "actuator_force_limit", *POSITIVE)
 # So much below zero is let through: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01
 
@@ -117,7 +124,7 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     Args:
         name: a key of :data:`PARAMETERS`.
         value: a scalar (used for all), ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity drops the n.
-        counts: the number of links, dofs and geometries.
+        counts: the number of links, dofs, geometries and actuators.
         num_worlds: the number of worlds.
 
     Raises:

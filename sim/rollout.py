@@ -30,30 +30,41 @@ class Gradients:
     Attributes:
         q: of the first state's coordinates [num_worlds, nq], ambient; tangent to the unit sphere for quaternions.
         qd: of its velocities [num_worlds, nv].
-        tau: of the controls [steps, num_worlds, nv]; None where there were none.
+        tau: of the joint forces [steps, num_worlds, nv]; None where there were none.
+        control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
         parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
     """
 
     q: wp.array
     qd: wp.array
     tau: wp.array | None
+    control: wp.array | None
     parameters: dict[str, np.ndarray]
 
 
 class Trajectory:
-    """States and controls of a rollout; nothing else is stored.
+    """States and inputs of a rollout; nothing else is stored.
 
     Attributes:
         q: coordinates [steps + 1, num_worlds, nq].
         qd: velocities [steps + 1, num_worlds, nv].
-        tau: controls [steps, num_worlds, nv], or None.
+        tau: joint forces [steps, num_worlds, nv], or None.
+        control: inputs of the actuators [steps, num_worlds, nu], or None.
     """
 
-    def __init__(self, simulator: Simulator, q: wp.array, qd: wp.array, tau: wp.array | None):
+    def __init__(
+        self,
+        simulator: Simulator,
+        q: wp.array,
+        qd: wp.array,
+        tau: wp.array | None = None,
+        control: wp.array | None = None,
+    ):
         self.simulator = simulator
         self.q = q
         self.qd = qd
         self.tau = tau
+        self.control = control
 
     @property
     def steps(self) -> int:
@@ -115,19 +126,23 @@ class Trajectory:
         names = simulator.watch(parameters)
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
-        tau_bar = None if self.tau is None else wp.empty_like(self.tau, requires_grad=False)
+        tau_bar, control_bar = (
+            None if given is None else wp.empty_like(given, requires_grad=False) for given in (self.tau, self.control)
+        )
         with paused_tape():
             for shard in simulator.shards:
                 shard.record_backward(names)
 
         def run(shard: Shard) -> None:
             shard.run_backward(
-                names, (self.q, self.qd, self.tau), (last_q, last_qd), (every_q, every_qd), tau_bar, norms, self.steps
-            )
+                names, (self.q, self.qd, self.tau, self.control), (last_q, last_qd), (every_q, every_qd),
+                (tau_bar, control_bar), norms, self.steps,
+            )  # fmt: skip
 
         simulator.each_shard(run)
         q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
-        return Gradients(q_bar, qd_bar, tau_bar, {name: simulator.parameter_gradient(name) for name in names})
+        parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
+        return Gradients(q_bar, qd_bar, tau_bar, control_bar, parameter_bars)
 
     def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
         """The derivative in the last state, or that in every state; None for the other."""
@@ -177,7 +192,9 @@ def add_to(total: wp.array, value: wp.array) -> None:
     wp.launch(kernel, total.size, [value.flatten()], [total.flatten()], device=total.device, record_tape=False)
 
 
-def run_rollout(simulator: Simulator, state: State, tau: wp.array | None, steps: int) -> Trajectory:
+def run_rollout(
+    simulator: Simulator, state: State, tau: wp.array | None, control: wp.array | None, steps: int
+) -> Trajectory:
     """See :meth:`sim.Simulator.rollout`; shapes have been checked."""
     m = simulator.model
     q, qd = (
@@ -189,8 +206,8 @@ def run_rollout(simulator: Simulator, state: State, tau: wp.array | None, steps:
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward()
-    simulator.each_shard(lambda shard: shard.run_forward(q, qd, tau, steps))
-    trajectory = Trajectory(simulator, q, qd, tau)
+    simulator.each_shard(lambda shard: shard.run_forward(q, qd, tau, control, steps))
+    trajectory = Trajectory(simulator, q, qd, tau, control)
     if simulator.check_finite:
         _raise_for_bad_state(trajectory)
     if simulator.device.is_cpu or simulator.check_finite:  # on CUDA it would wait for the device
@@ -232,7 +249,8 @@ def _warn_of_overflow(simulator: Simulator) -> None:
 def _record_on_tape(trajectory: Trajectory, state: State) -> None:
     """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
     tape = active_tape()
-    inputs = [array for array in (state.q, state.qd, trajectory.tau) if array is not None and array.requires_grad]
+    given = (state.q, state.qd, trajectory.tau, trajectory.control)
+    inputs = [array for array in given if array is not None and array.requires_grad]
     if tape is None or not inputs:
         return
     trajectory.q.requires_grad = True
@@ -240,7 +258,8 @@ def _record_on_tape(trajectory: Trajectory, state: State) -> None:
 
     def backward() -> None:
         gradients = trajectory.backward(trajectory.q.grad, trajectory.qd.grad)
-        for array, gradient in ((state.q, gradients.q), (state.qd, gradients.qd), (trajectory.tau, gradients.tau)):
+        found = (gradients.q, gradients.qd, gradients.tau, gradients.control)
+        for array, gradient in zip(given, found, strict=True):
             if array is not None and gradient is not None and array.requires_grad:
                 add_to(array.grad, gradient)
 

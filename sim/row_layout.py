@@ -8,6 +8,7 @@ import numpy as np
 from sim.collision import candidate_pairs
 from sim.model import Model
 from warp_kernels.collision.pairs import MAX_CONTACTS
+from warp_kernels.types import TORQUE
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class RowLayout:
         limited: degrees of freedom with a limit, in any of the worlds.
         lossy: degrees of freedom with dry friction.
         equalities: blocks of equality constraints, which are always there.
+        limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.
     """
@@ -25,18 +27,21 @@ class RowLayout:
     limited: np.ndarray
     lossy: np.ndarray
     equalities: int
+    limited_actuators: int
     compliant: bool
     resisting: int
 
     def max_blocks(self, max_contacts: int) -> int:
         """Room for blocks per world."""
         contacts = max_contacts + min(max_contacts, self.resisting)
-        return contacts + 2 * len(self.limited) + len(self.lossy) + self.equalities
+        joints = 2 * len(self.limited) + len(self.lossy) + self.limited_actuators
+        return contacts + joints + self.equalities
 
     @property
     def key(self) -> tuple:
         """Equal for equal layouts."""
-        return self.limited.tobytes(), self.lossy.tobytes(), self.compliant, self.resisting
+        counts = self.limited_actuators, self.compliant, self.resisting
+        return self.limited.tobytes(), self.lossy.tobytes(), *counts
 
 
 def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
@@ -49,6 +54,7 @@ def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
         limited=np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)),
         lossy=np.flatnonzero(lossy.any(axis=0)),
         equalities=model.equalities.num_blocks,
+        limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
         resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
     )
@@ -61,3 +67,10 @@ def _most_resisting(model: Model, resists: np.ndarray) -> int:
     types = [geometry.type for geometry in model.geometries]
     pairs = zip(*candidate_pairs(model), strict=True)
     return sum(MAX_CONTACTS[types[i], types[j]] for i, j in pairs if resists[i] or resists[j])
+
+
+def _limited_actuators(model: Model, parameters: Mapping[str, np.ndarray]) -> int:
+    if not model.nu:
+        return 0
+    limited = np.isfinite(np.atleast_2d(parameters["actuator_force_limit"])).any(axis=0)
+    return int((limited & (model.actuator_kind != TORQUE)).sum())

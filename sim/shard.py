@@ -6,7 +6,18 @@ import numpy as np
 import warp as wp
 
 from sim.step_adjoint import DifferentiableStep
-from warp_kernels.checkpoint import NORMS, Q_BAR, QD, QD_BAR, TAU, TAU_BAR, Q, checkpoint_kernels
+from warp_kernels.checkpoint import (
+    CONTROL,
+    CONTROL_BAR,
+    NORMS,
+    Q_BAR,
+    QD,
+    QD_BAR,
+    TAU,
+    TAU_BAR,
+    Q,
+    checkpoint_kernels,
+)
 
 
 def pointer(array: wp.array | None) -> int:
@@ -41,11 +52,13 @@ class Shard:
             step.run_adjoint()
             self._backward[names] = self._capture(step.backward_step)
 
-    def run_forward(self, q: wp.array, qd: wp.array, tau: wp.array | None, steps: int) -> None:
+    def run_forward(
+        self, q: wp.array, qd: wp.array, tau: wp.array | None, control: wp.array | None, steps: int
+    ) -> None:
         """Fill q[1:], qd[1:] of a trajectory, [steps + 1, num_worlds, nq or nv]."""
         step = self.step
         assert self._forward is not None, "record_forward comes first"
-        self._bind({Q: q, QD: qd, TAU: tau}, cursor=0)
+        self._bind({Q: q, QD: qd, TAU: tau, CONTROL: control}, cursor=0)
         step.largest_residual.zero_()
         step.total_overflow.zero_()
         for _ in range(steps):
@@ -54,10 +67,10 @@ class Shard:
     def run_backward(
         self,
         names: frozenset[str],
-        trajectory: tuple[wp.array, wp.array, wp.array | None],
+        trajectory: tuple[wp.array, wp.array, wp.array | None, wp.array | None],
         last: tuple[wp.array | None, wp.array | None],
         every: tuple[wp.array | None, wp.array | None],
-        tau_bar: wp.array | None,
+        input_bars: tuple[wp.array | None, wp.array | None],
         norms: wp.array | None,
         steps: int,
     ) -> None:
@@ -65,18 +78,18 @@ class Shard:
 
         Args:
             names: parameters whose gradients are wanted.
-            trajectory: q, qd, tau.
+            trajectory: q, qd, tau, control.
             last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
             every: the same in every state [steps + 1, num_worlds, nq or nv], or None; that in the first is left out.
-            tau_bar: where the gradient of tau goes.
+            input_bars: where the gradients of tau and control go.
             norms: where the norms of the adjoints of q and qd go [steps + 1, num_worlds, 2], or None; those of the
                 first state are left out.
             steps: number of steps.
         """
         step = self.step
-        q, qd, tau = trajectory
-        given = {Q: q, QD: qd, TAU: tau, Q_BAR: every[0], QD_BAR: every[1]}
-        self._bind({**given, TAU_BAR: tau_bar, NORMS: norms}, cursor=steps)
+        given = dict(zip((Q, QD, TAU, CONTROL), trajectory, strict=True))
+        bars = dict(zip((Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR), (*every, *input_bars), strict=True))
+        self._bind({**given, **bars, NORMS: norms}, cursor=steps)
         first_world = step.place[1]
         for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
             if array is None:

@@ -17,7 +17,7 @@ from sim.contacts import Contacts, read_contacts
 from sim.device_model import DeviceModel, find_device
 from sim.errors import ModelError
 from sim.mobility import require_inertia
-from sim.model import Model
+from sim.model import ACTUATOR_KIND_NAMES, Model
 from sim.operation import paused_tape
 from sim.options import ContactOptions
 from sim.parameters import as_numbers, check_parameter
@@ -28,10 +28,13 @@ from sim.state import State
 from sim.step_adjoint import DifferentiableStep
 from sim.turns import one_at_a_time, turn
 from sim.workspace import Workspace
+from warp_kernels.types import POSITION, VELOCITY
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
+# The kinds of actuator that have a gain.
+GAINS = {"actuator_kp": (POSITION,), "actuator_kd": (POSITION, VELOCITY)}
 
 
 class Simulator:
@@ -121,23 +124,25 @@ class Simulator:
         return State(self._batch(q, self.model.nq, "q"), self._batch(qd, self.model.nv, "qd"))
 
     @one_at_a_time
-    def step(self, state: State, tau: Any = None) -> State:
+    def step(self, state: State, tau: Any = None, control: Any = None) -> State:
         """One step.
 
         Args:
             state: the state before.
             tau: joint forces [num_worlds, nv] or [nv]; None for none. Units N m or N; a free joint's act along world
                 axes.
+            control: inputs of the actuators [num_worlds, nu] or [nu], see :meth:`sim.ModelBuilder.add_actuator`; None
+                for zeros.
 
         Returns:
             the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
         """
-        trajectory = self.rollout(state, self._one_control(tau), steps=1)
+        trajectory = self._single(state, tau, control)
         q, qd = trajectory.q[1], trajectory.qd[1]
         return State(q, qd)
 
     @one_at_a_time
-    def contacts(self, state: State, tau: Any = None) -> Contacts:
+    def contacts(self, state: State, tau: Any = None, control: Any = None) -> Contacts:
         """What touches in the step that begins at a state, and with which force.
 
         The step is taken and its result left aside; ``residual`` and ``contact_overflow`` are then those of this step.
@@ -145,6 +150,7 @@ class Simulator:
         Args:
             state: the state before the step.
             tau: joint forces, as for :meth:`step`.
+            control: inputs of the actuators, as for :meth:`step`.
 
         Returns:
             the contacts of all worlds, in the world frame, as copies on the host.
@@ -153,19 +159,20 @@ class Simulator:
             ModelError: for wrong shapes.
         """
         with paused_tape():
-            self.rollout(state, self._one_control(tau), steps=1)
+            self._single(state, tau, control)
         return read_contacts([shard.step for shard in self.shards])
 
     @one_at_a_time
-    def rollout(self, state: State, tau: Any = None, steps: int | None = None) -> Trajectory:
+    def rollout(self, state: State, tau: Any = None, steps: int | None = None, *, control: Any = None) -> Trajectory:
         """Many steps.
 
-        Only states and controls are kept. The backward pass runs each step again from its state.
+        Only states and inputs are kept. The backward pass runs each step again from its state.
 
         Args:
             state: the state before the first step.
             tau: joint forces of every step [steps, num_worlds, nv] (or [steps, nv] for all worlds); None for none.
-            steps: number of steps; needed where tau is None.
+            steps: number of steps; needed where neither tau nor control is given.
+            control: inputs of the actuators [steps, num_worlds, nu] (or [steps, nu]); None for zeros.
 
         Returns:
             the trajectory, with steps + 1 states. On an active :class:`wp.Tape` the rollout is recorded as one
@@ -177,15 +184,16 @@ class Simulator:
         """
         q = self._batch(state.q, self.model.nq, "state.q")
         qd = self._batch(state.qd, self.model.nv, "state.qd")
-        control = None
-        if tau is not None:
-            control = self._control(tau)
-            if steps not in (None, control.shape[0]):
-                raise ModelError(f"rollout: steps is {steps}, but tau has {control.shape[0]} steps")
-            steps = control.shape[0]
+        tau = self._per_step(tau, self.model.nv, "tau")
+        control = self._per_step(control, self.model.nu, "control")
+        for name, given in (("tau", tau), ("control", control)):
+            if given is not None:
+                if steps not in (None, given.shape[0]):
+                    raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
+                steps = given.shape[0]
         if steps is None or steps < 0:
-            raise ModelError("rollout: give tau, or the number of steps")
-        return run_rollout(self, State(q, qd), control, steps)
+            raise ModelError("rollout: give tau, control, or the number of steps")
+        return run_rollout(self, State(q, qd), tau, control, steps)
 
     # ---- parameters --------------------------------------------------------------------------------------------
 
@@ -321,6 +329,8 @@ class Simulator:
         return self._slice(name, first, first + step.num_worlds)
 
     def _checked(self, name: str, value: np.ndarray) -> np.ndarray:
+        if name not in self.model.parameters:
+            raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self.model.parameters)}")
         check_parameter(name, value, self.model.counts, self.num_worlds)
         if value.ndim == 0:
             value = np.full(self.model.parameters[name].shape, float(value))
@@ -329,6 +339,15 @@ class Simulator:
                 "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
                 "joints"
             )
+        for gain, kinds in GAINS.items():
+            without = ~np.isin(self.model.actuator_kind, kinds)
+            if name == gain and (value[..., without] != 0.0).any():
+                index = int(np.flatnonzero(without & (value != 0.0).reshape(-1, self.model.nu).any(axis=0))[0])
+                kind = ACTUATOR_KIND_NAMES[int(self.model.actuator_kind[index])]
+                raise ModelError(
+                    f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "
+                    f"a {kind} actuator doesn't have this gain"
+                )
         return value
 
     def _layout(self) -> tuple:
@@ -355,15 +374,11 @@ class Simulator:
         array = np.ascontiguousarray(value, dtype=np.float64)
         return wp.array(array, dtype=self.model.scalar, device=self.device, ndim=ndim)
 
-    def _one_control(self, tau: Any) -> wp.array | None:
-        """Joint forces [num_worlds, nv] as the control of a rollout of one step, with their gradient."""
-        if tau is None:
-            return None
-        tau = self._batch(tau, self.model.nv, "tau")
-        control = tau.reshape((1, *tau.shape))
-        if tau.requires_grad:
-            control.grad = tau.grad.reshape(control.shape)
-        return control
+    def _single(self, state: State, tau: Any, control: Any) -> Trajectory:
+        """The rollout of one step whose inputs have no dimension of steps."""
+        tau = self._one_step(tau, self.model.nv, "tau")
+        control = self._one_step(control, self.model.nu, "control")
+        return self.rollout(state, tau, 1, control=control)
 
     def _batch(self, value: Any, size: int, name: str) -> wp.array:
         shape = (self.num_worlds, size)
@@ -375,12 +390,24 @@ class Simulator:
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
         return self._array(value, 2, name)
 
-    def _control(self, tau: Any) -> wp.array:
-        shape = (self.num_worlds, self.model.nv)
-        if not isinstance(tau, wp.array):
-            tau = as_numbers("tau", tau)
-            if tau.ndim == 2 and tau.shape[1] == shape[1]:
-                tau = np.repeat(tau[:, None], self.num_worlds, axis=1)
-        if tau.ndim != 3 or tuple(tau.shape[1:]) != shape:
-            raise ModelError(f"tau has shape {tuple(tau.shape)}; expected (steps, {shape[0]}, {shape[1]})")
-        return self._array(tau, 3, "tau")
+    def _one_step(self, value: Any, size: int, name: str) -> wp.array | None:
+        """The input of a single step as that of a rollout, with its gradient."""
+        if value is None:
+            return None
+        value = self._batch(value, size, name)
+        whole = value.reshape((1, *value.shape))
+        if value.requires_grad:
+            whole.grad = value.grad.reshape(whole.shape)
+        return whole
+
+    def _per_step(self, value: Any, size: int, name: str) -> wp.array | None:
+        if value is None:
+            return None
+        shape = (self.num_worlds, size)
+        if not isinstance(value, wp.array):
+            value = as_numbers(name, value)
+            if value.ndim == 2 and value.shape[1] == size:
+                value = np.repeat(value[:, None], self.num_worlds, axis=1)
+        if value.ndim != 3 or tuple(value.shape[1:]) != shape:
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {shape[0]}, {shape[1]})")
+        return self._array(value, 3, name)

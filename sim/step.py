@@ -6,6 +6,7 @@ A step never sees a trajectory: kernels load the state before it and store that 
 
 from sim.operation import run_kinematics
 from sim.workspace import Workspace
+from warp_kernels.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
@@ -27,9 +28,8 @@ class Step(Workspace):
     def load(self) -> None:
         """Read the state and the control at the cursor."""
         kernels = checkpoint_kernels(self.scalar)
-        self._launch(
-            kernels.load_state, self.num_worlds, [*self.place, self.table, self.cursor], [self.q, self.qd, self.tau]
-        )
+        outputs = [self.q, self.qd, self.tau, self.control]
+        self._launch(kernels.load_state, self.num_worlds, [*self.place, self.table, self.cursor], outputs)
 
     def store(self) -> None:
         """Write the next state and move the cursor on."""
@@ -42,13 +42,15 @@ class Step(Workspace):
         self._launch(kernels.move_cursor, 1, [1], [self.cursor])
 
     def forward(self) -> None:
-        """All stages from (q, qd, tau) to (q_next, qd_next)."""
+        """All stages from (q, qd, tau, control) to (q_next, qd_next)."""
         self.to_next_velocity()
         self.to_next_position()
 
     def to_next_velocity(self) -> None:
         """The stages up to qd_next. Kernels with Warp's own adjoint are recorded on an active tape."""
         self._kinematics()
+        if self.model.nu:
+            self._actuators()
         self._free_dynamics()
         if self.max_blocks:
             self._contacts()
@@ -67,14 +69,19 @@ class Step(Workspace):
         outputs = [self.pose, self.origin, self.subspace, self.link_inertia]
         run_kinematics(self.device_model, self.q, outputs, self.kinematics_scratch)
 
+    def _actuators(self) -> None:
+        inputs = [*self._actuator_arrays, self.q, self.qd, self.tau, self.control]
+        outputs = [self.joint_force, self.implicit, self.actuator_row]
+        self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds, inputs, outputs)
+
     def _free_dynamics(self) -> None:
         d = self.device_model
         p = d.parameters
         inputs = [
             d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, d.dof_q, self.dt, p["damping"],
             p["armature"],
-            p["stiffness"], p["rest_position"], p["gravity"], self.q, self.qd, self.tau, self.no_wrench, self.subspace,
-            self.link_inertia,
+            p["stiffness"], p["rest_position"], p["gravity"], self.q, self.qd, self.joint_force, self.implicit,
+            self.no_wrench, self.subspace, self.link_inertia,
         ]  # fmt: skip
         outputs = [
             self.velocity, self.acceleration, self.bias_force, *self.articulated, self.factor_u, self.factor_d,
@@ -159,10 +166,10 @@ class Step(Workspace):
         kernels = constraint_kernels(self.scalar)
         c = self.collision
         inputs = [
-            self.limited_dof, self.lossy_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link, c.pair_a,
-            c.pair_b, self.coupling_dof, self.coupling_other, self.anchor_link_a, self.anchor_link_b,
+            self.limited_dof, self.lossy_dof, d.actuator_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link,
+            c.pair_a, c.pair_b, self.coupling_dof, self.coupling_other, self.anchor_link_a, self.anchor_link_b,
             self.anchor_welded, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd, self.contact_count,
-            self.slot_pair, self.contact_resistance,
+            self.slot_pair, self.contact_resistance, self.actuator_row,
         ]  # fmt: skip
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
         self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
@@ -172,8 +179,8 @@ class Step(Workspace):
         inputs = [
             self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
             self._limits(p), p["friction_loss"], p["coupling_ratio"], self.q, self.qd, self.qdd, self.origin,
-            self.subspace, self.factor_l, *self._contact_arrays, *self._equality_arrays, self.block_count,
-            self.block_kind, self.block_item, self.block_tail, self.block_reference,
+            self.subspace, self.factor_l, self.actuator_row, *self._contact_arrays, *self._equality_arrays,
+            self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference,
         ]  # fmt: skip
         self._launch(
             kernels.block_rows, self._blocks, inputs, [self.row, self.rhs, self.bound, self.softness, self.approach]

@@ -10,7 +10,8 @@ from typing import Any
 import warp as wp
 
 from sim.step import Step
-from sim.workspace import LIMITS
+from sim.workspace import ACTUATORS, LIMITS
+from warp_kernels.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics import power_kernels
 from warp_kernels.factor import factor_kernels
@@ -45,10 +46,10 @@ class DifferentiableStep(Step):
         self.power_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = _shared_gradients(
             [
-                self.q, self.qd, self.tau, self.pose, self.origin, self.subspace, self.link_inertia, self.contact_point,
-                self.contact_frame, self.contact_distance, self.contact_friction, self.contact_restitution,
-                self.contact_spring, self.contact_resistance, *self._equality_arrays, self.velocity,
-                self.acceleration, self.power_direction,
+                self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
+                self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
+                self.contact_restitution, self.contact_spring, self.contact_resistance, *self._equality_arrays,
+                self.velocity, self.acceleration, self.power_direction,
             ],
             self.device,
         )  # fmt: skip
@@ -74,6 +75,7 @@ class DifferentiableStep(Step):
         )
         self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
         self.mass_bar_diagonal = worlds_last(nv, scalar)
+        self.actuator_row_bar = worlds_last(m.nu, t.vec3)
         self.composite, self.composite_bar = (worlds_last(m.num_links, t.inertia) for _ in range(2))
 
     def watch_parameters(self, names: Iterable[str]) -> None:
@@ -96,7 +98,7 @@ class DifferentiableStep(Step):
         inputs = [*self.place, self.table, self.cursor, self.carried_q, self.carried_qd]
         self._launch(kernels.load_adjoint, self.num_worlds, inputs, [self.q_next.grad, self.qd_next.grad])
         self.run_adjoint()
-        inputs = [*self.place, self.table, self.cursor, self.q.grad, self.qd.grad, self.tau.grad]
+        inputs = [*self.place, self.table, self.cursor, self.q.grad, self.qd.grad, self.tau.grad, self.control.grad]
         outputs = [self.carried_q, self.carried_qd, self.last_bad_step]
         self._launch(kernels.store_adjoint, self.num_worlds, inputs, outputs)
 
@@ -123,6 +125,8 @@ class DifferentiableStep(Step):
         if self.max_blocks:
             self._row_adjoint()
             self._mass_matrix_adjoint()
+        if self.model.nu:
+            self._actuator_adjoint()
         self._power_adjoint()
 
     def _solver_adjoint(self) -> None:
@@ -189,7 +193,7 @@ class DifferentiableStep(Step):
         outputs = [
             self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad,
             *(array.grad for array in self._contact_arrays), *(array.grad for array in self._equality_arrays),
-            self._limits(limit_bars), *d.parameter_bars("friction_loss", "coupling_ratio"),
+            self._limits(limit_bars), *d.parameter_bars("friction_loss", "coupling_ratio"), self.actuator_row_bar,
         ]  # fmt: skip
         self._launch(impulse_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
 
@@ -201,6 +205,14 @@ class DifferentiableStep(Step):
         ]  # fmt: skip
         outputs = [self.composite, self.composite_bar, self.subspace.grad, self.link_inertia.grad]
         self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees, inputs, outputs)
+
+    def _actuator_adjoint(self) -> None:
+        inputs = [
+            *self._actuator_arrays, self.q, self.qd, self.qdd, self.control, self.actuator_row, self.tau.grad,
+            self.mass_bar_diagonal, self.actuator_row_bar,
+        ]  # fmt: skip
+        outputs = [self.q.grad, self.qd.grad, self.control.grad, *self.device_model.parameter_bars(*ACTUATORS)]
+        self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, inputs, outputs)
 
     def _power_adjoint(self) -> None:
         """Velocities and accelerations are those that the articulated-body algorithm has left behind."""

@@ -24,6 +24,7 @@ LIMITS = {
     "stiffness": "limit_stiffness",
     "damping": "limit_damping",
 }
+ACTUATORS = ("actuator_gear", "actuator_kp", "actuator_kd", "actuator_force_limit")
 
 # Room for the blocks that act on a block where there are several trees, itself included, on average over a world.
 COUPLINGS_PER_BLOCK = 128
@@ -110,6 +111,11 @@ class Workspace:
         self.qd, self.qd_next, self.tau, self.qdd = (
             wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
         )
+        self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
+        # Without actuators the joint forces are tau itself, and nothing else stands on the mass matrix's diagonal.
+        self.joint_force = wp.zeros_like(self.tau) if m.nu else self.tau
+        self.implicit = worlds_last(nv, scalar) if m.nu else self.device_model.no_scalars
+        self.actuator_row = worlds_last(m.nu, t.vec3)
         self.q.assign(np.tile(m.q0, (n, 1)))
         self.no_wrench = wp.zeros((0, 0), dtype=t.spatial, device=self.device)
         self.pose = worlds_last(m.num_links, t.transform)
@@ -166,6 +172,11 @@ class Workspace:
     def _paths(self) -> list[wp.array]:
         d = self.device_model
         return [d.dof_depth, d.dof_row_start, d.ancestor]
+
+    @property
+    def _actuator_arrays(self) -> list[Any]:
+        d = self.device_model
+        return [d.actuator_kind, d.actuator_dof, d.dof_q, self.dt, *(d.parameters[name] for name in ACTUATORS)]
 
     @property
     def _contact_arrays(self) -> list[wp.array]:

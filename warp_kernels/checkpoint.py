@@ -13,8 +13,8 @@ import warp as wp
 from warp_kernels.types import kernel_module
 
 # Places in the pointer table; zero stands for an array that wasn't given.
-Q, QD, TAU, Q_BAR, QD_BAR, TAU_BAR, NORMS = range(7)
-TABLE_SIZE = 7
+Q, QD, TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS = range(9)
+TABLE_SIZE = 9
 
 
 @functools.cache
@@ -56,6 +56,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         tau: wp.array2d(dtype=scalar),
+        control: wp.array2d(dtype=scalar),
     ):
         world = wp.tid()
         step = cursor[0]
@@ -67,6 +68,13 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
                 tau[world, i] = read(table[wp.static(TAU)], step, num_worlds, qd.shape[1], first_world + world, i)
             else:
                 tau[world, i] = scalar(0.0)
+        for i in range(control.shape[1]):
+            if table[wp.static(CONTROL)] != wp.uint64(0):
+                control[world, i] = read(
+                    table[wp.static(CONTROL)], step, num_worlds, control.shape[1], first_world + world, i
+                )
+            else:
+                control[world, i] = scalar(0.0)
 
     @wp.kernel(module=module, enable_backward=False)
     def store_state(
@@ -149,6 +157,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q_bar: wp.array2d(dtype=scalar),
         qd_bar: wp.array2d(dtype=scalar),
         tau_bar: wp.array2d(dtype=scalar),
+        control_bar: wp.array2d(dtype=scalar),
         # Data out
         carried_q: wp.array2d(dtype=scalar),
         carried_qd: wp.array2d(dtype=scalar),
@@ -175,6 +184,19 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
                     first_world + world,
                     i,
                     tau_bar[world, i],
+                )
+        for i in range(control_bar.shape[1]):
+            if not wp.isfinite(control_bar[world, i]):
+                finite = int(0)
+            if table[wp.static(CONTROL_BAR)] != wp.uint64(0):
+                write(
+                    table[wp.static(CONTROL_BAR)],
+                    step,
+                    num_worlds,
+                    control_bar.shape[1],
+                    first_world + world,
+                    i,
+                    control_bar[world, i],
                 )
         if finite == 0 and last_bad_step[world] < 0:
             last_bad_step[world] = step

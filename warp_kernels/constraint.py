@@ -1,4 +1,5 @@
-"""Constraint rows in blocks of three: contacts with their friction, joint limits, dry joint friction, equality constraints.
+"""Constraint rows in blocks of three: contacts with their friction, joint limits, dry joint friction, actuators beyond their force
+limit, equality constraints.
 
 A block is a vector of up to three impulses: normal and two tangents of a contact; its resistance to spinning and to rolling; those of
 two points or orientations that coincide; one entry for all that acts on a joint, whose other two rows are zero. Each side of a block acts on the degrees of
@@ -6,7 +7,8 @@ freedom from a tail to its root; rows are kept along that path, already multipli
 matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs nothing but dot products over the degrees of freedom that two paths share.
 The sign of a side is part of its rows: a block's velocity is that of b less that of a.
 
-Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``. A world's blocks are shared out among ``lanes`` threads, launched over (lane, world).
+Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``. A world's blocks are shared out among ``lanes``
+threads, launched over (lane, world).
 """
 
 import functools
@@ -23,6 +25,7 @@ from warp_kernels.rows.joints import joint_functions
 from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
 from warp_kernels.types import (
+    ACTUATOR,
     CONTACT,
     COUPLING,
     FRICTION_LOSS,
@@ -56,6 +59,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         block: int,
         world: int,
         kind: int,
+        item: int,
         dof: int,
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
@@ -63,7 +67,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Write a block that acts on one degree of freedom; its side a is the world."""
         block_kind[block, world] = kind
-        block_item[block, world] = dof
+        block_item[block, world] = item
         block_tail[2 * block, world] = -1
         block_tail[2 * block + 1, world] = dof
 
@@ -100,6 +104,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         limited_dof: wp.array(dtype=int),
         lossy_dof: wp.array(dtype=int),
+        actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
         link_tail_dof: wp.array(dtype=int),
         link_tree: wp.array(dtype=int),
@@ -121,6 +126,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contact_count: wp.array(dtype=int),
         slot_pair: wp.array2d(dtype=int),
         contact_resistance: wp.array2d(dtype=vec2),
+        actuator_row: wp.array2d(dtype=vec3),
         # Data out
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
@@ -129,8 +135,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         block_reference: wp.array2d(dtype=int),
     ):
         """Contacts first, so that a contact's block is its slot; then those that resist spinning or rolling, limits that may be
-        reached, dry friction, couplings, anchors. block_tail: [2 block + side, world].
+        reached, dry friction, actuators beyond their force limit, couplings, anchors.
 
+        block_tail: [2 block + side, world].
         block_reference: the tree about whose origin a point is given, that of b, or of a where b is the world.
         """
         world = wp.tid()
@@ -184,14 +191,19 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     kind = UPPER_LIMIT
                 else:
                     # A range so narrow that both are near: a second block.
-                    joint_block(count, world, UPPER_LIMIT, k, block_kind, block_item, block_tail)
+                    joint_block(count, world, UPPER_LIMIT, k, k, block_kind, block_item, block_tail)
                     count += 1
             if kind >= 0:
-                joint_block(count, world, kind, k, block_kind, block_item, block_tail)
+                joint_block(count, world, kind, k, k, block_kind, block_item, block_tail)
                 count += 1
         for i in range(lossy_dof.shape[0]):
-            joint_block(count, world, FRICTION_LOSS, lossy_dof[i], block_kind, block_item, block_tail)
+            k = lossy_dof[i]
+            joint_block(count, world, FRICTION_LOSS, k, k, block_kind, block_item, block_tail)
             count += 1
+        for i in range(actuator_row.shape[0]):
+            if actuator_row[i, world][1] > scalar(0.0):
+                joint_block(count, world, ACTUATOR, i, actuator_dof[i], block_kind, block_item, block_tail)
+                count += 1
         for i in range(coupling_dof.shape[0]):
             block_kind[count, world] = COUPLING
             block_item[count, world] = i
@@ -239,6 +251,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         factor_l: wp.array2d(dtype=scalar),
+        actuator_row: wp.array2d(dtype=vec3),
         contact_point: wp.array2d(dtype=vec3),
         contact_frame: wp.array2d(dtype=mat33),
         contact_distance: wp.array2d(dtype=scalar),
@@ -261,9 +274,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         softness: wp.array2d(dtype=scalar),
         approach: wp.array2d(dtype=scalar),
     ):
-        """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the impulse of dry friction.
+        """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the largest impulse.
 
-        softness: what a compliant block adds to its first diagonal entry.
+        softness: what a compliant block adds to its first diagonal entry; for an actuator all that stands there, without cfm.
         """
         lane, world = wp.tid()
         for block in range(lane, block_count[world], lanes):
@@ -331,6 +344,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 others = anchor_turn[item, world]
             elif kind == TORSION:
                 most = scalar(0.0)  # its bounds follow the normal impulse
+            elif kind == ACTUATOR:
+                motor = actuator_row[item, world]
+                bias = vec2(motor[0], motor[1] - options.cfm)
+                most = motor[2]
             else:
                 gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
                 bias = limit.limit_bias(limits, item, gap, options, world)

@@ -45,6 +45,7 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         tau: wp.array2d(dtype=scalar),
+        implicit: wp.array2d(dtype=scalar),
         wrench: wp.array2d(dtype=spatial),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
@@ -60,6 +61,7 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
         innovation: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
     ):
+        """implicit: what else stands on the diagonal of the mass matrix [dof, world], or empty."""
         tree, world = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
@@ -106,6 +108,8 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
                 spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
                 rotor = armature[wp.min(world, armature.shape[0] - 1), k]
                 d = wp.dot(s_w, u_w) + wp.dot(s_v, u_v) + rotor + dt * damp
+                if implicit.shape[0] > 0:
+                    d += implicit[k, world]
                 torque = tau[world, k] - damp * qd[world, k]
                 if dof_q[k] >= 0:
                     d += dt * dt * spring

@@ -27,7 +27,17 @@ from warp_kernels.rows.geometric import geometric_functions
 from warp_kernels.rows.joints import joint_functions
 from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, ORIENTATION, POINT, TORSION, kernel_module, warp_types
+from warp_kernels.types import (
+    ACTUATOR,
+    CONTACT,
+    COUPLING,
+    FRICTION_LOSS,
+    ORIENTATION,
+    POINT,
+    TORSION,
+    kernel_module,
+    warp_types,
+)
 
 
 @functools.cache
@@ -360,6 +370,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         limit_bars: Limits,
         friction_loss_bar: wp.array2d(dtype=scalar),
         coupling_ratio_bar: wp.array2d(dtype=scalar),
+        actuator_row_bar: wp.array2d(dtype=vec3),
     ):
         """Adjoint of the rows and of the right-hand side, block after block."""
         world = wp.tid()
@@ -392,6 +403,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 anchor_bias_bar[item, world] = b_bar
             elif kind == ORIENTATION:
                 anchor_turn_bar[item, world] = b_bar
+            elif kind == ACTUATOR:
+                actuator_row_bar[item, world] = vec3(b_bar[0], softness_bar[block, world], bound_bar[block, world])
             elif kind != TORSION:
                 q_bar[world, dof_q[item]] += limit.limit_adjoint(
                     limits,

@@ -126,7 +126,7 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def loss_update(old: vec3, r: vec3, scale: vec3, limit: scalar):
-        """New impulse of dry joint friction, within plus and minus its limit."""
+        """New impulse of dry joint friction or of an actuator, within plus and minus its limit."""
         return vec3(wp.clamp(old[0] - scale[0] * r[0], -limit, limit), scalar(0.0), scalar(0.0))
 
     # A pivot below this part of the trace is rounding: the row depends on those before it, or can't move.

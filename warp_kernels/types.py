@@ -32,10 +32,16 @@ CONTACT = 0
 LOWER_LIMIT = 1
 UPPER_LIMIT = 2
 FRICTION_LOSS = 3
-COUPLING = 4
-POINT = 5
-ORIENTATION = 6
-TORSION = 7  # spinning and rolling friction of a contact
+ACTUATOR = 4
+COUPLING = 5
+POINT = 6
+ORIENTATION = 7
+TORSION = 8  # spinning and rolling friction of a contact
+
+# Kinds of actuator.
+TORQUE = 0
+POSITION = 1
+VELOCITY = 2
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 

@@ -29,6 +29,7 @@ def rollout(
     q: torch.Tensor,
     qd: torch.Tensor,
     tau: torch.Tensor | None = None,
+    control: torch.Tensor | None = None,
     *,
     steps: int | None = None,
     **parameters: torch.Tensor,
@@ -40,7 +41,8 @@ def rollout(
         q: coordinates [num_worlds, nq]; gradients are ambient, tangent to the unit sphere for quaternions.
         qd: velocities [num_worlds, nv].
         tau: joint forces [steps, num_worlds, nv]; None for none.
-        steps: number of steps; needed where tau is None.
+        control: inputs of the actuators [steps, num_worlds, nu]; None for zeros.
+        steps: number of steps; needed where neither tau nor control is given.
         **parameters: values used for this call only, by the names of :data:`sim.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
 
@@ -55,18 +57,15 @@ def rollout(
     values = tuple(_parameter(simulator, name, value) for name, value in parameters.items())
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    if tau is not None:
-        _require_tensor("tau", tau)
-        if tau.dim() != 3:
-            raise ModelError(f"tau has shape {tuple(tau.shape)}; expected (steps, num_worlds, nv)")
-        _tensor(
-            simulator,
-            "tau",
-            tau[0] if len(tau) else q.new_zeros(simulator.num_worlds, simulator.model.nv),
-            simulator.model.nv,
-        )
-        steps = tau.shape[0] if steps is None else steps
-    return _Rollout.apply(simulator, names, steps, q, qd, tau, *values)
+    for name, given, size in (("tau", tau, simulator.model.nv), ("control", control, simulator.model.nu)):
+        if given is not None:
+            _require_tensor(name, given)
+            if given.dim() != 3:
+                shape = (simulator.num_worlds, size)
+                raise ModelError(f"{name} has shape {tuple(given.shape)}; expected (steps, {shape[0]}, {shape[1]})")
+            _tensor(simulator, name, given[0] if len(given) else q.new_zeros(simulator.num_worlds, size), size)
+            steps = given.shape[0] if steps is None else steps
+    return _Rollout.apply(simulator, names, steps, q, qd, tau, control, *values)
 
 
 def step(
@@ -74,6 +73,7 @@ def step(
     q: torch.Tensor,
     qd: torch.Tensor,
     tau: torch.Tensor | None = None,
+    control: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step, differentiable like :func:`rollout`; the autograd graph of a loop of steps is then the list of
@@ -84,15 +84,17 @@ def step(
         q: coordinates [num_worlds, nq].
         qd: velocities [num_worlds, nv].
         tau: joint forces [num_worlds, nv]; None for none.
+        control: inputs of the actuators [num_worlds, nu]; None for zeros.
         **parameters: as for :func:`rollout`.
 
     Returns:
         the next q [num_worlds, nq] and qd [num_worlds, nv].
     """
-    if tau is not None:
-        _require_tensor("tau", tau)
-    control = None if tau is None else tau.unsqueeze(0)
-    q_all, qd_all = rollout(simulator, q, qd, control, steps=1, **parameters)
+    for name, given in (("tau", tau), ("control", control)):
+        if given is not None:
+            _require_tensor(name, given)
+    forces, inputs = (None if given is None else given.unsqueeze(0) for given in (tau, control))
+    q_all, qd_all = rollout(simulator, q, qd, forces, inputs, steps=1, **parameters)
     return q_all[1], qd_all[1]
 
 
@@ -107,50 +109,49 @@ class _Rollout(torch.autograd.Function):
         q: torch.Tensor,
         qd: torch.Tensor,
         tau: torch.Tensor | None,
+        control: torch.Tensor | None,
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         with _stream(simulator), _parameters(simulator, names, values):
             state = State(_warp(q), _warp(qd))
-            trajectory = simulator.rollout(state, None if tau is None else _warp(tau), steps)
+            trajectory = simulator.rollout(state, _warp_or_none(tau), steps, control=_warp_or_none(control))
             return wp.to_torch(trajectory.q), wp.to_torch(trajectory.qd)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, torch.Tensor]) -> None:
-        simulator, names, _, _, _, tau, *values = inputs
+        simulator, names, _, _, _, tau, control, *values = inputs
         ctx.simulator, ctx.names = simulator, names
         # All parameters as they are now: the way back must not see what is set later.
         ctx.others = simulator.parameter_values()
-        ctx.save_for_backward(*output, tau, *values)
+        ctx.save_for_backward(*output, tau, control, *values)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, q_grad: torch.Tensor | None, qd_grad: torch.Tensor | None) -> tuple:
         simulator: Simulator = ctx.simulator
-        q, qd, tau, *values = ctx.saved_tensors
-        wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[6:], strict=True) if needed]
+        q, qd, tau, control, *values = ctx.saved_tensors
+        wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[7:], strict=True) if needed]
         with (
             _stream(simulator),
             simulator.with_parameters(ctx.others),
             _parameters(simulator, ctx.names, tuple(values)),
         ):
-            trajectory = Trajectory(simulator, _warp(q), _warp(qd), None if tau is None else _warp(tau))
-            gradients = trajectory.backward(
-                None if q_grad is None else _warp(q_grad), None if qd_grad is None else _warp(qd_grad), wanted
-            )
+            trajectory = Trajectory(simulator, _warp(q), _warp(qd), _warp_or_none(tau), _warp_or_none(control))
+            gradients = trajectory.backward(_warp_or_none(q_grad), _warp_or_none(qd_grad), wanted)
             parameter_gradients = [
                 torch.as_tensor(gradients.parameters[name], dtype=value.dtype, device=value.device).reshape(value.shape)
                 if name in wanted
                 else None
                 for name, value in zip(ctx.names, values, strict=True)
             ]
-            tau_grad = None if gradients.tau is None else wp.to_torch(gradients.tau)
+            input_grads = (None if bar is None else wp.to_torch(bar) for bar in (gradients.tau, gradients.control))
             return (
                 None,
                 None,
                 None,
                 wp.to_torch(gradients.q),
                 wp.to_torch(gradients.qd),
-                tau_grad,
+                *input_grads,
                 *parameter_gradients,
             )
 
@@ -164,6 +165,10 @@ def _warp(tensor: torch.Tensor) -> wp.array:
     array = wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
     assert isinstance(array, wp.array)
     return array
+
+
+def _warp_or_none(tensor: torch.Tensor | None) -> wp.array | None:
+    return None if tensor is None else _warp(tensor)
 
 
 @contextlib.contextmanager
@@ -208,10 +213,11 @@ def _require_tensor(name: str, value: object) -> None:
 
 
 def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
-    if name not in PARAMETERS:
-        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+    own = simulator.model.parameters
+    if name not in own:
+        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
     tensor = torch.as_tensor(value)
-    shape = simulator.model.parameters[name].shape
+    shape = own[name].shape
     if tensor.dim() == 0 and not PARAMETERS[name].shape:
         tensor = tensor.expand(shape)
     return tensor

@@ -37,8 +37,9 @@ def test_gradients_come_in_the_given_shape(model, worlds, device):
     own = {
         name: np.repeat(model.parameters[name][None], worlds, axis=0) for name in ("mass", "gravity", "joint_placement")
     }
-    m = sim.DeviceModel(model, device, worlds, own, PARAMETERS)
-    for name, spec in PARAMETERS.items():
+    m = sim.DeviceModel(model, device, worlds, own, model.parameters)
+    for name in model.parameters:
+        spec = PARAMETERS[name]
         single = ((model.counts[spec.per],) if spec.per != "world" else ()) + spec.shape
         assert m.gradient(name).shape == ((worlds, *single) if name in own else single)
 

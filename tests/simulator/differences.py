@@ -6,19 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 import sim
-from sim.finite_differences import STATE, Direction, Problem
+from sim.finite_differences import Direction, Problem
 from sim.finite_differences import finite_differences as differences_along
 from sim.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
 from sim.parameters import PARAMETERS
-from warp_kernels.types import CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
+from warp_kernels.types import ACTUATOR, CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 DT = 1 / 240
 BOUND = 1e-6
+STATE = ("q", "qd", "tau")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One world and what happens to it. tau: [steps, nv]. Parameters default to the model's."""
+    """One world and what happens to it. tau: [steps, nv], control: [steps, nu]. Parameters default to the model's."""
 
     model: sim.Model
     q: np.ndarray
@@ -26,16 +27,22 @@ class Case:
     tau: np.ndarray
     contact: sim.ContactOptions
     dt: float
+    control: np.ndarray | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the state and of what drives it."""
+        return STATE if self.control is None else (*STATE, "control")
 
     def value(self, name: str) -> np.ndarray:
         """A part of the state, the control, or a parameter."""
-        return getattr(self, name) if name in STATE else self.model.parameters[name]
+        return getattr(self, name) if name in self.inputs else self.model.parameters[name]
 
     def simulator(self, num_worlds: int = 1, device: str = "cpu", **parameters: np.ndarray) -> sim.Simulator:
         return sim.Simulator(self.model, self.dt, num_worlds, device, self.contact, parameters)
 
     def rollout(self, simulator: sim.Simulator) -> sim.Trajectory:
-        return simulator.rollout(simulator.state(self.q, self.qd), self.tau)
+        return simulator.rollout(simulator.state(self.q, self.qd), self.tau, control=self.control)
 
 
 def case(
@@ -91,7 +98,7 @@ def finite_differences(
     rng = np.random.default_rng(11)
     entries = {name: _entries(case, name, rng, most) for name in names}
     directions = {name: [_direction(case, name, entry) for entry in chosen] for name, chosen in entries.items()}
-    values = {name: case.value(name) for name in {*STATE, *names}}
+    values = {name: case.value(name) for name in {*case.inputs, *names}}
     problem = Problem(case.model, case.dt, case.contact, device, values, weights.q, weights.qd)
     found = differences_along(problem, directions)
     return {
@@ -134,7 +141,8 @@ def analytic(
     values = {name: case.value(name)[None] for name in parameters} if per_world else {}
     trajectory = case.rollout(case.simulator(1, device, **values))
     gradients = trajectory.backward(weights.q[:, None], weights.qd[:, None], parameters)
-    result = {"q": gradients.q.numpy()[0], "qd": gradients.qd.numpy()[0], "tau": gradients.tau.numpy()[:, 0]}
+    result = {"q": gradients.q.numpy()[0], "qd": gradients.qd.numpy()[0]}
+    result.update({name: getattr(gradients, name).numpy()[:, 0] for name in case.inputs[2:]})
     for name in parameters:
         value = gradients.parameters[name][0] if per_world else gradients.parameters[name]
         result[name] = value * (2.0 - np.eye(3)) if name == "inertia" else value
@@ -160,7 +168,7 @@ def check(
         bound: of the error, relative to the largest derivative of the same input.
         most: entries of one input that are compared.
     """
-    names = [*STATE, *parameters]
+    names = [*case.inputs, *parameters]
     weights = Weights.random(case)
     found = analytic(case, weights, names, device)
     alone = analytic(case, weights, names, device, per_world=True)
@@ -206,14 +214,14 @@ def single_steps(case: Case) -> Iterator[list[Block]]:
     """The blocks after each step of the case, taken one by one."""
     simulator = case.simulator()
     state = simulator.state(case.q, case.qd)
-    for tau in case.tau:
-        state = simulator.step(state, tau)
+    for step, tau in enumerate(case.tau):
+        state = simulator.step(state, tau, None if case.control is None else case.control[step])
         yield blocks(simulator)
 
 
 def regimes(case: Case) -> set[str]:
     """What happened in the course of a case: stick, slide, open, lower, upper, held, slip (the last two of dry
-    friction).
+    friction), saturated, yielding (the last two of actuators that their force limit concerns).
     """
     found = set()
     for block in (block for step in single_steps(case) for block in step):
@@ -227,4 +235,6 @@ def regimes(case: Case) -> set[str]:
             found.add("lower" if block.kind == LOWER_LIMIT else "upper")
         elif block.kind == FRICTION_LOSS:
             found.add("held" if abs(first) < block.bound * (1.0 - 1e-9) else "slip")
+        elif block.kind == ACTUATOR:
+            found.add("yielding" if abs(first) < block.bound * (1.0 - 1e-9) else "saturated")
     return found

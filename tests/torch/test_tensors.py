@@ -20,8 +20,10 @@ class Spy:
         self.made: list[int] = []
         rollout = simulator.rollout
 
-        def noted(state: sim.State, tau: wp.array | None = None, steps: int | None = None) -> sim.Trajectory:
-            trajectory = rollout(state, tau, steps)
+        def noted(
+            state: sim.State, tau: wp.array | None = None, steps: int | None = None, **others: wp.array | None
+        ) -> sim.Trajectory:
+            trajectory = rollout(state, tau, steps, **others)
             self.given = [state.q.ptr, state.qd.ptr, *([] if trajectory.tau is None else [trajectory.tau.ptr])]
             self.made = [trajectory.q.ptr, trajectory.qd.ptr]
             return trajectory
