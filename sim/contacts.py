@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warp_kernels.types import CONTACT
+from warp_kernels.types import CONTACT, TORSION
 
 if TYPE_CHECKING:
     from sim.step import Step
@@ -28,6 +28,7 @@ class Contacts:
         normal: unit vectors [n, 3].
         distance: between the surfaces, negative where they overlap [n], m.
         force: on b, friction included, averaged over the step [n, 3], N.
+        torque: on b about the point, of torsional and rolling friction [n, 3], N m.
     """
 
     world: np.ndarray
@@ -37,6 +38,7 @@ class Contacts:
     normal: np.ndarray
     distance: np.ndarray
     force: np.ndarray
+    torque: np.ndarray
 
     def __len__(self) -> int:
         """Number of contacts."""
@@ -62,20 +64,36 @@ def read_contacts(steps: list[Step]) -> Contacts:
 
 
 def _of_block(step: Step) -> tuple[np.ndarray, ...]:
-    count, kind = step.block_count.numpy(), step.block_kind.numpy()
+    block, world = _blocks(step, CONTACT)
     # By worlds, and in the order of the blocks in each.
-    world, block = np.nonzero(((kind == CONTACT) & (np.arange(len(kind))[:, None] < count)).T)
+    order = np.lexsort((block, world))
+    block, world = block[order], world[order]
     slot = step.block_item.numpy()[block, world]
     pair = step.slot_pair.numpy()[slot, world]
     reference = step.origin.numpy()[step.block_reference.numpy()[block, world], world]
-    frame = step.contact_frame.numpy()[slot, world].astype(np.float64)
-    impulse = step.impulse.numpy()[block, world].astype(np.float64)
+    torque = np.zeros((step.max_contacts, step.num_worlds, 3))
+    spin = _blocks(step, TORSION)
+    torque[step.block_item.numpy()[spin], spin[1]] = _average(step, *spin)
     return (
         world + step.place[1],
         step.collision.pair_a.numpy()[pair],
         step.collision.pair_b.numpy()[pair],
         step.contact_point.numpy()[slot, world].astype(np.float64) + reference,
-        frame[:, 0],
+        step.contact_frame.numpy()[slot, world, 0].astype(np.float64),
         step.contact_distance.numpy()[slot, world].astype(np.float64),
-        np.einsum("nij,ni->nj", frame, impulse) / float(step.dt),
+        _average(step, block, world),
+        torque[slot, world],
     )
+
+
+def _blocks(step: Step, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers and worlds of the blocks of one kind."""
+    kinds = step.block_kind.numpy()
+    block, world = np.nonzero((kinds == kind) & (np.arange(len(kinds))[:, None] < step.block_count.numpy()))
+    return block, world
+
+
+def _average(step: Step, block: np.ndarray, world: np.ndarray) -> np.ndarray:
+    """Impulses of blocks with a contact's frame over the time step, along world axes [n, 3]."""
+    frame = step.contact_frame.numpy()[step.block_item.numpy()[block, world], world].astype(np.float64)
+    return np.einsum("nij,ni->nj", frame, step.impulse.numpy()[block, world].astype(np.float64)) / float(step.dt)

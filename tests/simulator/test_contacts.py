@@ -13,20 +13,21 @@ G = np.array([0.0, 0.0, -9.81])
 RADIUS, MASS = 0.1, 0.4
 
 
-def balls(dtype: str, far: float = 0.0) -> sim.Model:
+def balls(dtype: str, far: float = 0.0, **friction: float) -> sim.Model:
     """Two balls that touch each other and the ground, a third in the air."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.4)
     for place in ((far, 0.0, RADIUS), (far + 2 * RADIUS, 0.0, RADIUS), (far, 1.0, 1.0)):
-        builder.add_sphere(radius=RADIUS, mass=MASS, position=place)
+        builder.add_sphere(radius=RADIUS, mass=MASS, position=place, **friction)
     return builder.finalize(dtype)
 
 
+@pytest.mark.parametrize("friction", [{}, {"torsional_friction": 0.02, "rolling_friction": 0.01}])
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", 1e-10), ("float32", 2e-4)])
-def test_forces_and_torques_change_the_momentum(device, dtype, bound):
+def test_forces_and_torques_change_the_momentum(device, dtype, bound, friction):
     """m dv = (sum of forces + m g) dt and I dw = (sum of lever x force) dt for every ball, in 70 worlds."""
     worlds = 70  # more than one shard
-    model = balls(dtype)
+    model = balls(dtype, **friction)
     simulator = sim.Simulator(model, DT, worlds, device)
     qd = np.random.default_rng(3).normal(size=(worlds, 3, 6)) * [1.0, 1.0, 0.2, 3.0, 3.0, 3.0]
     state = simulator.state(np.tile(model.q0, (worlds, 1)), qd.reshape(worlds, -1))
@@ -43,13 +44,14 @@ def test_forces_and_torques_change_the_momentum(device, dtype, bound):
         torque = np.zeros((worlds, 3))
         for side, sign in ((contacts.geometry_b, 1.0), (contacts.geometry_a, -1.0)):
             touching = side == geometry
-            levers = contacts.point[touching] - centres[ball]
-            np.add.at(torque, contacts.world[touching], sign * np.cross(levers, contacts.force[touching]))
+            moment = np.cross(contacts.point[touching] - centres[ball], contacts.force[touching])
+            np.add.at(torque, contacts.world[touching], sign * (moment + contacts.torque[touching]))
         inertia = 0.4 * MASS * RADIUS**2
         np.testing.assert_allclose(
             inertia * change[:, ball, 3:] - applied[:, ball, 3:], torque, atol=bound * 10, err_msg=f"ball {ball}"
         )
     assert np.abs(contacts.force_on(1, worlds)).max() > 1.0
+    assert np.abs(contacts.torque).any() == bool(friction)
     np.testing.assert_array_equal(contacts.force_on(3, worlds), 0.0)
 
 
@@ -99,7 +101,9 @@ def test_no_contacts():
         alone.contacts(alone.initial_state()),
     ):
         assert len(contacts) == 0
-        assert contacts.point.shape == contacts.normal.shape == contacts.force.shape == (0, 3)
+        assert all(
+            array.shape == (0, 3) for array in (contacts.point, contacts.normal, contacts.force, contacts.torque)
+        )
         assert contacts.distance.shape == (0,)
 
 
