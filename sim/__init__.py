@@ -9,8 +9,9 @@ from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
 from sim.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
 from sim.errors import ContactOverflowWarning, GradientError, ImportFileError, ModelError, URDFWarning
-from sim.gradient_check import GradientReport, check_gradients
+from sim.gradient_check import check_gradients
 from sim.gradient_norms import GradientNorms
+from sim.gradient_report import GradientReport
 from sim.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
 from sim.load import load
 from sim.model import Model, Part
