@@ -43,12 +43,16 @@ class GradientNorms:
         return int(states[-1]), self.worlds[int(np.argmax(beyond[states[-1]]))]
 
     def table(self, world: int, lines: int = LINES) -> str:
-        """The norms of one world as text, from the last state to the first, with bars on a logarithmic scale."""
+        """The norms of one world as text, from the last state to the first, with bars on a logarithmic scale.
+
+        With more states than lines, each line is the state of a stretch in which they are largest.
+        """
         column = self.worlds.index(world)
         q, qd = self.q[:, column], self.qd[:, column]
         last = len(q) - 1
-        states = np.unique(np.linspace(0, last, min(lines, last + 1)).round().astype(int))[::-1]
         size = np.hypot(q, qd)
+        stretches = np.array_split(np.arange(last, -1, -1), min(lines, last + 1))
+        states = [stretch[np.nan_to_num(size[stretch], nan=np.inf).argmax()] for stretch in stretches]
         shown = size[np.isfinite(size) & (size > 0.0)]
         # At least one decade, so that norms that hardly change don't look as if they did.
         low, high = (np.log10(shown.min()), np.log10(shown.max())) if len(shown) else (0.0, 0.0)

@@ -86,3 +86,15 @@ def test_text_shows_the_world_in_which_they_grow_most():
     rows = [line.split() for line in lines[3:]]
     assert [row[0] for row in rows] == ["2", "1", "0"]
     assert [len(row[3]) if len(row) > 3 else 0 for row in rows] == [0, 20, 40]
+
+
+def test_text_of_many_states_shows_the_peak():
+    size = np.ones((1001, 1))
+    size[333] = 1e4
+    size[700] = np.nan
+    table = sim.GradientNorms(size, np.zeros_like(size), (0,)).table(0)
+    rows = {int(line.split()[0]): line.split()[1:] for line in table.splitlines()[3:]}
+    assert len(rows) == 20
+    assert len(rows[333][2]) == 40
+    assert rows[700][2:] == ["not", "finite"]
+    assert sorted(rows, reverse=True) == list(rows)
