@@ -15,120 +15,34 @@ throw.npz with the best throw's tau [steps, nv], q [steps + 1, nq], qd [steps + 
 """
 
 import argparse
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
-import sim
+from examples import torques
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import write_curve, write_motion
 from examples.resume import Progress
+from examples.torques import Problem, Result
 from scenes import throw
 from sim.render import Marker
 
 GOAL = 0.01  # distance at which the throw counts as a hit [m]
 LONGEST_STEP = 0.4  # how far one iteration tries to move the ball's last position [m]
 ON_THE_GROUND = 0.002  # height of the ball above the ground below which it has come down [m]
-DAMPING = 1e-6  # of the Gauss-Newton step, relative to the size of its matrix
 TARGET_COLOR = (0.10, 0.62, 0.28)
-
-
-@dataclass(frozen=True)
-class Result:
-    """A finished optimisation.
-
-    Attributes:
-        tau: torques of the best throw [steps, nv]; those of the ball are zero.
-        q: its coordinates [steps + 1, nq].
-        qd: its velocities [steps + 1, nv].
-        distances: of the ball from the target, at every iteration [m].
-        seconds: time taken.
-    """
-
-    tau: np.ndarray
-    q: np.ndarray
-    qd: np.ndarray
-    distances: list[float]
-    seconds: float
-
-    @property
-    def hit(self) -> bool:
-        """Whether the best throw reached the target."""
-        return min(self.distances) < GOAL
-
-    def __str__(self) -> str:
-        verdict = "hit" if self.hit else "missed"
-        iterations = len(self.distances) - 1
-        return (
-            f"{verdict}: {100.0 * min(self.distances):.2f} cm off after {iterations} iterations, {self.seconds:.1f} s"
-        )
 
 
 def optimise(
     scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
-    """Find torques that bring the ball to the target.
-
-    Three worlds make the same throw, so that one backward pass gives the derivatives of all three coordinates of the
-    ball.
-
-    Args:
-        scene: the scene.
-        iterations: at most so many, those of an interrupted run included.
-        device: Warp device.
-        kept: where the optimisation keeps how far it is; None keeps nothing.
-        bar: whether to show a progress bar.
-    """
-    kept = Progress(None, {}) if kept is None else kept
-    model, ball, motors = scene.model, scene.ball_position, scene.model.qd_slice(scene.arm)
-    simulator = sim.Simulator(model, scene.dt, num_worlds=3, device=device)
-    state = simulator.state(scene.q0, scene.qd0)
-    # Motors share the work in proportion to their strength.
-    strength = model.effort_limit[motors] ** 2
-
+    """Find torques that bring the ball to the target; see :func:`examples.torques.optimise`."""
     tau = np.tile(scene.hold, (scene.steps, 1))
-    distances: list[float] = []
-    start = time.perf_counter()
-    before = kept.load()
-    if before is not None:
-        tau, distances, best = before["tau"], list(before["distances"]), (before["best"], before["q"], before["qd"])
-        start -= float(before["seconds"])
-    with tqdm(
-        total=iterations, initial=len(distances), desc="optimising", unit="iteration", disable=not bar
-    ) as progress:
-        progress.set_postfix_str("compiling kernels, unless that was done before")
-        try:
-            for iteration in range(len(distances), iterations + 1):
-                trajectory = simulator.rollout(state, tau)
-                q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
-                distance = float(np.linalg.norm(scene.target - q[-1, ball]))
-                if not np.isfinite(distance):
-                    break  # torques that no arm survives; the best throw stands
-                distances.append(distance)
-                if distance == min(distances):
-                    best = (tau.copy(), q, qd)
-                progress.set_postfix_str(f"distance {100.0 * distance:.1f} cm")
-                if distance < GOAL or iteration == iterations:
-                    kept.done()
-                    break
-                end, *seeds = flight(scene, q, qd)
-                tau_gradient = trajectory.backward(*seeds).tau
-                assert tau_gradient is not None, "the rollout has torques"
-                jacobian = tau_gradient.numpy()[:, :, motors].astype(np.float64)
-                tau[:, motors] += gauss_newton_step(jacobian, strength, scene.target - end)
-                kept.save(
-                    tau=tau, distances=distances, best=best[0], q=best[1], qd=best[2],
-                    seconds=time.perf_counter() - start,
-                )  # fmt: skip
-                progress.update()
-        except KeyboardInterrupt:
-            if not distances:
-                raise
-        progress.total = progress.n  # a hit ends the bar
-    return Result(*best, distances, time.perf_counter() - start)
+    motors = scene.model.qd_slice(scene.arm)
+    problem = Problem(
+        scene.model, scene.dt, scene.q0, scene.qd0, tau, motors, scene.ball_position, scene.target, GOAL, LONGEST_STEP
+    )
+    return torques.optimise(problem, lambda q, qd: flight(scene, q, qd), iterations, device, kept, bar)
 
 
 def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -153,21 +67,6 @@ def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.n
     q_seed[last, range(3), range(ball.start, ball.stop)] = 1.0
     qd_seed[last, range(3), range(velocity.start, velocity.stop)] = more * scene.dt
     return end, q_seed, qd_seed
-
-
-def gauss_newton_step(jacobian: np.ndarray, strength: np.ndarray, miss: np.ndarray) -> np.ndarray:
-    """Smallest change of torques [steps, motors], weighted by strength, that moves the ball along ``miss`` to first
-    order.
-
-    Args:
-        jacobian: derivative of the ball's last position in the torques [steps, 3, motors].
-        strength: weight of each motor.
-        miss: from the ball to the target [3], shortened to what a linear model can be trusted with.
-    """
-    step = miss * min(1.0, LONGEST_STEP / float(np.linalg.norm(miss)))
-    matrix = np.einsum("tim,tjm,m->ij", jacobian, jacobian, strength)
-    multipliers = np.linalg.solve(matrix + DAMPING * np.trace(matrix) * np.eye(3), step)
-    return np.einsum("i,tim,m->tm", multipliers, jacobian, strength)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 from pxr import Usd, UsdValidation
 
+import sim
 from examples import throw as example
 from scenes import throw as scenes
 
@@ -18,7 +19,7 @@ def run(monkeypatch, *arguments):
 
 def simulate_until_interrupted(monkeypatch, rollouts):
     """Ctrl-C as soon as so many rollouts have run."""
-    rollout = example.sim.Simulator.rollout
+    rollout = sim.Simulator.rollout
     done = []
 
     def interrupted(self, *arguments):
@@ -27,7 +28,7 @@ def simulate_until_interrupted(monkeypatch, rollouts):
         done.append(1)
         return rollout(self, *arguments)
 
-    monkeypatch.setattr(example.sim.Simulator, "rollout", interrupted)
+    monkeypatch.setattr(sim.Simulator, "rollout", interrupted)
 
 
 def test_files(monkeypatch, tmp_path, capsys):
@@ -53,7 +54,7 @@ def test_files(monkeypatch, tmp_path, capsys):
     # The throw that is kept is the best one, and the torques are those that make it.
     assert len(numbers["distances"]) == 3
     assert np.linalg.norm(numbers["q"][-1, ball] - scene.target) == pytest.approx(min(numbers["distances"]), abs=1e-6)
-    simulator = example.sim.Simulator(model, scene.dt, num_worlds=3, device="cpu")
+    simulator = sim.Simulator(model, scene.dt, num_worlds=3, device="cpu")
     again = simulator.rollout(simulator.state(scene.q0, scene.qd0), numbers["tau"])
     np.testing.assert_array_equal(again.q.numpy()[:, 0], numbers["q"])
 

@@ -1,0 +1,110 @@
+"""A golfer's linkage learns to hit a ball so that it comes to rest at a target.
+
+The unknowns are the torques of three motors at each of two thousand steps, at first zero: gravity swings the club. Each
+iteration simulates the shot, from the swing over the flight to the ball rolling out in the grass, walks back through it
+for the derivative of the ball's last position in all torques, and takes a damped Gauss-Newton step. It ends when the
+ball lies within 1 cm of the target; Ctrl-C ends it sooner and keeps the best shot so far; the same command then goes on
+from there.
+
+    python -m examples.golf
+    python -m examples.golf --target 4 -0.5 --out out/mine
+    python -m examples.golf --random-targets 10
+
+Files: loss.png, the distance over the iterations; golf.gif; golf.usda; and golf.npz with the best shot's tau [steps,
+nv], q [steps + 1, nq], qd [steps + 1, nv], all distances, target and dt.
+"""
+
+import argparse
+
+import numpy as np
+
+from examples import torques
+from examples.options import example_parser, make_folder, parse_example
+from examples.outputs import write_curve, write_motion
+from examples.resume import Progress
+from examples.torques import Problem, Result
+from scenes import golf
+from sim.render import Marker
+
+GOAL = 0.01  # distance at which the shot counts as a hit [m]
+LONGEST_STEP = 1.0  # how far one iteration tries to move the ball's resting place [m]
+TARGET_COLOR = (0.80, 0.20, 0.16)
+
+
+def optimise(
+    scene: golf.GolfScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
+) -> Result:
+    """Find torques that bring the ball to rest at the target; see :func:`examples.torques.optimise`."""
+    model, ball = scene.model, scene.ball_position
+    problem = Problem(
+        model, scene.dt, scene.q0, scene.qd0, np.zeros((scene.steps, model.nv)), model.qd_slice(scene.golfer), ball,
+        scene.target, GOAL, LONGEST_STEP,
+    )  # fmt: skip
+
+    def last_position(q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        q_seed, qd_seed = np.zeros((len(q), 3, model.nq)), np.zeros((len(q), 3, model.nv))
+        q_seed[-1, range(3), range(ball.start, ball.stop)] = 1.0
+        return q[-1, ball].astype(np.float64), q_seed, qd_seed
+
+    return torques.optimise(problem, last_position, iterations, device, kept, bar)
+
+
+def main() -> None:
+    options = parse()
+    if options.random_targets:
+        shoot_at_random(options)
+        return
+    target = options.target if options.target is not None else golf.random_targets(options.seed, 1)[0]
+    scene = golf.build(tuple(target))
+    print(f"target: {np.round(scene.target[:2], 3)} m, {scene.steps} steps of {1000.0 * scene.dt:g} ms, 3 motors")
+    problem = {"target": scene.target, "steps": scene.steps, "dt": scene.dt}
+    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
+    result = optimise(scene, options.iterations, options.device, kept)
+    speed = float(np.linalg.norm(result.qd[-1, scene.model.qd_slice(scene.ball)][:3]))
+    print(f"{result}; the ball's last speed is {100.0 * speed:.2f} cm/s")
+    write(options, scene, result)
+
+
+def write(options: argparse.Namespace, scene: golf.GolfScene, result: Result) -> None:
+    out = options.out
+    np.savez(
+        out / "golf.npz",
+        tau=result.tau, q=result.q, qd=result.qd, distances=result.distances, target=scene.target, dt=scene.dt,
+    )  # fmt: skip
+    write_curve(out / "loss.png", result.distances, GOAL, "A ball hit to rest at a target")
+    marker = Marker("target", tuple(scene.target), radius=0.9 * golf.BALL_RADIUS, color=TARGET_COLOR)
+    motion = write_motion(
+        out, "golf", scene.model, result.q, scene.dt, markers=[marker],
+        trail_of=scene.model.link(scene.ball.links[0]), animation=not options.no_render, device=options.device,
+    )  # fmt: skip
+    print(f"wrote loss.png, golf.npz, {', '.join(path.name for path in motion)} to {out}")
+
+
+def shoot_at_random(options: argparse.Namespace) -> None:
+    """Shoot at random targets and say how many were hit."""
+    hits = 0
+    targets = golf.random_targets(options.seed, options.random_targets)
+    for number, target in enumerate(targets):
+        result = optimise(golf.build(tuple(target)), options.iterations, options.device, bar=False)
+        hits += result.hit
+        print(f"{number + 1:3d}  target {np.round(target, 2)}  {result}", flush=True)
+    print(f"{hits} of {len(targets)} targets hit within {options.iterations} iterations")
+
+
+def parse() -> argparse.Namespace:
+    parser = example_parser(__doc__, out="out/golf", iterations=50)
+    parser.add_argument(
+        "--target", type=float, nargs=2, metavar=("X", "Y"),
+        help="where the ball should lie at the end [m]; drawn with --seed where it is not given",
+    )  # fmt: skip
+    parser.add_argument(
+        "--random-targets", type=int, default=0, metavar="COUNT", help="try so many random targets, write nothing"
+    )
+    options = parse_example(parser, counts=["random_targets"], finite=["target"])
+    if not options.random_targets:
+        make_folder(parser, options.out)
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Torques of every step that bring a body to a point at the end: the optimisation that throw and golf share."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from tqdm import tqdm
+
+import sim
+from examples.resume import Progress
+
+DAMPING = 1e-6  # of the Gauss-Newton step, relative to the size of its matrix
+
+# Where the body would be at the end [3], and the derivatives of that in all states, one row per coordinate:
+# [steps + 1, 3, nq] and [steps + 1, 3, nv]; from q [steps + 1, nq] and qd [steps + 1, nv].
+Aim = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be found.
+
+    Attributes:
+        model: the model.
+        dt: time step [s].
+        q0: start coordinates [nq].
+        qd0: start velocities [nv].
+        tau: torques to begin with [steps, nv].
+        motors: the degrees of freedom whose torques are free.
+        body: slice of q with the position of the body.
+        target: where the body should be after the last step [3].
+        goal: distance from there that counts as a hit [m].
+        longest_step: how far one iteration tries to move the body's last position [m].
+    """
+
+    model: sim.Model
+    dt: float
+    q0: np.ndarray
+    qd0: np.ndarray
+    tau: np.ndarray
+    motors: slice
+    body: slice
+    target: np.ndarray
+    goal: float
+    longest_step: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished optimisation.
+
+    Attributes:
+        tau: the best torques [steps, nv]; zero where there is no motor.
+        q: coordinates with them [steps + 1, nq].
+        qd: velocities with them [steps + 1, nv].
+        distances: of the body from the target at the end, at every iteration [m].
+        goal: distance that counts as a hit [m].
+        seconds: time taken.
+    """
+
+    tau: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    distances: list[float]
+    goal: float
+    seconds: float
+
+    @property
+    def hit(self) -> bool:
+        """Whether the target was reached."""
+        return min(self.distances) < self.goal
+
+    def __str__(self) -> str:
+        verdict = "hit" if self.hit else "missed"
+        iterations = len(self.distances) - 1
+        return (
+            f"{verdict}: {100.0 * min(self.distances):.2f} cm off after {iterations} iterations, {self.seconds:.1f} s"
+        )
+
+
+def optimise(
+    problem: Problem, aim: Aim, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
+) -> Result:
+    """Find torques that bring the body to the target.
+
+    Three worlds make the same motion, so that one backward pass gives the derivatives of all three coordinates of the
+    body. Ctrl-C ends the search and keeps the best so far.
+
+    Args:
+        problem: what is to be found.
+        aim: what an iteration takes for the end of a motion.
+        iterations: at most so many, those of an interrupted run included.
+        device: Warp device.
+        kept: where the optimisation keeps how far it is; None keeps nothing.
+        bar: whether to show a progress bar.
+    """
+    kept = Progress(None, {}) if kept is None else kept
+    motors = problem.motors
+    simulator = sim.Simulator(problem.model, problem.dt, num_worlds=3, device=device)
+    state = simulator.state(problem.q0, problem.qd0)
+    # Motors share the work in proportion to their strength.
+    strength = problem.model.effort_limit[motors] ** 2
+
+    tau = problem.tau.copy()
+    distances: list[float] = []
+    start = time.perf_counter()
+    before = kept.load()
+    if before is not None:
+        tau, distances, best = before["tau"], list(before["distances"]), (before["best"], before["q"], before["qd"])
+        start -= float(before["seconds"])
+    with tqdm(
+        total=iterations, initial=len(distances), desc="optimising", unit="iteration", disable=not bar
+    ) as progress:
+        progress.set_postfix_str("compiling kernels, unless that was done before")
+        try:
+            for iteration in range(len(distances), iterations + 1):
+                trajectory = simulator.rollout(state, tau)
+                q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
+                distance = float(np.linalg.norm(problem.target - q[-1, problem.body]))
+                if not np.isfinite(distance):
+                    break  # torques that no robot survives; the best so far stand
+                distances.append(distance)
+                if distance == min(distances):
+                    best = (tau.copy(), q, qd)
+                progress.set_postfix_str(f"distance {100.0 * distance:.1f} cm")
+                if distance < problem.goal or iteration == iterations:
+                    kept.done()
+                    break
+                end, *seeds = aim(q, qd)
+                tau_gradient = trajectory.backward(*seeds).tau
+                assert tau_gradient is not None, "the rollout has torques"
+                jacobian = tau_gradient.numpy()[:, :, motors].astype(np.float64)
+                way = shortened(problem.target - end, problem.longest_step)
+                tau[:, motors] += gauss_newton_step(jacobian, strength, way)
+                kept.save(
+                    tau=tau, distances=distances, best=best[0], q=best[1], qd=best[2],
+                    seconds=time.perf_counter() - start,
+                )  # fmt: skip
+                progress.update()
+        except KeyboardInterrupt:
+            if not distances:
+                raise
+        progress.total = progress.n  # a hit ends the bar
+    return Result(*best, distances, problem.goal, time.perf_counter() - start)
+
+
+def shortened(miss: np.ndarray, longest: float) -> np.ndarray:
+    """A way [3] of no more than ``longest``, which a linear model can be trusted with."""
+    return miss * min(1.0, longest / float(np.linalg.norm(miss)))
+
+
+def gauss_newton_step(jacobian: np.ndarray, strength: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """Smallest change of torques [steps, motors], weighted by strength, that moves the body along ``way`` to first
+    order.
+
+    Args:
+        jacobian: derivative of the body's last position in the torques [steps, 3, motors].
+        strength: weight of each motor.
+        way: how far the body should move [3].
+    """
+    matrix = np.einsum("tim,tjm,m->ij", jacobian, jacobian, strength)
+    multipliers = np.linalg.solve(matrix + DAMPING * np.trace(matrix) * np.eye(3), way)
+    return np.einsum("i,tim,m->tm", multipliers, jacobian, strength)
