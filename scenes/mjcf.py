@@ -38,7 +38,8 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
         the text of the file.
 
     Raises:
-        ModelError: for a colliding mesh, which would need a file of its own.
+        ModelError: for limits of swing or twist, which MuJoCo doesn't have; for a colliding mesh, which would need a
+            file of its own.
     """
     root = ET.Element("mujoco", model="backswing")
     ET.SubElement(root, "compiler", angle="radian", autolimits="true", inertiafromgeom="false")
@@ -92,6 +93,8 @@ def _add_joint(body: ET.Element, model: Model, link: int, tag: str, name: str) -
         if value:
             joint.set(key.replace("_", ""), repr(value))
     if tag == "ball":
+        if np.isfinite([model.parameters[key][link] for key in ("swing_limit", "twist_limit")]).any():
+            raise ModelError(f"joint '{name}': its limits of swing and twist can't be written as MJCF; leave them out")
         return
     joint.set("axis", _text(model.joint_axis[link]))
     if values["stiffness"]:

@@ -83,6 +83,8 @@ class JointSpec:
     limit_margin: float = 0.0
     limit_stiffness: float = np.inf
     limit_damping: float = 0.0
+    swing_limit: float = np.inf
+    twist_limit: float = np.inf
     q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
@@ -200,6 +202,8 @@ class ModelBuilder:
         limit_margin: float = 0.0,
         limit_stiffness: float = np.inf,
         limit_damping: float = 0.0,
+        swing_limit: float = np.inf,
+        twist_limit: float = np.inf,
         q0: Vector | None = None,
     ) -> str:
         """Connect a link to its parent.
@@ -211,7 +215,8 @@ class ModelBuilder:
             parent: the link that carries it, or "world". A free joint needs the world.
             position: origin of the joint frame in the parent link [m]; for a free joint, the initial position.
             orientation: its orientation, quaternion xyzw; for a free joint, the initial orientation.
-            axis: axis of a revolute or prismatic joint in the joint frame; normalised here.
+            axis: axis of a revolute or prismatic joint in the joint frame, or that of a spherical joint's limits;
+                normalised here.
             lower: lower limit [rad or m].
             upper: upper limit [rad or m].
             effort: largest force of what drives the joint [N m or N]: the default limit of its actuators.
@@ -224,6 +229,8 @@ class ModelBuilder:
             limit_margin: how far before a limit it begins to bear [rad or m], as MuJoCo's margin.
             limit_stiffness: stiffness of the limits [N m/rad or N/m]; infinite: hard.
             limit_damping: damping of compliant limits [N m s/rad or N s/m].
+            swing_limit: largest angle between the axis and the axis that the child carries [rad]; spherical only.
+            twist_limit: largest angle by which the child turns about the axis, either way [rad]; spherical only.
             q0: initial coordinates; default zero, brought inside the limits.
 
         Returns:
@@ -240,7 +247,7 @@ class ModelBuilder:
         where = f"joint '{name}'"
         scalar_joint = code in (codes.REVOLUTE, codes.PRISMATIC)
         unit_axis = _finite(f"{where}: axis", axis, (3,))
-        if scalar_joint:
+        if scalar_joint or np.isfinite([swing_limit, twist_limit]).any():
             unit_axis = _unit(unit_axis, f"{where}: the axis is zero; give it a direction")
         if code == codes.FREE and parent != WORLD:
             raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
@@ -269,6 +276,11 @@ class ModelBuilder:
             raise ModelError(
                 f"{where}: limit_stiffness is {limit_stiffness}; it must be positive, infinite for hard limits"
             )
+        for label, value in (("swing_limit", swing_limit), ("twist_limit", twist_limit)):
+            if np.isfinite(value) and code != codes.SPHERICAL:
+                raise ModelError(f"{where}: {label} is for spherical joints, not {type}")
+            if not (0.0 < value <= np.pi or np.isposinf(value)):
+                raise ModelError(f"{where}: {label} is {value}; it must be positive and at most pi, or infinite")
         if limit_damping and np.isinf(limit_stiffness):
             raise ModelError(f"{where}: limit_damping is for compliant limits; give limit_stiffness too")
         if lower + limit_margin > upper - limit_margin:
@@ -282,7 +294,8 @@ class ModelBuilder:
         self.joints[name] = JointSpec(
             name, code, parent, child, placement, unit_axis, float(lower), float(upper), float(effort), float(velocity),
             float(damping), float(armature), float(stiffness), float(rest_position), float(friction_loss),
-            float(limit_margin), float(limit_stiffness), float(limit_damping), initial,
+            float(limit_margin), float(limit_stiffness), float(limit_damping), float(swing_limit), float(twist_limit),
+            initial,
         )  # fmt: skip
         return name
 

@@ -258,6 +258,8 @@ def _model(
         "friction_loss": per_dof([joint.friction_loss for joint in joints]),
         "lower_limit": per_dof([joint.lower for joint in joints]),
         "upper_limit": per_dof([joint.upper for joint in joints]),
+        "swing_limit": np.array([joint.swing_limit for joint in joints], dtype=np.float64),
+        "twist_limit": np.array([joint.twist_limit for joint in joints], dtype=np.float64),
         "limit_margin": per_dof([joint.limit_margin for joint in joints]),
         "limit_stiffness": per_dof([joint.limit_stiffness for joint in joints]),
         "limit_damping": per_dof([joint.limit_damping for joint in joints]),

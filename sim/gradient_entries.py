@@ -18,9 +18,7 @@ ONLY_POSITIVE = (
     "actuator_kd",
 )  # fmt: skip
 # What only revolute and prismatic joints have.
-SCALAR_JOINTS = (
-    "stiffness", "rest_position", "lower_limit", "upper_limit", "limit_margin", "limit_stiffness", "limit_damping",
-)  # fmt: skip
+SCALAR_JOINTS = ("stiffness", "rest_position", "lower_limit", "upper_limit")
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ PARAMETERS: dict[str, ParameterSpec] = {
     ),
     "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
     "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
+    "swing_limit": ParameterSpec("link", (), "rad", "how far a spherical joint swings its axis; infinite: any way"),
+    "twist_limit": ParameterSpec("link", (), "rad", "how far a spherical joint twists about its axis, either way"),
     "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit from which on it bears"),
     "limit_stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "stiffness of a limit; infinite: hard"),
     "limit_damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "damping of a compliant limit"),
@@ -88,7 +90,7 @@ NOT_NEGATIVE = (
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
     "actuator_kd", "actuator_force_limit",
 )  # fmt: skip
-POSITIVE = ("limit_stiffness", "contact_stiffness")
+POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness")
 MAY_BE_INFINITE = ("lower_limit", "upper_limit", "actuator_force_limit", *POSITIVE)
 # So much below zero is let through: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01

@@ -8,7 +8,7 @@ import numpy as np
 from sim.collision import candidate_pairs
 from sim.model import Model
 from warp_kernels.collision.pairs import MAX_CONTACTS
-from warp_kernels.types import TORQUE
+from warp_kernels.types import SPHERICAL, TORQUE
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class RowLayout:
 
     Attributes:
         limited: degrees of freedom with a limit, in any of the worlds.
+        cones: links of spherical joints with a limit of swing or twist, and 1 where it is that of twist [n, 2].
         lossy: degrees of freedom with dry friction.
         equalities: blocks of equality constraints, which are always there.
         limited_actuators: how many actuators may go beyond their force limit.
@@ -25,6 +26,7 @@ class RowLayout:
     """
 
     limited: np.ndarray
+    cones: np.ndarray
     lossy: np.ndarray
     equalities: int
     limited_actuators: int
@@ -34,24 +36,26 @@ class RowLayout:
     def max_blocks(self, max_contacts: int) -> int:
         """Room for blocks per world."""
         contacts = max_contacts + min(max_contacts, self.resisting)
-        joints = 2 * len(self.limited) + len(self.lossy) + self.limited_actuators
+        joints = 2 * len(self.limited) + len(self.cones) + len(self.lossy) + self.limited_actuators
         return contacts + joints + self.equalities
 
     @property
     def key(self) -> tuple:
         """Equal for equal layouts."""
         counts = self.limited_actuators, self.compliant, self.resisting
-        return self.limited.tobytes(), self.lossy.tobytes(), *counts
+        return self.limited.tobytes(), self.cones.tobytes(), self.lossy.tobytes(), *counts
 
 
 def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
     """The layout for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
     limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
     lossy = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
+    angles = [np.isfinite(np.atleast_2d(parameters[name])).any(axis=0) for name in ("swing_limit", "twist_limit")]
     compliant = np.isfinite(np.atleast_2d(parameters["contact_stiffness"])).any(axis=0).tolist()
     resistance = [np.atleast_2d(parameters[name]).max(axis=0) for name in ("torsional_friction", "rolling_friction")]
     return RowLayout(
         limited=np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)),
+        cones=np.argwhere(np.transpose(angles) & (model.joint_type == SPHERICAL)[:, None]),
         lossy=np.flatnonzero(lossy.any(axis=0)),
         equalities=model.equalities.num_blocks,
         limited_actuators=_limited_actuators(model, parameters),

@@ -19,6 +19,7 @@ from warp_kernels.factor import factor_kernels
 from warp_kernels.impulse import impulse_kernels
 from warp_kernels.integrate import integrate_kernels
 from warp_kernels.pgs import pgs_kernels
+from warp_kernels.rows.cones import cone_kernels
 from warp_kernels.rows.equalities import equality_kernels
 
 
@@ -55,6 +56,7 @@ class Step(Workspace):
         if self.max_blocks:
             self._contacts()
             self._equalities()
+            self._cones()
             self._constraints()
         self._velocity()
 
@@ -160,6 +162,17 @@ class Step(Workspace):
             dim = (counts["coupling"], self.num_worlds)
             self._launch(kernels.evaluate_couplings, dim, inputs, [self.coupling_bias], tape=True)
 
+    def _cones(self) -> None:
+        d = self.device_model
+        p = d.parameters
+        if len(self.layout.cones) == 0:
+            return
+        inputs = [
+            d.joint_axis, d.joint_q_start, self.cone_link, self.cone_twists, p["swing_limit"], p["twist_limit"], self.q
+        ]  # fmt: skip
+        dim = (len(self.layout.cones), self.num_worlds)
+        self._launch(cone_kernels(self.scalar).evaluate_cones, dim, inputs, self._cone_arrays, tape=True)
+
     def _constraints(self) -> None:
         d, m = self.device_model, self.model
         p = d.parameters
@@ -168,8 +181,8 @@ class Step(Workspace):
         inputs = [
             self.limited_dof, self.lossy_dof, d.actuator_dof, d.dof_q, d.link_tail_dof, d.link_tree, c.geometry_link,
             c.pair_a, c.pair_b, self.coupling_dof, self.coupling_other, self.anchor_link_a, self.anchor_link_b,
-            self.anchor_welded, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd, self.contact_count,
-            self.slot_pair, self.contact_resistance, self.actuator_row,
+            self.anchor_welded, self.cone_dof, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd,
+            self.contact_count, self.slot_pair, self.contact_resistance, self.actuator_row, *self._cone_arrays,
         ]  # fmt: skip
         outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
         self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
@@ -180,6 +193,7 @@ class Step(Workspace):
             self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
             self._limits(p), p["friction_loss"], p["coupling_ratio"], self.q, self.qd, self.qdd, self.origin,
             self.subspace, self.factor_l, self.actuator_row, *self._contact_arrays, *self._equality_arrays,
+            *self._cone_arrays,
             self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference,
         ]  # fmt: skip
         self._launch(

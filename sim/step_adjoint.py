@@ -49,7 +49,7 @@ class DifferentiableStep(Step):
                 self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
                 self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
                 self.contact_restitution, self.contact_spring, self.contact_resistance, *self._equality_arrays,
-                self.velocity, self.acceleration, self.power_direction,
+                *self._cone_arrays, self.velocity, self.acceleration, self.power_direction,
             ],
             self.device,
         )  # fmt: skip
@@ -184,7 +184,7 @@ class DifferentiableStep(Step):
         inputs = [
             *self._paths, d.dof_q, *self._trees_of_dofs, self.kernel_options, self._limits(p), p["coupling_ratio"],
             self.q, self.qd, self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame,
-            self.contact_distance, self.contact_restitution, self.contact_spring, self.anchor_point,
+            self.contact_distance, self.contact_restitution, self.contact_spring, self.anchor_point, *self._cone_arrays,
             self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference, self.approach,
             self.impulse, self.weight, self.rhs_bar, self.bound_bar, self.softness_bar, self.couplings,
             self.block_coupling,
@@ -193,7 +193,8 @@ class DifferentiableStep(Step):
         outputs = [
             self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad,
             *(array.grad for array in self._contact_arrays), *(array.grad for array in self._equality_arrays),
-            self._limits(limit_bars), *d.parameter_bars("friction_loss", "coupling_ratio"), self.actuator_row_bar,
+            *(array.grad for array in self._cone_arrays), self._limits(limit_bars),
+            *d.parameter_bars("friction_loss", "coupling_ratio"), self.actuator_row_bar,
         ]  # fmt: skip
         self._launch(impulse_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
 

@@ -70,6 +70,8 @@ class Workspace:
         self.dof_lanes = 1 if self.device.is_cpu else self.model.nv
         self.kernel_options = _kernel_options(self.scalar, options, dt)
         self.limited_dof = self._integers(layout.limited)
+        self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
+        self.cone_dof = self._integers(self.model.joint_qd_start[layout.cones[:, 0]])
         self.lossy_dof = self._integers(layout.lossy)
         equalities = self.model.equalities
         self.coupling_dof = self._integers(equalities.coupling_dof)
@@ -149,6 +151,8 @@ class Workspace:
         self.anchor_point, self.anchor_bias, self.anchor_turn = (
             worlds_last(counts["anchor"], t.vec3) for _ in range(3)
         )
+        self.cone_gap = worlds_last(len(self.layout.cones), scalar)
+        self.cone_row = worlds_last(len(self.layout.cones), t.vec3)
         self.block_kind, self.block_item, self.block_reference = (worlds_last(blocks, wp.int32) for _ in range(3))
         self.block_tail = worlds_last(2 * blocks, wp.int32)
         self.row = worlds_last(2 * blocks * m.max_depth, t.vec3)
@@ -188,6 +192,10 @@ class Workspace:
     @property
     def _equality_arrays(self) -> list[wp.array]:
         return [self.coupling_bias, self.anchor_point, self.anchor_bias, self.anchor_turn]
+
+    @property
+    def _cone_arrays(self) -> list[wp.array]:
+        return [self.cone_gap, self.cone_row]
 
     def _limits(self, arrays: Mapping[str, wp.array]) -> Any:
         """The parameters of joint limits, or their adjoints, as one argument of a kernel."""

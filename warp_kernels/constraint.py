@@ -26,6 +26,7 @@ from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
 from warp_kernels.types import (
     ACTUATOR,
+    CONE_LIMIT,
     CONTACT,
     COUPLING,
     FRICTION_LOSS,
@@ -116,6 +117,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         anchor_link_a: wp.array(dtype=int),
         anchor_link_b: wp.array(dtype=int),
         anchor_welded: wp.array(dtype=int),
+        cone_dof: wp.array(dtype=int),
         options: Options,
         # Parameters
         limits: Limits,
@@ -127,6 +129,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         slot_pair: wp.array2d(dtype=int),
         contact_resistance: wp.array2d(dtype=vec2),
         actuator_row: wp.array2d(dtype=vec3),
+        cone_gap: wp.array2d(dtype=scalar),
+        cone_row: wp.array2d(dtype=vec3),
         # Data out
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
@@ -196,6 +200,18 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             if kind >= 0:
                 joint_block(count, world, kind, k, k, block_kind, block_item, block_tail)
                 count += 1
+        for i in range(cone_dof.shape[0]):
+            k = cone_dof[i]
+            rate = scalar(0.0)
+            for axis in range(3):
+                rate += cone_row[i, world][axis] * (qd[world, k + axis] + options.dt * qdd[world, k + axis])
+            reach = options.limit_margin + options.dt * wp.abs(rate)
+            if cone_gap[i, world] - rows.value_of(limits.margin, world, k) < reach:
+                block_kind[count, world] = CONE_LIMIT
+                block_item[count, world] = i
+                block_tail[2 * count, world] = -1
+                block_tail[2 * count + 1, world] = k + 2
+                count += 1
         for i in range(lossy_dof.shape[0]):
             k = lossy_dof[i]
             joint_block(count, world, FRICTION_LOSS, k, k, block_kind, block_item, block_tail)
@@ -262,6 +278,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         anchor_point: wp.array2d(dtype=vec3),
         anchor_bias: wp.array2d(dtype=vec3),
         anchor_turn: wp.array2d(dtype=vec3),
+        cone_gap: wp.array2d(dtype=scalar),
+        cone_row: wp.array2d(dtype=vec3),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
@@ -307,7 +325,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     if is_geometric:
                         value = frame * geometric.motion(kind, subspace[k, world], lever)
                     else:
-                        value[0] = joints.joint_row(kind, item, side, depth - d, world, coupling_ratio)
+                        value[0] = joints.joint_row(kind, item, side, depth - d, world, coupling_ratio, cone_row)
                     row[at + d, world] = value
                     free_velocity += value * (qd[world, k] + options.dt * qdd[world, k])
                     before += value[0] * qd[world, k]
@@ -342,6 +360,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 others = anchor_bias[item, world]
             elif kind == ORIENTATION:
                 others = anchor_turn[item, world]
+            elif kind == CONE_LIMIT:
+                first = block_tail[2 * block + 1, world] - 2
+                gap = cone_gap[item, world] - rows.value_of(limits.margin, world, first)
+                bias = limit.limit_bias(limits, first, gap, options, world)
             elif kind == TORSION:
                 most = scalar(0.0)  # its bounds follow the normal impulse
             elif kind == ACTUATOR:

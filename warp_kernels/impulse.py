@@ -29,6 +29,7 @@ from warp_kernels.rows.limits import limit_functions
 from warp_kernels.rows.shared import row_functions
 from warp_kernels.types import (
     ACTUATOR,
+    CONE_LIMIT,
     CONTACT,
     COUPLING,
     FRICTION_LOSS,
@@ -339,6 +340,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         contact_restitution: wp.array2d(dtype=scalar),
         contact_spring: wp.array2d(dtype=vec2),
         anchor_point: wp.array2d(dtype=vec3),
+        cone_gap: wp.array2d(dtype=scalar),
+        cone_row: wp.array2d(dtype=vec3),
         block_count: wp.array(dtype=int),
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
@@ -367,6 +370,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         anchor_point_bar: wp.array2d(dtype=vec3),
         anchor_bias_bar: wp.array2d(dtype=vec3),
         anchor_turn_bar: wp.array2d(dtype=vec3),
+        cone_gap_bar: wp.array2d(dtype=scalar),
+        cone_row_bar: wp.array2d(dtype=vec3),
         limit_bars: Limits,
         friction_loss_bar: wp.array2d(dtype=scalar),
         coupling_ratio_bar: wp.array2d(dtype=scalar),
@@ -405,6 +410,14 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 anchor_turn_bar[item, world] = b_bar
             elif kind == ACTUATOR:
                 actuator_row_bar[item, world] = vec3(b_bar[0], softness_bar[block, world], bound_bar[block, world])
+            elif kind == CONE_LIMIT:
+                first = block_tail[2 * block + 1, world] - 2
+                gap = cone_gap[item, world] - rows.value_of(limits.margin, world, first)
+                gap_bar = limit.limit_bias_adjoint(
+                    limits, first, gap, options, world, b_bar[0], softness_bar[block, world], limit_bars
+                )
+                rows.add_at(limit_bars.margin, world, first, -gap_bar)
+                cone_gap_bar[item, world] = gap_bar
             elif kind != TORSION:
                 q_bar[world, dof_q[item]] += limit.limit_adjoint(
                     limits,
@@ -457,14 +470,24 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     origin_bar[reference, world] += lever_bar
                     origin_bar[tree, world] -= lever_bar
                 else:
-                    value = joints.joint_row(kind, item, side, 0, world, coupling_ratio)
-                    qd_bar[world, tail] += value * b_bar[0]
+                    own = int(1)  # degrees of freedom of the joint in the row
+                    if kind == CONE_LIMIT:
+                        own = 3
+                    row_bar = vec3()
+                    for above in range(own):
+                        k = tail - above
+                        value = joints.joint_row(kind, item, side, above, world, coupling_ratio, cone_row)
+                        qd_bar[world, k] += value * b_bar[0]
+                        if kind == CONE_LIMIT or kind == COUPLING:
+                            free = qd[world, k] + options.dt * qdd[world, k]
+                            at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs
+                            at += k - tree_dof_start[dof_tree[tail]]
+                            g = impulse[block, world] * weight[k, world] + b_bar * free + coupling[at, world]
+                            row_bar[2 - above] = g[0]
+                    if kind == CONE_LIMIT:
+                        cone_row_bar[item, world] = row_bar
                     if kind == COUPLING and side == 0:
-                        free = qd[world, tail] + options.dt * qdd[world, tail]
-                        at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs
-                        at += tail - tree_dof_start[dof_tree[tail]]
-                        g = impulse[block, world] * weight[tail, world] + b_bar * free + coupling[at, world]
-                        rows.add_at(coupling_ratio_bar, world, item, -g[0])
+                        rows.add_at(coupling_ratio_bar, world, item, -row_bar[2])
 
     return SimpleNamespace(
         module=module,

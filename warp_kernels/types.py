@@ -26,17 +26,18 @@ CONVEX = 4
 CYLINDER = 5
 ELLIPSOID = 6
 
-# Kinds of constraint block in the contact solver. One row of a joint, at least zero: up to UPPER_LIMIT; within a bound on
+# Kinds of constraint block in the contact solver. One row of a joint, at least zero: up to CONE_LIMIT; within a bound on
 # both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.
 CONTACT = 0
 LOWER_LIMIT = 1
 UPPER_LIMIT = 2
-FRICTION_LOSS = 3
-ACTUATOR = 4
-COUPLING = 5
-POINT = 6
-ORIENTATION = 7
-TORSION = 8  # spinning and rolling friction of a contact
+CONE_LIMIT = 3  # swing or twist of a spherical joint
+FRICTION_LOSS = 4
+ACTUATOR = 5
+COUPLING = 6
+POINT = 7
+ORIENTATION = 8
+TORSION = 9  # spinning and rolling friction of a contact
 
 # Kinds of actuator.
 TORQUE = 0

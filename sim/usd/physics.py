@@ -86,15 +86,21 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
     joint.CreateBody1Rel().SetTargets([paths[link]])
     placement = model.parameters["joint_placement"][link]
     scalar = kind in (codes.REVOLUTE, codes.PRISMATIC)
+    swing = float(model.parameters["swing_limit"][link])
     # USD knows the axes X, Y and Z alone: the joint frame is turned until X is the axis.
-    turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if scalar else Rotation.identity()
+    has_axis = scalar or np.isfinite(swing)
+    turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if has_axis else Rotation.identity()
     joint.CreateLocalPos0Attr(_vector(placement[:3]))
     joint.CreateLocalRot0Attr(_quaternion(Rotation.from_quat(placement[3:]) * turn))
     joint.CreateLocalPos1Attr(Gf.Vec3f(0.0, 0.0, 0.0))
     joint.CreateLocalRot1Attr(_quaternion(turn))
-    if scalar:
+    if has_axis:
         joint.CreateAxisAttr(UsdGeom.Tokens.x)
+    if scalar:
         _add_limits(joint, model, link, kind)
+    elif has_axis:
+        joint.CreateConeAngle0LimitAttr(np.degrees(swing))
+        joint.CreateConeAngle1LimitAttr(np.degrees(swing))
 
 
 def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> None:

@@ -223,6 +223,20 @@ def test_constraints_are_joints_outside_of_the_articulations(tmp_path):
     np.testing.assert_allclose(weld.GetLocalRot1Attr().Get().GetReal(), np.sqrt(0.5), atol=1e-6)
 
 
+def test_a_cone_stands_on_the_axis(tmp_path):
+    builder = sim.ModelBuilder()
+    builder.add_link("a", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint("ball", "spherical", child="a", axis=(0, 0, -2), swing_limit=0.5)
+    model = builder.finalize()
+    stage = Usd.Stage.Open(str(write_usd(tmp_path / "scene.usda", model, link_poses(model, model.q0[None]), fps=30)))
+    (joint,) = (UsdPhysics.SphericalJoint(prim) for prim in stage.Traverse() if prim.IsA(UsdPhysics.SphericalJoint))
+    assert joint.GetAxisAttr().Get() == "X"
+    for angle in (joint.GetConeAngle0LimitAttr(), joint.GetConeAngle1LimitAttr()):
+        np.testing.assert_allclose(angle.Get(), np.degrees(0.5), rtol=1e-6)
+    for rotation in (joint.GetLocalRot0Attr().Get(), joint.GetLocalRot1Attr().Get()):
+        np.testing.assert_allclose(Gf.Rotation(rotation).TransformDir(Gf.Vec3d(1, 0, 0)), (0, 0, -1), atol=1e-6)
+
+
 def test_limits_are_in_degrees_and_drives_carry_damping_and_spring(written):
     _, _, path = written
     stage = Usd.Stage.Open(str(path))

@@ -7,19 +7,31 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.types import COUPLING, UPPER_LIMIT
+from warp_kernels.types import CONE_LIMIT, COUPLING, UPPER_LIMIT, warp_types
 
 
 @functools.cache
 def joint_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of joint rows for one precision."""
     rows = row_functions(scalar)
+    vec3 = warp_types(scalar).vec3
 
     @wp.func
-    def joint_row(kind: int, item: int, side: int, above: int, world: int, coupling_ratio: wp.array2d(dtype=scalar)):
+    def joint_row(
+        kind: int,
+        item: int,
+        side: int,
+        above: int,
+        world: int,
+        coupling_ratio: wp.array2d(dtype=scalar),
+        cone_row: wp.array2d(dtype=vec3),
+    ):
         """Entry of a joint's row for the degree of freedom so many places above the tail."""
         value = scalar(0.0)
-        if above == 0:
+        if kind == CONE_LIMIT:
+            if above < 3:
+                value = cone_row[item, world][2 - above]
+        elif above == 0:
             value = scalar(1.0)
             if kind == UPPER_LIMIT:
                 value = scalar(-1.0)
