@@ -3,22 +3,34 @@
 import importlib
 from types import ModuleType
 
+from sim.acceleration import jacobian_derivative, link_accelerations
+from sim.bias import bias_forces, coriolis_forces, gravity_forces
 from sim.builder import ModelBuilder
 from sim.contacts import Contacts
 from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
-from sim.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from sim.dynamics import forward_dynamics, inverse_dynamics
 from sim.errors import ContactOverflowWarning, GradientError, ImportFileError, ModelError, URDFWarning
 from sim.gradient_check import check_gradients
 from sim.gradient_norms import GradientNorms
 from sim.gradient_report import GradientReport
 from sim.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
 from sim.load import load
+from sim.mass_matrix import mass_matrix, mass_matrix_inverse
 from sim.model import Model, Part
+from sim.momentum import (
+    centre_of_mass,
+    centre_of_mass_jacobian,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    kinetic_energy,
+    potential_energy,
+)
 from sim.options import ContactOptions
 from sim.rollout import Gradients, Trajectory
 from sim.simulator import Simulator
 from sim.state import State
+from sim.wrenches import link_wrenches
 
 __all__ = [
     "ContactOptions",
@@ -38,18 +50,31 @@ __all__ = [
     "State",
     "Trajectory",
     "URDFWarning",
+    "bias_forces",
+    "centre_of_mass",
+    "centre_of_mass_jacobian",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
     "check_gradients",
+    "coriolis_forces",
     "difference",
     "forward_dynamics",
     "forward_kinematics",
     "from_mujoco",
     "from_pinocchio",
+    "gravity_forces",
     "integrate",
     "inverse_dynamics",
     "jacobian",
+    "jacobian_derivative",
+    "kinetic_energy",
+    "link_accelerations",
     "link_velocities",
+    "link_wrenches",
     "load",
     "mass_matrix",
+    "mass_matrix_inverse",
+    "potential_energy",
     "to_mujoco",
     "to_pinocchio",
 ]

@@ -47,7 +47,7 @@ class DeviceModel:
         parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
-        no_scalars: scalars [0, 0], for what a kernel shall leave out.
+        no_scalars, no_motion, no_inertia: scalars, spatial vectors and inertias [0, 0], for a kernel to leave out.
 
     Raises:
         ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
@@ -91,9 +91,9 @@ class DeviceModel:
         self.actuator_dof = upload(model.actuator_dof)
 
         self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
-        self._paths: dict[str, wp.array] = {}
+        self._paths: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self._double: tuple[DeviceModel, list[Any]] | None = None
-        self.no_scalars: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
+        self._make_empty_arrays()
         self._no_bar = {name: wp.zeros((0, 0), dtype=self._dtype(name), device=self.device) for name in PARAMETERS}
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
@@ -101,6 +101,11 @@ class DeviceModel:
         values = {**model.parameters, **(parameters or {})}
         for name, value in values.items():
             self.set_parameter(name, value)
+
+    def _make_empty_arrays(self) -> None:
+        self.no_scalars: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
+        self.no_motion: wp.array = wp.zeros((0, 0), dtype=self.types.spatial, device=self.device)
+        self.no_inertia: wp.array = wp.zeros((0, 0), dtype=self.types.inertia, device=self.device)
 
     def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
         """Give a parameter a new value, and zero its gradient.
@@ -167,9 +172,15 @@ class DeviceModel:
 
     def parameter_bars(self, *names: str) -> list[wp.array]:
         """Gradients of parameters for a hand-written adjoint, with an array of no rows where none is wanted."""
+        arrays = [self.parameters.get(name) for name in names]
         return [
-            self._no_bar[name] if self.parameters[name].grad is None else self.parameters[name].grad for name in names
+            self._no_bar[name] if array is None or array.grad is None else array.grad
+            for name, array in zip(names, arrays, strict=True)
         ]
+
+    def parameter_arrays(self, *names: str) -> list[wp.array]:
+        """Parameters for a kernel that can do without some, with an array of no rows where this model lacks one."""
+        return [self.parameters.get(name, self._no_bar[name]) for name in names]
 
     def part(self, worlds: slice) -> "DeviceModel":
         """The arrays for some of the worlds: views of the parameters given per world, with their gradients."""
@@ -199,7 +210,7 @@ class DeviceModel:
         model.model = replace(self.model, dtype="float64")
         model.types = warp_types(model.model.scalar)
         model.joint_axis = wp.array(self.model.joint_axis, dtype=model.types.vec3, device=self.device)
-        model.no_scalars = wp.zeros((0, 0), dtype=model.types.scalar, device=self.device)
+        model._make_empty_arrays()
         model._double = None
         model.requires_grad = ()
         model.parameters = {
@@ -240,17 +251,28 @@ class DeviceModel:
             )
         return self._frames[names]
 
-    def frame_path(self, name: str) -> wp.array:
-        """The degrees of freedom that move a frame, in ascending order. Raises ModelError if there is no such frame."""
-        if name not in self._paths:
-            link = self.model.frame(name).link
-            path = []
-            k = self.model.link_tail_dof[link] if link >= 0 else -1
-            while k >= 0:
-                path.append(k)
-                k = self.model.dof_parent[k]
-            self._paths[name] = wp.array(np.array(path[::-1], dtype=np.int32), dtype=wp.int32, device=self.device)
-        return self._paths[name]
+    def frame_paths(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array]:
+        """The degrees of freedom that move frames, in ascending order, those of one frame after those of another.
+
+        Returns:
+            for each of them the place of its frame in ``names``, and its index. Raises ModelError for an unknown frame.
+        """
+        if names not in self._paths:
+            owners, path = [], []
+            for number, name in enumerate(names):
+                link = self.model.frame(name).link
+                k = int(self.model.link_tail_dof[link]) if link >= 0 else -1
+                dofs = []
+                while k >= 0:
+                    dofs.append(k)
+                    k = int(self.model.dof_parent[k])
+                path += dofs[::-1]
+                owners += [number] * len(dofs)
+            self._paths[names] = (
+                wp.array(np.array(owners, dtype=np.int32), dtype=wp.int32, device=self.device),
+                wp.array(np.array(path, dtype=np.int32), dtype=wp.int32, device=self.device),
+            )
+        return self._paths[names]
 
     def _dtype(self, name: str) -> type:
         by_shape = {(): self.types.scalar, (3,): self.types.vec3, (3, 3): self.types.mat33, (7,): self.types.transform}

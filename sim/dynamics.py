@@ -1,10 +1,10 @@
-"""Dynamics of a model without contact and time, as free functions: inverse and forward dynamics, mass matrix.
+"""Dynamics of a model without contact and time, as free functions: inverse and forward dynamics.
 
 They follow the rules of :mod:`sim.kinematics` for arguments, results and gradients. Joint forces include armature,
 damping and spring: ``tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position)``, with the armature in M
 and gravity in c. Friction loss and limits belong to the simulator.
 
-Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA), 6.2 (CRBA) and 7.1 (ABA). Reverse
+Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA) and 7.1 (ABA). Reverse
 mode goes through none of them: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar
 g . ID(q, qd, qdd), one pass from the roots to the leaves; with cotangent g of qdd and w = M^-1 g, that of forward
 dynamics is w in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function
@@ -18,12 +18,10 @@ import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.model import Model
-from sim.operation import DYNAMICS_PARAMETERS, Array, Bodies, batch, detached, on_device, run
+from sim.operation import DYNAMICS_PARAMETERS, Array, Bodies, Operation, batch, detached, on_device, run
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
-from warp_kernels.crba import crba_kernels
 from warp_kernels.dynamics import aba_kernels, power_kernels
-from warp_kernels.factor import factor_kernels
 from warp_kernels.rnea import rnea_kernels
 
 
@@ -46,33 +44,27 @@ def inverse_dynamics(
     Raises:
         ModelError: for a wrong shape, dtype or device, and for links that came without inertial data.
     """
-    m, q, qd, qdd, wrench = _arguments(model, q, qd, "qdd", qdd, wrench)
+    m, *inputs = _arguments(model, q, qd, "qdd", qdd, wrench)
+    return run(m, inverse_dynamics_operation(m.model), inputs)
+
+
+def inverse_dynamics_operation(model: Model) -> Operation:
+    """See :func:`inverse_dynamics`."""
 
     def forward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None
     ) -> None:
         bodies = Bodies(m, q)
         _passive_force(m, q, qd, qdd, tau)
-        kernel = rnea_kernels(m.types.scalar).rnea
-        scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
-        wp.launch(
-            kernel,
-            dim=(m.model.num_trees, q.shape[0]),
-            inputs=[
-                m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.parameters["gravity"], qd, qdd,
-                _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
-            ],
-            outputs=[*scratch, tau],
-            device=m.device,
-        )  # fmt: skip
+        add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau)
 
     def backward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None
     ) -> None:
-        tape, bodies = _taped_bodies(m, q)
+        tape, bodies = taped_bodies(m, q)
         _add_gradient(tape, bodies, q, qd, qdd, wrench, tau.grad)
 
-    return run(m, (q.shape[0], m.model.nv), [q, qd, qdd, wrench], forward, backward, DYNAMICS_PARAMETERS)
+    return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS)
 
 
 def forward_dynamics(
@@ -93,7 +85,12 @@ def forward_dynamics(
     Raises:
         ModelError: as :func:`inverse_dynamics`.
     """
-    m, q, qd, tau, wrench = _arguments(model, q, qd, "tau", tau, wrench)
+    m, *inputs = _arguments(model, q, qd, "tau", tau, wrench)
+    return run(m, forward_dynamics_operation(m.model), inputs)
+
+
+def forward_dynamics_operation(model: Model) -> Operation:
+    """See :func:`forward_dynamics`."""
 
     def forward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None
@@ -105,12 +102,12 @@ def forward_dynamics(
         parameters = [exact.parameters[name] for name in passive]
         external = _common_wrench(bodies, None if wrench is None else in_double(wrench))
         with rounded(qdd) as result:
-            _articulated_body(bodies, parameters, q, qd, tau, external, result)
+            run_articulated_body(bodies, parameters, q, qd, tau, external, result)
 
     def backward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None
     ) -> None:
-        tape, bodies = _taped_bodies(m, q)
+        tape, bodies = taped_bodies(m, q)
         w = _solve_mass_matrix(bodies, q, qdd.grad)
         minus_w = scratch_array(w.shape, w.dtype, m.device)
         wp.launch(
@@ -122,44 +119,7 @@ def forward_dynamics(
         )
         _add_gradient(tape, bodies, q, qd, detached(qdd), wrench, minus_w)
 
-    return run(m, (q.shape[0], m.model.nv), [q, qd, tau, wrench], forward, backward, DYNAMICS_PARAMETERS)
-
-
-def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
-    """Joint-space mass matrix, armature included.
-
-    Args:
-        model: the model.
-        q: joint coordinates [num_worlds, nq].
-
-    Returns:
-        [num_worlds, nv, nv], symmetric.
-
-    Raises:
-        ModelError: as :func:`inverse_dynamics`.
-    """
-    m = on_device(model, q)
-    m.require_masses()
-    q = batch(m, "q", q, (m.model.nq,))
-
-    def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
-        bodies = Bodies(m, q)
-        wp.launch(
-            crba_kernels(m.types.scalar).crba,
-            dim=(m.model.num_trees, q.shape[0]),
-            inputs=[
-                m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, m.parameters["armature"],
-                bodies.subspace, bodies.link_inertia,
-            ],
-            outputs=[bodies.scratch(m.model.num_links, m.types.inertia), matrix],
-            device=m.device,
-        )  # fmt: skip
-
-    def backward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
-        _add_mass_matrix_gradient(m, q, matrix.grad)
-
-    parameters = ("joint_placement", "mass", "com", "inertia", "armature")
-    return run(m, (q.shape[0], m.model.nv, m.model.nv), [q], forward, backward, parameters)
+    return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS, needs_result=True)
 
 
 def _arguments(
@@ -191,7 +151,7 @@ def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
     """External wrenches about the trees' origins [num_links, num_worlds]; an array without entries stands for none."""
     m = bodies.model
     if wrench is None:
-        return wp.zeros((0, 0), dtype=m.types.spatial, device=m.device)
+        return m.no_motion
     common = bodies.scratch(m.model.num_links, m.types.spatial)
     wp.launch(
         rnea_kernels(m.types.scalar).wrench_to_common_frame,
@@ -203,7 +163,25 @@ def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
     return common
 
 
-def _articulated_body(
+def add_rigid_body_force(
+    bodies: Bodies, gravity: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None, tau: wp.array
+) -> None:
+    """Add the joint forces that move the links, without rotors, dampers and springs, to tau."""
+    m = bodies.model
+    scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
+    wp.launch(
+        rnea_kernels(m.types.scalar).rnea,
+        dim=(m.model.num_trees, bodies.worlds),
+        inputs=[
+            m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd,
+            _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
+        ],
+        outputs=[*scratch, tau],
+        device=m.device,
+    )  # fmt: skip
+
+
+def run_articulated_body(
     bodies: Bodies,
     parameters: list[wp.array],
     q: wp.array,
@@ -211,7 +189,8 @@ def _articulated_body(
     tau: wp.array,
     wrench: wp.array,
     qdd: wp.array,
-) -> None:
+) -> tuple[wp.array, wp.array]:
+    """The articulated-body algorithm; ``parameters`` from damping to gravity. Returns its factors U and 1 / D."""
     m, t = bodies.model, bodies.model.types
     links, dofs = m.model.num_links, m.model.nv
     per_link = [bodies.scratch(links, dtype) for dtype in (*[t.spatial] * 3, *[t.mat33] * 3)]
@@ -226,9 +205,10 @@ def _articulated_body(
         outputs=[*per_link, *per_dof, qdd],
         device=m.device,
     )  # fmt: skip
+    return per_dof[0], per_dof[1]
 
 
-def _taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
+def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
     """Forward kinematics with the tape that recorded them."""
     with wp.Tape() as tape:
         bodies = Bodies(m, q)
@@ -242,13 +222,31 @@ def _solve_mass_matrix(bodies: Bodies, q: wp.array, right: wp.array) -> wp.array
     if m is not bodies.model:
         q, right = in_double(q), in_double(right)
         bodies = Bodies(m, q)
-    none = wp.zeros((1, m.model.nv), dtype=m.types.scalar, device=m.device)
-    weightless = wp.zeros((1, 1), dtype=m.types.vec3, device=m.device)
-    still = wp.zeros(right.shape, dtype=m.types.scalar, device=m.device)
-    parameters = [none, m.parameters["armature"], none, none, weightless]
+    still = zeros(m, right.shape)
+    parameters = armature_alone(m)
     with rounded(result) as solution:
-        _articulated_body(bodies, parameters, q, still, right, _common_wrench(bodies, None), solution)
+        run_articulated_body(bodies, parameters, q, still, right, m.no_motion, solution)
     return result
+
+
+def armature_alone(m: DeviceModel) -> list[wp.array]:
+    """Parameters from damping to gravity of a model without any of them but the armature."""
+    none = zeros(m, (1, m.model.nv))
+    return [none, m.parameters["armature"], none, none, weightless(m)]
+
+
+def weightless(m: DeviceModel) -> wp.array:
+    """A gravity of zero."""
+    gravity = scratch_array((1, 1), m.types.vec3, m.device)
+    gravity.zero_()
+    return gravity
+
+
+def zeros(m: DeviceModel, shape: tuple[int, ...]) -> wp.array:
+    """A scratch array of scalars, all zero, without a gradient."""
+    array = scratch_array(shape, m.types.scalar, m.device)
+    array.zero_()
+    return array
 
 
 def _add_gradient(
@@ -263,53 +261,35 @@ def _add_gradient(
     """Add the gradient of weight . ID(q, qd, qdd) to those of the arguments and of the parameters."""
     m = bodies.model
     with tape:
-        passive = wp.zeros(weight.shape, dtype=weight.dtype, device=m.device, requires_grad=True)
+        passive = scratch_array(weight.shape, weight.dtype, m.device, gradient=True)
         _passive_force(m, q, qd, qdd, passive)
+    record_power(tape, bodies, m.parameters["gravity"], qd, qdd, wrench, weight)
+    wp.copy(passive.grad, weight)
+    tape.backward()
+
+
+def record_power(
+    tape: wp.Tape,
+    bodies: Bodies,
+    gravity: wp.array,
+    qd: wp.array,
+    qdd: wp.array,
+    wrench: wp.array | None,
+    weight: wp.array,
+) -> None:
+    """Record weight . ID(q, qd, qdd) without dampers, springs and rotors, its own derivative being one."""
+    m = bodies.model
+    with tape:
         power = bodies.scratch(m.model.num_trees, m.types.scalar)
         scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
         wp.launch(
             power_kernels(m.types.scalar).inverse_dynamics_power,
-            dim=(m.model.num_trees, q.shape[0]),
+            dim=(m.model.num_trees, bodies.worlds),
             inputs=[
-                m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.parameters["gravity"], qd, qdd,
+                m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd,
                 weight, _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
             ],
             outputs=[*scratch, power],
             device=m.device,
         )  # fmt: skip
     power.grad.fill_(1.0)
-    tape.backward(grads={passive: weight})
-
-
-def _add_mass_matrix_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
-    """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
-    nv, packed = m.model.nv, m.ancestor.shape[0]
-    tape, bodies = _taped_bodies(m, q)
-    factor, crba = factor_kernels(m.types.scalar), crba_kernels(m.types.scalar)
-    rows = [m.dof_depth, m.dof_row_start, m.ancestor]
-    mass_bar = bodies.scratch(packed, m.types.scalar)
-    diagonal = bodies.scratch(nv, m.types.scalar)
-    wp.launch(
-        crba.pack_mass_matrix_adjoint,
-        dim=(nv, q.shape[0]),
-        inputs=[*rows, matrix_bar],
-        outputs=[mass_bar, diagonal],
-        device=m.device,
-    )
-    composite, composite_bar = (bodies.scratch(m.model.num_links, m.types.inertia) for _ in range(2))
-    wp.launch(
-        factor.mass_matrix_adjoint,
-        dim=(m.model.num_trees, q.shape[0]),
-        inputs=[
-            m.tree_link_start, m.link_parent, m.joint_qd_start, *rows, bodies.subspace, bodies.link_inertia, mass_bar,
-            diagonal,
-        ],
-        outputs=[composite, composite_bar, bodies.subspace.grad, bodies.link_inertia.grad],
-        device=m.device,
-    )  # fmt: skip
-    tape.backward()
-    armature = m.parameters["armature"]
-    if armature.requires_grad:
-        wp.launch(
-            crba.armature_adjoint, dim=(nv, q.shape[0]), inputs=[matrix_bar], outputs=[armature.grad], device=m.device
-        )

@@ -1,10 +1,13 @@
-"""Kinematics of a model as free functions: poses, velocities and Jacobians of frames, motion of the coordinates.
+"""Kinematics of a model as free functions: poses and Jacobians of frames, motion of the coordinates.
 
 Every function takes a :class:`sim.Model` or a :class:`sim.device_model.DeviceModel` and batches as Warp or NumPy
 arrays, returns a fresh Warp array in the model's dtype, and is differentiable by :class:`wp.Tape` in the Warp arrays
 that require a gradient and in the parameters that the DeviceModel names in ``requires_grad``. Gradients in q are
 ambient; those of quaternions are tangent to the unit sphere. Arguments are never written to. A :class:`sim.ModelError`
 is raised for a wrong shape, dtype or device and for an unknown frame.
+
+For each there is a function ``..._operation`` that describes the work without arguments, of which :mod:`sim.torch`
+makes operations of PyTorch.
 """
 
 from collections.abc import Sequence
@@ -13,15 +16,12 @@ from typing import Any
 import warp as wp
 
 from sim.device_model import DeviceModel
-from sim.errors import ModelError
+from sim.frames import Names, frame_names, reference_code
 from sim.model import Model
-from sim.operation import Array, Bodies, batch, on_device, replay, run
-from warp_kernels import frames as codes
+from sim.operation import Array, Motions, Operation, Poses, batch, on_device, replay, run
 from warp_kernels.frames import frame_kernels
 from warp_kernels.integrate import integrate_kernels
 from warp_kernels.jacobian import jacobian_kernels
-
-REFERENCES = {"local_world_aligned": codes.LOCAL_WORLD_ALIGNED, "world": codes.WORLD, "local": codes.LOCAL}
 
 
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:
@@ -37,20 +37,23 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
     """
     m = on_device(model, q)
     q = batch(m, "q", q, (m.model.nq,))
-    names = _names(m, frames)
-    link, placement = m.frame_arrays(names)
+    return run(m, pose_operation(m.model, frame_names(m.model, frames)), [q])
+
+
+def pose_operation(model: Model, names: Names) -> Operation:
+    """See :func:`forward_kinematics`."""
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Bodies(m, q)
+        bodies = Poses(m, q)
         wp.launch(
             frame_kernels(m.types.scalar).frame_pose,
             dim=(len(names), q.shape[0]),
-            inputs=[m.link_tree, link, placement, bodies.pose, bodies.origin],
+            inputs=[m.link_tree, *m.frame_arrays(names), bodies.pose, bodies.origin],
             outputs=[result],
             device=m.device,
         )
 
-    return run(m, (q.shape[0], len(names), 7), [q], forward, replay(forward), ["joint_placement"])
+    return Operation((len(names), 7), forward, replay(forward), ("joint_placement",))
 
 
 def link_velocities(
@@ -77,63 +80,78 @@ def link_velocities(
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))
     qd = batch(m, "qd", qd, (m.model.nv,), q.shape[0])
-    names = _names(m, frames)
-    link, placement = m.frame_arrays(names)
-    code = _reference(reference)
-    kernels = frame_kernels(m.types.scalar)
+    return run(m, velocity_operation(m.model, frame_names(m.model, frames), reference), [q, qd])
+
+
+def velocity_operation(model: Model, names: Names, reference: str) -> Operation:
+    """See :func:`link_velocities`."""
+    code = reference_code(reference)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
-        bodies = Bodies(m, q)
-        velocity = bodies.scratch(m.model.num_links, m.types.spatial)
+        bodies = Motions(m, q)
+        velocity = run_velocities(bodies, qd)
         wp.launch(
-            kernels.link_velocity,
-            dim=(m.model.num_trees, q.shape[0]),
-            inputs=[m.tree_link_start, m.link_parent, m.joint_qd_start, qd, bodies.subspace],
-            outputs=[velocity],
-            device=m.device,
-        )
-        wp.launch(
-            kernels.frame_velocity,
+            frame_kernels(m.types.scalar).frame_velocity,
             dim=(len(names), q.shape[0]),
-            inputs=[m.link_tree, link, placement, code, bodies.pose, bodies.origin, velocity],
+            inputs=[m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, velocity],
             outputs=[result],
             device=m.device,
         )
 
-    return run(m, (q.shape[0], len(names), 6), [q, qd], forward, replay(forward), ["joint_placement"])
+    return Operation((len(names), 6), forward, replay(forward), ("joint_placement",))
 
 
-def jacobian(model: Model | DeviceModel, q: Array, frame: str, reference: str = "local_world_aligned") -> wp.array:
-    """Jacobian of a frame: its spatial velocity is ``jacobian @ qd``.
+def run_velocities(bodies: Motions, qd: wp.array) -> wp.array:
+    """Velocity of each link about its tree's origin [num_links, num_worlds]."""
+    m = bodies.model
+    velocity = bodies.scratch(m.model.num_links, m.types.spatial)
+    wp.launch(
+        frame_kernels(m.types.scalar).link_velocity,
+        dim=(m.model.num_trees, bodies.worlds),
+        inputs=[m.tree_link_start, m.link_parent, m.joint_qd_start, qd, bodies.subspace],
+        outputs=[velocity],
+        device=m.device,
+    )
+    return velocity
+
+
+def jacobian(
+    model: Model | DeviceModel, q: Array, frame: str | Sequence[str], reference: str = "local_world_aligned"
+) -> wp.array:
+    """Jacobian of one or several frames: the spatial velocity of a frame is ``jacobian @ qd``.
 
     Args:
         model: the model.
         q: joint coordinates [num_worlds, nq].
-        frame: name of the frame.
+        frame: name of the frame, or a sequence of names.
         reference: as for :func:`link_velocities`.
 
     Returns:
-        [num_worlds, 6, nv], angular rows first.
+        [num_worlds, 6, nv], angular rows first; for a sequence [num_worlds, len(frame), 6, nv].
     """
     m = on_device(model, q)
     q = batch(m, "q", q, (m.model.nq,))
-    target = m.model.frame(frame)
-    code = _reference(reference)
-    path = m.frame_path(frame)
-    tree = int(m.model.link_tree[target.link]) if target.link >= 0 else 0
-    placement = m.types.transform(*(float(x) for x in target.placement))
+    return run(m, jacobian_operation(m.model, frame, reference), [q])
+
+
+def jacobian_operation(model: Model, frame: str | Sequence[str], reference: str) -> Operation:
+    """See :func:`jacobian`."""
+    code = reference_code(reference)
+    names = frame_names(model, [frame] if isinstance(frame, str) else frame)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Bodies(m, q)
+        bodies = Motions(m, q)
+        path = m.frame_paths(names)
         wp.launch(
             jacobian_kernels(m.types.scalar).frame_jacobian,
-            dim=(path.shape[0], q.shape[0]),
-            inputs=[path, tree, target.link, placement, code, bodies.pose, bodies.origin, bodies.subspace],
-            outputs=[result],
+            dim=(path[0].shape[0], q.shape[0]),
+            inputs=[m.link_tree, *path, *m.frame_arrays(names), code, bodies.pose, bodies.origin, bodies.subspace],
+            outputs=[result.reshape((q.shape[0], len(names), 6, model.nv))],
             device=m.device,
         )
 
-    return run(m, (q.shape[0], 6, m.model.nv), [q], forward, replay(forward), ["joint_placement"])
+    shape = (6, model.nv) if isinstance(frame, str) else (len(names), 6, model.nv)
+    return Operation(shape, forward, replay(forward), ("joint_placement",))
 
 
 def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) -> wp.array:
@@ -151,8 +169,12 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))
     qd = batch(m, "qd", qd, (m.model.nv,), q.shape[0])
-    kernel = integrate_kernels(m.types.scalar).integrate
-    return _over_joints(m, kernel, (q.shape[0], m.model.nq), [m.types.scalar(dt)], [q, qd])
+    return run(m, integrate_operation(m.model, dt), [q, qd])
+
+
+def integrate_operation(model: Model, dt: float) -> Operation:
+    """See :func:`integrate`."""
+    return _over_joints("integrate", model.nq, [model.scalar(dt)])
 
 
 def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
@@ -169,31 +191,22 @@ def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
     m = on_device(model, q0, q1)
     q0 = batch(m, "q0", q0, (m.model.nq,))
     q1 = batch(m, "q1", q1, (m.model.nq,), q0.shape[0])
-    return _over_joints(m, integrate_kernels(m.types.scalar).difference, (q0.shape[0], m.model.nv), [], [q0, q1])
+    return run(m, difference_operation(m.model), [q0, q1])
 
 
-def _over_joints(
-    m: DeviceModel, kernel: wp.Kernel, shape: tuple[int, int], constants: list[Any], inputs: list[wp.array]
-) -> wp.array:
+def difference_operation(model: Model) -> Operation:
+    """See :func:`difference`."""
+    return _over_joints("difference", model.nv, [])
+
+
+def _over_joints(kernel: str, size: int, constants: list[Any]) -> Operation:
     def forward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
         wp.launch(
-            kernel,
+            getattr(integrate_kernels(m.types.scalar), kernel),
             dim=(m.model.num_links, result.shape[0]),
             inputs=[m.joint_type, m.joint_q_start, m.joint_qd_start, *constants, *inputs],
             outputs=[result],
             device=m.device,
         )
 
-    return run(m, shape, inputs, forward, replay(forward))
-
-
-def _names(m: DeviceModel, frames: Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(frames, str):
-        raise ModelError(f"frames is the string '{frames}'; give a sequence of names, such as ['{frames}']")
-    return m.model.link_names if frames is None else tuple(frames)
-
-
-def _reference(name: str) -> int:
-    if name not in REFERENCES:
-        raise ModelError(f"unknown reference '{name}'; known are {', '.join(REFERENCES)}")
-    return REFERENCES[name]
+    return Operation((size,), forward, replay(forward))

@@ -10,6 +10,7 @@ the cache of the processor.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -96,39 +97,51 @@ def paused_tape() -> Iterator[None]:
 Work = Callable[..., None]
 
 
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What a function computes, apart from its arguments and from who asks for the gradient.
+
+    Attributes:
+        shape: shape of the result for one world.
+        forward: ``forward(model, result, *inputs)`` writes the result into an array of zeros.
+        backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
+        parameters: names of the parameters that it depends on; it reads no others.
+        needs_result: whether ``backward`` reads the result and not just its gradient.
+    """
+
+    shape: tuple[int, ...]
+    forward: Work
+    backward: Work
+    parameters: tuple[str, ...] = ()
+    needs_result: bool = False
+
+
 @one_at_a_time
-def run(
-    model: DeviceModel,
-    shape: tuple[int, ...],
-    inputs: Sequence[wp.array | None],
-    forward: Work,
-    backward: Work,
-    parameters: Sequence[str] = (),
-) -> wp.array:
+def run(model: DeviceModel, operation: Operation, inputs: Sequence[wp.array | None]) -> wp.array:
     """Make the result of an operation, and hang its gradient on the active tape.
 
     Args:
         model: the arrays of the model.
-        shape: shape of the result, the number of worlds first.
+        operation: what to compute.
         inputs: the arrays ``[num_worlds, ...]`` that it depends on; None for one that isn't there.
-        forward: ``forward(model, result, *inputs)`` writes the result into an array of zeros.
-        backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
-        parameters: names of the parameters that it depends on.
     """
     tape = active_tape()
     given = [array for array in inputs if array is not None]
-    leaves = [array for array in (*given, *(model.parameters[name] for name in parameters)) if array.requires_grad]
+    parameters = (model.parameters[name] for name in operation.parameters)
+    leaves = [array for array in (*given, *parameters) if array.requires_grad]
     taped = tape is not None and bool(leaves)
+    shape = (given[0].shape[0], *operation.shape)
     result = wp.zeros(shape, dtype=model.types.scalar, device=model.device, requires_grad=taped)
     with paused_tape():
-        _in_parts(forward, model, result, inputs)
+        in_parts(operation.forward, model, result, inputs)
     if tape is not None and taped:
-        tape.record_func(lambda: _in_parts(backward, model, result, inputs), [*leaves, result])
+        tape.record_func(lambda: in_parts(operation.backward, model, result, inputs), [*leaves, result])
     return result
 
 
 @one_at_a_time
-def _in_parts(work: Work, model: DeviceModel, result: wp.array, inputs: Sequence[wp.array | None]) -> None:
+def in_parts(work: Work, model: DeviceModel, result: wp.array, inputs: Sequence[wp.array | None]) -> None:
+    """Do the work of an operation, on a CPU for some hundred worlds at a time."""
     worlds = result.shape[0]
     size = WORLDS_AT_A_TIME if model.device.is_cpu else worlds
     if worlds <= size:
@@ -145,10 +158,12 @@ def replay(forward: Work) -> Work:
     """The backward function of an operation whose kernels all have an adjoint: repeat them on a tape."""
 
     def backward(model: DeviceModel, result: wp.array, *inputs: wp.array | None) -> None:
-        again = wp.zeros_like(result, requires_grad=True)
+        again = scratch_array(result.shape, result.dtype, result.device, gradient=True)
+        again.zero_()
+        wp.copy(again.grad, result.grad)
         with wp.Tape() as tape:
             forward(model, again, *inputs)
-        tape.backward(grads={again: result.grad})
+        tape.backward()
 
     return backward
 
@@ -166,7 +181,8 @@ def run_kinematics(model: DeviceModel, q: wp.array, outputs: Sequence[wp.array],
     Args:
         model: the arrays of the model.
         q: coordinates [num_worlds, nq].
-        outputs: pose, origin, subspace, link_inertia: [item, num_worlds], with gradients while a tape records.
+        outputs: pose, origin, subspace, link_inertia: [item, num_worlds], with gradients while a tape records; the
+            last two may have no rows, and are then left out.
         scratch: two arrays of vec3 [num_links, num_worlds] for the way back.
     """
     tape = active_tape()
@@ -175,7 +191,7 @@ def run_kinematics(model: DeviceModel, q: wp.array, outputs: Sequence[wp.array],
         model.joint_qd_start,
     ]  # fmt: skip
     names = ("joint_placement", "mass", "com", "inertia")
-    parameters = [model.parameters[name] for name in names]
+    parameters = model.parameter_arrays(*names)
     dim = (model.model.num_trees, q.shape[0])
     kernel = kinematics_kernels(model.types.scalar).kinematics
     wp.launch(kernel, dim, [*topology, *parameters, q], list(outputs), device=model.device, record_tape=False)
@@ -186,17 +202,16 @@ def run_kinematics(model: DeviceModel, q: wp.array, outputs: Sequence[wp.array],
     bars = [*scratch, *model.parameter_bars(*names), q.grad if q.requires_grad else model.no_scalars]
     adjoint = kinematics_adjoint_kernels(model.types.scalar).kinematics_adjoint
     tape.record_func(
-        lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False), list(outputs)
+        lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False),
+        [array for array in outputs if array.grad],
     )
 
 
-class Bodies:
+class Poses:
     """Scratch arrays of forward kinematics [item, world], filled on construction, with gradients while a tape records.
 
     Attributes:
         pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
-        subspace: motion of each degree of freedom; link_inertia: spatial inertia of each link; both about the tree's
-            origin along world axes.
     """
 
     def __init__(self, model: DeviceModel, q: wp.array):
@@ -205,11 +220,38 @@ class Bodies:
         size, t = model.model, model.types
         self.pose = self.scratch(size.num_links, t.transform)
         self.origin = self.scratch(size.num_trees, t.vec3)
-        self.subspace = self.scratch(size.nv, t.spatial)
-        self.link_inertia = self.scratch(size.num_links, t.inertia)
+        outputs = [self.pose, self.origin, *self._further()]
         scratch = [scratch_array((size.num_links, self.worlds), t.vec3, model.device) for _ in range(2)]
-        run_kinematics(model, q, [self.pose, self.origin, self.subspace, self.link_inertia], scratch)
+        run_kinematics(model, q, outputs, scratch)
+
+    def _further(self) -> list[wp.array]:
+        return [self.model.no_motion, self.model.no_inertia]
 
     def scratch(self, items: int, dtype: type) -> wp.array:
         """An array ``[items, num_worlds]`` of arbitrary content; its gradient, while a tape records, is zero."""
         return scratch_array((items, self.worlds), dtype, self.model.device, gradient=active_tape() is not None)
+
+
+class Motions(Poses):
+    """Poses and motions.
+
+    Attributes:
+        subspace: motion of each degree of freedom about the tree's origin along world axes.
+    """
+
+    def _further(self) -> list[wp.array]:
+        self.subspace = self.scratch(self.model.model.nv, self.model.types.spatial)
+        return [self.subspace, self.model.no_inertia]
+
+
+class Bodies(Motions):
+    """Poses, motions and inertias.
+
+    Attributes:
+        link_inertia: spatial inertia of each link about the tree's origin along world axes.
+    """
+
+    def _further(self) -> list[wp.array]:
+        self.subspace = self.scratch(self.model.model.nv, self.model.types.spatial)
+        self.link_inertia = self.scratch(self.model.model.num_links, self.model.types.inertia)
+        return [self.subspace, self.link_inertia]

@@ -134,6 +134,7 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
     ):
+        """Outputs of no rows are left out."""
         tree, world = wp.tid()
         for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
             parent = link_parent[link]
@@ -148,13 +149,15 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
                 )
             else:
                 pose[link, world] = pose[parent, world] * local
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                subspace[k, world] = subspace_column(kind, axis, pose[link, world], k - joint_qd_start[link])
-            link_inertia[link, world] = common_frame_inertia(
-                pose[link, world],
-                mass[wp.min(world, mass.shape[0] - 1), link],
-                com[wp.min(world, com.shape[0] - 1), link],
-                inertia[wp.min(world, inertia.shape[0] - 1), link],
-            )
+            if subspace.shape[0] > 0:
+                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                    subspace[k, world] = subspace_column(kind, axis, pose[link, world], k - joint_qd_start[link])
+            if link_inertia.shape[0] > 0:
+                link_inertia[link, world] = common_frame_inertia(
+                    pose[link, world],
+                    mass[wp.min(world, mass.shape[0] - 1), link],
+                    com[wp.min(world, com.shape[0] - 1), link],
+                    inertia[wp.min(world, inertia.shape[0] - 1), link],
+                )
 
     return SimpleNamespace(module=module, kinematics=kinematics)

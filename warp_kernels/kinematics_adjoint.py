@@ -92,7 +92,7 @@ def kinematics_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         inertia_bar: wp.array2d(dtype=mat33),
         q_bar: wp.array2d(dtype=scalar),
     ):
-        """turn_bar and shift_bar are scratch; the other outputs are added to, those of no rows are left out."""
+        """turn_bar and shift_bar are scratch; the other outputs are added to. Arrays of no rows are left out."""
         tree, world = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
@@ -112,47 +112,49 @@ def kinematics_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             shift = shift_bar[link, world]
             axis = wp.transform_vector(own, joint_axis[link])
             # The motion subspace; that of a free joint is constant.
-            dof = joint_qd_start[link]
-            if kind == REVOLUTE:
-                turn_part, shift_part = axis_bars(axis, r, subspace_bar[dof, world])
-                turn += turn_part
-                shift += shift_part
-            if kind == PRISMATIC:
-                turn += wp.cross(axis, sp.linear(subspace_bar[dof, world]))
-            if kind == SPHERICAL:
-                rotation = wp.quat_to_matrix(wp.transform_get_rotation(own))
-                for k in range(3):
-                    column = vec3(rotation[0, k], rotation[1, k], rotation[2, k])
-                    turn_part, shift_part = axis_bars(column, r, subspace_bar[dof + k, world])
+            if subspace_bar.shape[0] > 0:
+                dof = joint_qd_start[link]
+                if kind == REVOLUTE:
+                    turn_part, shift_part = axis_bars(axis, r, subspace_bar[dof, world])
                     turn += turn_part
                     shift += shift_part
+                if kind == PRISMATIC:
+                    turn += wp.cross(axis, sp.linear(subspace_bar[dof, world]))
+                if kind == SPHERICAL:
+                    rotation = wp.quat_to_matrix(wp.transform_get_rotation(own))
+                    for k in range(3):
+                        column = vec3(rotation[0, k], rotation[1, k], rotation[2, k])
+                        turn_part, shift_part = axis_bars(column, r, subspace_bar[dof + k, world])
+                        turn += turn_part
+                        shift += shift_part
             # The spatial inertia about the tree's origin: h = m c, I = R Ic R' + (h . c) 1 - h c'.
-            ten = link_inertia_bar[link, world]
-            h_bar = sp.first_moment(ten)
-            g = symmetric(ten)
-            trace = g[0, 0] + g[1, 1] + g[2, 2]
-            m = mass[wp.min(world, mass.shape[0] - 1), link]
-            offset = wp.transform_vector(own, com[wp.min(world, com.shape[0] - 1), link])
-            c = r + offset
-            g_c = g * c
-            c_bar = m * (h_bar + scalar(2.0) * (trace * c - g_c))
-            about_com = sp.rotational(link_inertia[link, world]) - m * (
-                wp.dot(c, c) * wp.identity(n=3, dtype=scalar) - wp.outer(c, c)
-            )
-            x = about_com * g
-            turn += scalar(2.0) * vec3(x[1, 2] - x[2, 1], x[2, 0] - x[0, 2], x[0, 1] - x[1, 0])
-            turn += wp.cross(offset, c_bar)
-            shift += c_bar
-            if mass_bar.shape[0] > 0:
-                mass_part = ten[0] + wp.dot(h_bar, c) + trace * wp.dot(c, c) - wp.dot(c, g_c)
-                wp.atomic_add(mass_bar, wp.min(world, mass_bar.shape[0] - 1), link, mass_part)
-            if com_bar.shape[0] > 0:
-                turned = wp.quat_rotate_inv(wp.transform_get_rotation(own), c_bar)
-                wp.atomic_add(com_bar, wp.min(world, com_bar.shape[0] - 1), link, turned)
-            if inertia_bar.shape[0] > 0:
-                rotation = wp.quat_to_matrix(wp.transform_get_rotation(own))
-                turned_back = wp.transpose(rotation) * g * rotation
-                wp.atomic_add(inertia_bar, wp.min(world, inertia_bar.shape[0] - 1), link, turned_back)
+            if link_inertia_bar.shape[0] > 0:
+                ten = link_inertia_bar[link, world]
+                h_bar = sp.first_moment(ten)
+                g = symmetric(ten)
+                trace = g[0, 0] + g[1, 1] + g[2, 2]
+                m = mass[wp.min(world, mass.shape[0] - 1), link]
+                offset = wp.transform_vector(own, com[wp.min(world, com.shape[0] - 1), link])
+                c = r + offset
+                g_c = g * c
+                c_bar = m * (h_bar + scalar(2.0) * (trace * c - g_c))
+                about_com = sp.rotational(link_inertia[link, world]) - m * (
+                    wp.dot(c, c) * wp.identity(n=3, dtype=scalar) - wp.outer(c, c)
+                )
+                x = about_com * g
+                turn += scalar(2.0) * vec3(x[1, 2] - x[2, 1], x[2, 0] - x[0, 2], x[0, 1] - x[1, 0])
+                turn += wp.cross(offset, c_bar)
+                shift += c_bar
+                if mass_bar.shape[0] > 0:
+                    mass_part = ten[0] + wp.dot(h_bar, c) + trace * wp.dot(c, c) - wp.dot(c, g_c)
+                    wp.atomic_add(mass_bar, wp.min(world, mass_bar.shape[0] - 1), link, mass_part)
+                if com_bar.shape[0] > 0:
+                    turned = wp.quat_rotate_inv(wp.transform_get_rotation(own), c_bar)
+                    wp.atomic_add(com_bar, wp.min(world, com_bar.shape[0] - 1), link, turned)
+                if inertia_bar.shape[0] > 0:
+                    rotation = wp.quat_to_matrix(wp.transform_get_rotation(own))
+                    turned_back = wp.transpose(rotation) * g * rotation
+                    wp.atomic_add(inertia_bar, wp.min(world, inertia_bar.shape[0] - 1), link, turned_back)
             # The joint: pose = pose of the parent * placement * joint transform.
             placement = joint_placement[wp.min(world, joint_placement.shape[0] - 1), link]
             carrier = quat(scalar(0.0), scalar(0.0), scalar(0.0), scalar(1.0))

@@ -52,6 +52,64 @@ def test_mass_matrix(model, state, per_world, device):
 
 
 @shared_and_own
+def test_mass_matrix_inverse(model, state, per_world, device):
+    check_gradients(sim.mass_matrix_inverse, model, [state["q"]], (*BODIES, "armature"), per_world, device)
+
+
+@shared_and_own
+@pytest.mark.parametrize("function", [sim.coriolis_forces, sim.bias_forces, sim.centroidal_momentum])
+def test_terms_of_velocity(function, model, state, per_world, device):
+    parameters = (*BODIES, "gravity") if function is sim.bias_forces else BODIES
+    check_gradients(function, model, [state["q"], state["qd"]], parameters, per_world, device)
+
+
+@shared_and_own
+def test_kinetic_energy(model, state, per_world, device):
+    arguments = [state["q"], state["qd"]]
+    check_gradients(sim.kinetic_energy, model, arguments, (*BODIES, "armature"), per_world, device)
+
+
+@shared_and_own
+def test_potential_energy(model, state, per_world, device):
+    parameters = ("joint_placement", "mass", "com", "gravity", "stiffness", "rest_position")
+    check_gradients(sim.potential_energy, model, [state["q"]], parameters, per_world, device)
+
+
+@shared_and_own
+@pytest.mark.parametrize("function", [sim.gravity_forces, sim.centre_of_mass, sim.centre_of_mass_jacobian])
+def test_terms_of_position(function, model, state, per_world, device):
+    parameters = ("joint_placement", "mass", "com", *(["gravity"] if function is sim.gravity_forces else []))
+    check_gradients(function, model, [state["q"]], parameters, per_world, device)
+
+
+@references
+def test_link_accelerations(reference, model, state, device):
+    def operation(m, q, qd, qdd):
+        return sim.link_accelerations(m, q, qd, qdd, ["link5", "link4", "link8"], reference)
+
+    check_gradients(operation, model, [state[k] for k in ("q", "qd", "qdd")], BODIES[:1], False, device)
+
+
+@references
+def test_jacobian_derivative(reference, model, state, device):
+    def operation(m, q, qd):
+        return sim.jacobian_derivative(m, q, qd, ["link5", "link3"], reference)
+
+    check_gradients(operation, model, [state["q"], state["qd"]], BODIES[:1], False, device)
+
+
+@references
+def test_link_wrenches(reference, state, device):
+    """At a frame beside the origin of its link, among others."""
+
+    def operation(m, q, wrench):
+        return sim.link_wrenches(m, q, wrench, ["link4", "link8", "link5"], reference)
+
+    model = build(zoo(), "float64")
+    check_gradients(operation, model, [state["q"], state["wrench"][:, :3]], BODIES[:1], False, device)
+
+
+@shared_and_own
 def test_forward_kinematics(model, state, per_world, device):
     check_gradients(sim.forward_kinematics, model, [state["q"]], BODIES[:1], per_world, device)
 
@@ -67,7 +125,7 @@ def test_link_velocities(reference, model, state, device):
 @references
 def test_jacobian(reference, model, state, device):
     def operation(m, q):
-        return sim.jacobian(m, q, "link5", reference)
+        return sim.jacobian(m, q, ["link5", "link3"], reference)
 
     check_gradients(operation, model, [state["q"]], BODIES[:1], False, device)
 

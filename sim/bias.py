@@ -1,0 +1,115 @@
+"""Joint forces of gravity and of motion, as free functions by the rules of :mod:`sim.kinematics`.
+
+They are parts of inverse dynamics, ``tau = M(q) qdd + coriolis(q, qd) + gravity(q) + dampers and springs``, and have no
+dampers and springs in them.
+"""
+
+from collections.abc import Callable
+
+import warp as wp
+
+from sim.device_model import DeviceModel
+from sim.dynamics import add_rigid_body_force, record_power, taped_bodies, weightless, zeros
+from sim.model import Model
+from sim.operation import Array, Bodies, Operation, batch, on_device, run
+
+PARAMETERS = ("joint_placement", "mass", "com", "inertia")
+
+Gravity = Callable[[DeviceModel], wp.array]
+
+
+def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
+    """Joint forces that hold the model still against gravity.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, nv].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    m = on_device(model, q)
+    m.require_masses()
+    return run(m, gravity_operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+
+
+def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """Joint forces against Coriolis and centrifugal effects: those of motion at constant qd without gravity.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+
+    Returns:
+        [num_worlds, nv].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    return _of_velocity(coriolis_operation, model, q, qd)
+
+
+def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """The sum of :func:`gravity_forces` and :func:`coriolis_forces`, in one pass.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+
+    Returns:
+        [num_worlds, nv].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    return _of_velocity(bias_operation, model, q, qd)
+
+
+def _of_velocity(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    m = on_device(model, q, qd)
+    m.require_masses()
+    q = batch(m, "q", q, (m.model.nq,))
+    return run(m, operation(m.model), [q, batch(m, "qd", qd, (m.model.nv,), q.shape[0])])
+
+
+def gravity_operation(model: Model) -> Operation:
+    """See :func:`gravity_forces`."""
+
+    def forward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
+        still = zeros(m, tau.shape)
+        add_rigid_body_force(Bodies(m, q), m.parameters["gravity"], still, still, None, tau)
+
+    def backward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
+        still = zeros(m, tau.shape)
+        tape, bodies = taped_bodies(m, q)
+        record_power(tape, bodies, m.parameters["gravity"], still, still, None, tau.grad)
+        tape.backward()
+
+    return Operation((model.nv,), forward, backward, (*PARAMETERS, "gravity"))
+
+
+def coriolis_operation(model: Model) -> Operation:
+    """See :func:`coriolis_forces`."""
+    return _velocity_operation(model, weightless, PARAMETERS)
+
+
+def bias_operation(model: Model) -> Operation:
+    """See :func:`bias_forces`."""
+    return _velocity_operation(model, lambda m: m.parameters["gravity"], (*PARAMETERS, "gravity"))
+
+
+def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, ...]) -> Operation:
+    def forward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
+        add_rigid_body_force(Bodies(m, q), gravity(m), qd, zeros(m, tau.shape), None, tau)
+
+    def backward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
+        tape, bodies = taped_bodies(m, q)
+        record_power(tape, bodies, gravity(m), qd, zeros(m, tau.shape), None, tau.grad)
+        tape.backward()
+
+    return Operation((model.nv,), forward, backward, parameters)

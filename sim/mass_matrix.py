@@ -1,0 +1,158 @@
+"""The joint-space mass matrix and its inverse, as free functions by the rules of :mod:`sim.kinematics`.
+
+Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), table 6.2 (CRBA) and section 6.5 (sparse factors).
+"""
+
+import warp as wp
+
+from sim.device_model import DeviceModel
+from sim.dynamics import armature_alone, run_articulated_body, taped_bodies, zeros
+from sim.model import Model
+from sim.operation import Array, Bodies, Operation, batch, on_device, run
+from sim.precision import in_double, rounded
+from sim.scratch import scratch_array
+from warp_kernels.crba import crba_kernels
+from warp_kernels.factor import factor_kernels
+from warp_kernels.inverse import inverse_kernels
+
+PARAMETERS = ("joint_placement", "mass", "com", "inertia", "armature")
+
+
+def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
+    """Joint-space mass matrix, armature included.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, nv, nv], symmetric.
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    m = on_device(model, q)
+    m.require_masses()
+    return run(m, mass_matrix_operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+
+
+def mass_matrix_operation(model: Model) -> Operation:
+    """See :func:`mass_matrix`."""
+
+    def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
+        bodies = Bodies(m, q)
+        wp.launch(
+            crba_kernels(m.types.scalar).crba,
+            dim=(m.model.num_trees, q.shape[0]),
+            inputs=[
+                m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, m.parameters["armature"],
+                bodies.subspace, bodies.link_inertia,
+            ],
+            outputs=[bodies.scratch(m.model.num_links, m.types.inertia), matrix],
+            device=m.device,
+        )  # fmt: skip
+
+    def backward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
+        _add_gradient(m, q, matrix.grad)
+
+    return Operation((model.nv, model.nv), forward, backward, PARAMETERS)
+
+
+def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
+    """The inverse of the joint-space mass matrix, from the sparse factors of the articulated-body algorithm.
+
+    As all that has accelerations for a result, it is worked out in float64 whatever the model's dtype.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, nv, nv], symmetric.
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    m = on_device(model, q)
+    m.require_masses()
+    return run(m, mass_matrix_inverse_operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+
+
+def mass_matrix_inverse_operation(model: Model) -> Operation:
+    """See :func:`mass_matrix_inverse`."""
+
+    def forward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
+        m, q = m.in_double(), in_double(q)
+        bodies = Bodies(m, q)
+        still, acceleration = (zeros(m, (q.shape[0], m.model.nv)) for _ in range(2))
+        u, d = run_articulated_body(bodies, armature_alone(m), q, still, still, m.no_motion, acceleration)
+        lower = bodies.scratch(m.ancestor.shape[0], m.types.scalar)
+        rows = [m.dof_depth, m.dof_row_start, m.ancestor]
+        wp.launch(
+            factor_kernels(m.types.scalar).factor_mass_matrix,
+            dim=(1, q.shape[0]),
+            inputs=[1, *rows, u, d, bodies.subspace],
+            outputs=[lower],
+            device=m.device,
+        )
+        with rounded(inverse) as result:
+            wp.launch(
+                inverse_kernels(m.types.scalar).inverse_mass_matrix,
+                dim=(m.model.nv, q.shape[0]),
+                inputs=[*rows, lower, d],
+                outputs=[result],
+                device=m.device,
+            )
+
+    def backward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
+        # With A the inverse: the adjoint of the matrix is -A A_bar A.
+        right, matrix_bar = (scratch_array(inverse.shape, inverse.dtype, m.device) for _ in range(2))
+        _product(m, 1.0, inverse.grad, inverse, right)
+        _product(m, -1.0, inverse, right, matrix_bar)
+        _add_gradient(m, q, matrix_bar)
+
+    return Operation((model.nv, model.nv), forward, backward, PARAMETERS, needs_result=True)
+
+
+def _product(m: DeviceModel, factor: float, a: wp.array, b: wp.array, c: wp.array) -> None:
+    wp.launch(
+        inverse_kernels(m.types.scalar).product,
+        dim=(m.model.nv, m.model.nv, a.shape[0]),
+        inputs=[m.types.scalar(factor), a, b],
+        outputs=[c],
+        device=m.device,
+    )
+
+
+def _add_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
+    """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
+    nv, packed = m.model.nv, m.ancestor.shape[0]
+    tape, bodies = taped_bodies(m, q)
+    factor, crba = factor_kernels(m.types.scalar), crba_kernels(m.types.scalar)
+    rows = [m.dof_depth, m.dof_row_start, m.ancestor]
+    mass_bar = bodies.scratch(packed, m.types.scalar)
+    diagonal = bodies.scratch(nv, m.types.scalar)
+    wp.launch(
+        crba.pack_mass_matrix_adjoint,
+        dim=(nv, q.shape[0]),
+        inputs=[*rows, matrix_bar],
+        outputs=[mass_bar, diagonal],
+        device=m.device,
+    )
+    composite, composite_bar = (bodies.scratch(m.model.num_links, m.types.inertia) for _ in range(2))
+    wp.launch(
+        factor.mass_matrix_adjoint,
+        dim=(m.model.num_trees, q.shape[0]),
+        inputs=[
+            m.tree_link_start, m.link_parent, m.joint_qd_start, *rows, bodies.subspace, bodies.link_inertia, mass_bar,
+            diagonal,
+        ],
+        outputs=[composite, composite_bar, bodies.subspace.grad, bodies.link_inertia.grad],
+        device=m.device,
+    )  # fmt: skip
+    tape.backward()
+    armature = m.parameters["armature"]
+    if armature.requires_grad:
+        wp.launch(
+            crba.armature_adjoint, dim=(nv, q.shape[0]), inputs=[matrix_bar], outputs=[armature.grad], device=m.device
+        )
