@@ -4,9 +4,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model import GEOMETRY_TYPE_NAMES, Model
+from sim.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
 
 JOINT_TAGS = {codes.REVOLUTE: "hinge", codes.PRISMATIC: "slide", codes.SPHERICAL: "ball"}
@@ -17,6 +18,7 @@ GEOMETRY_TAGS = {
     codes.CYLINDER: "cylinder",
     codes.BOX: "box",
     codes.ELLIPSOID: "ellipsoid",
+    codes.HEIGHTFIELD: "hfield",
 }
 ACTUATOR_TAGS = {codes.TORQUE: "motor", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 SIZES = {codes.SPHERE: 1, codes.CAPSULE: 2, codes.CYLINDER: 2, codes.BOX: 3, codes.ELLIPSOID: 3}
@@ -48,6 +50,7 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
         root, "option", timestep=repr(dt), gravity=gravity, solver="PGS", iterations=str(sweeps), tolerance="0",
         cone="elliptic", integrator="implicitfast" if model.nu else "Euler",
     )  # fmt: skip
+    _add_heightfields(root, model)
     worldbody = ET.SubElement(root, "worldbody")
     _add_geometries(worldbody, model, -1)
     bodies: list[ET.Element] = []
@@ -111,14 +114,41 @@ def _add_geometries(body: ET.Element, model: Model, link: int) -> None:
         if geometry.type not in GEOMETRY_TAGS:
             kind = GEOMETRY_TYPE_NAMES[geometry.type]
             raise ModelError(f"geometry '{geometry.name}': a {kind} can't be written as MJCF; use primitives")
-        size = geometry.size[: SIZES[geometry.type]] if geometry.type in SIZES else np.array([0.0, 0.0, 1.0])
         # MuJoCo takes the larger friction of a pair; with ones on all robots the ground's would be lost.
         friction = float(model.parameters["friction"][index])
-        ET.SubElement(
-            body, "geom", name=geometry.name, type=GEOMETRY_TAGS[geometry.type], size=_text(size),
-            pos=_text(geometry.placement[:3]), quat=_wxyz(geometry.placement[3:]),
-            friction=_text([friction, 0.0, 0.0]), condim="3", priority="1" if geometry.type == codes.PLANE else "0",
+        terrain = geometry.type in (codes.PLANE, codes.HEIGHTFIELD)
+        element = ET.SubElement(
+            body, "geom", name=geometry.name, type=GEOMETRY_TAGS[geometry.type], pos=_text(_position(geometry)),
+            quat=_wxyz(geometry.placement[3:]), friction=_text([friction, 0.0, 0.0]), condim="3",
+            priority="1" if terrain else "0",
         )  # fmt: skip
+        if geometry.type == codes.HEIGHTFIELD:
+            element.set("hfield", geometry.name)
+        else:
+            size = geometry.size[: SIZES[geometry.type]] if geometry.type in SIZES else (0.0, 0.0, 1.0)
+            element.set("size", _text(size))
+
+
+def _add_heightfields(root: ET.Element, model: Model) -> None:
+    """MuJoCo's heights begin at zero and end at one, times the third of its sizes; the fourth is solid below them.
+
+    Its files have the rows from the greatest y down.
+    """
+    asset = ET.SubElement(root, "asset")
+    for geometry in model.geometries:
+        if geometry.heights is not None and geometry.collides:
+            rows, columns = geometry.heights.shape
+            rise = float(geometry.size[2] * np.ptp(geometry.heights))
+            ET.SubElement(
+                asset, "hfield", name=geometry.name, nrow=str(rows), ncol=str(columns),
+                elevation=_text(geometry.heights[::-1].ravel()), size=_text([*geometry.size[:2], max(rise, 1e-6), 1.0]),
+            )  # fmt: skip
+
+
+def _position(geometry: Geometry) -> np.ndarray:
+    """Where MuJoCo has a geometry: a heightfield at its least height."""
+    lowest = 0.0 if geometry.heights is None else float(geometry.size[2] * geometry.heights.min())
+    return geometry.placement[:3] + Rotation.from_quat(geometry.placement[3:]).apply((0.0, 0.0, lowest))
 
 
 def _add_exclusions(root: ET.Element, model: Model) -> None:

@@ -32,6 +32,7 @@ GEOMETRY_CODES = {
     "convex": codes.CONVEX,
     "cylinder": codes.CYLINDER,
     "ellipsoid": codes.ELLIPSOID,
+    "heightfield": codes.HEIGHTFIELD,
 }
 # How many of the first sizes must be positive.
 POSITIVE_SIZES = {
@@ -42,10 +43,14 @@ POSITIVE_SIZES = {
     codes.BOX: 3,
     codes.CONVEX: 3,
     codes.ELLIPSOID: 3,
+    codes.HEIGHTFIELD: 3,
 }
 ACTUATOR_CODES = {"torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY}
 JOINT_DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
 JOINT_COORDINATES = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 4, codes.FREE: 7}
+
+# Contacts number the parts of bodies and of the surface in 32 bits.
+MOST_HEIGHTS = 10_000_000
 
 Vector = Sequence[float] | npt.NDArray[np.floating]
 IDENTITY_QUATERNION = (0.0, 0.0, 0.0, 1.0)
@@ -309,6 +314,7 @@ class ModelBuilder:
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
         mesh: Mesh | None = None,
+        heights: npt.ArrayLike | None = None,
         friction: float = 1.0,
         restitution: float = 0.0,
         torsional_friction: float = 0.0,
@@ -325,13 +331,14 @@ class ModelBuilder:
 
         Args:
             link: name of the link, or "world".
-            type: "plane", "sphere", "capsule", "box", "convex", "cylinder" or "ellipsoid", or its code in
-                :mod:`warp_kernels.types`.
+            type: "plane", "sphere", "capsule", "box", "convex", "cylinder", "ellipsoid" or "heightfield", or its code
+                in :mod:`warp_kernels.types`.
             name: unique name; made from the link's if left out.
             size: see :class:`sim.model.Geometry` [m].
             position: in the link frame [m].
             orientation: in the link frame, quaternion xyzw.
             mesh: for a convex mesh, its hull.
+            heights: for a heightfield, see :meth:`add_heightfield`.
             friction: Coulomb friction; a pair uses the product of the two.
             restitution: a pair uses the product of the two.
             torsional_friction: moment about the normal per normal force [m]; a pair uses the sum of the two.
@@ -348,8 +355,8 @@ class ModelBuilder:
             the name.
 
         Raises:
-            ModelError: for a duplicate name, sizes that are not positive, negative friction, or restitution outside
-                0 to 1.
+            ModelError: for a duplicate name, sizes that are not positive, heights that are no grid, negative friction,
+                or restitution outside 0 to 1.
         """
         if name is None:
             number = sum(spec.link == link for spec in self.geometries.values())
@@ -362,6 +369,7 @@ class ModelBuilder:
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
         if code == codes.CONVEX and mesh is None:
             raise ModelError(f"{where}: a convex mesh needs mesh=")
+        grid = _heights(where, heights) if code == codes.HEIGHTFIELD else None
         positive = POSITIVE_SIZES[code]
         if (extents[:positive] <= 0.0).any():
             raise ModelError(f"{where}: size {extents.tolist()} must be positive in its first {positive} entries")
@@ -382,7 +390,7 @@ class ModelBuilder:
             raise ModelError(f"{where}: contact_damping is for compliant contact; give contact_stiffness too")
         colour = tuple(_finite(f"{where}: rgba", rgba, (4,)).tolist())
         geometry = Geometry(
-            name, -1, code, pose(where, position, orientation), extents, mesh, colour,
+            name, -1, code, pose(where, position, orientation), extents, mesh, grid, colour,
             collides, visible, group, mask,
         )  # fmt: skip
         self.geometries[name] = GeometrySpec(
@@ -603,6 +611,54 @@ class ModelBuilder:
             **options,  # type: ignore[arg-type]
         )  # fmt: skip
 
+    def add_heightfield(
+        self,
+        heights: npt.ArrayLike,
+        *,
+        spacing: float | Vector | None = None,
+        half_extents: Vector | None = None,
+        friction: float = 1.0,
+        restitution: float = 1.0,
+        name: str = "heightfield",
+        **options: object,
+    ) -> str:
+        """Add terrain that doesn't move: triangles over a grid of points, solid below.
+
+        The grid is centred on the origin of the terrain's frame. Each cell has two triangles, divided along the
+        diagonal from its corner of least x and y to that of greatest. Beyond its border nothing is supported.
+
+        Args:
+            heights: heights over the plane z = 0 of that frame [m], [rows, columns] with at least two of each; rows
+                along y, columns along x, both towards the positive side.
+            spacing: distance of neighbouring points [m], along x and y if two; give this or ``half_extents``.
+            half_extents: of the whole grid along x and y [m].
+            friction: Coulomb friction; a pair uses the product of the two.
+            restitution: that of 1 leaves a pair's to the other body.
+            name: its name.
+            options: those of :meth:`add_geometry`, such as position and orientation.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for heights that are not finite or no grid, a spacing or extent that is not positive, or what
+                :meth:`add_geometry` refuses.
+        """
+        where = f"geometry '{name}'"
+        if (spacing is None) == (half_extents is None):
+            raise ModelError(f"{where}: give either spacing or half_extents")
+        rows, columns = _heights(where, heights).shape
+        if half_extents is not None:
+            x, y = _finite(f"{where}: half_extents", half_extents, (2,))
+        else:
+            step = _finite(f"{where}: spacing", (spacing, spacing) if np.ndim(spacing) == 0 else spacing, (2,))  # type: ignore[arg-type]
+            x, y = 0.5 * step * (columns - 1, rows - 1)
+        options.setdefault("rgba", (0.62, 0.58, 0.5, 1.0))
+        return self.add_geometry(
+            WORLD, codes.HEIGHTFIELD, name=name, size=(x, y, 1.0), heights=heights, friction=friction,
+            restitution=restitution, **options,  # type: ignore[arg-type]
+        )  # fmt: skip
+
     def add_sphere(
         self, *, radius: float, mass: float | None = None, density: float | None = None, name: str | None = None,
         **options: object,
@@ -771,6 +827,20 @@ def _solid_mass(where: str, volume: float, mass: float | None, density: float | 
             raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
     # A size that isn't positive is refused with the geometry.
     return float(mass) if mass is not None else float(density or 0.0) * abs(volume)
+
+
+def _heights(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
+    """The heights of a heightfield as a float64 array of their own [rows, columns]."""
+    if heights is None:
+        raise ModelError(f"{where}: a heightfield needs heights=")
+    grid = _finite(f"{where}: heights", heights, np.shape(heights))
+    if grid.ndim != 2 or min(grid.shape) < 2:
+        raise ModelError(
+            f"{where}: heights have shape {grid.shape}; expected [rows, columns] with at least two of each"
+        )
+    if grid.size > MOST_HEIGHTS:
+        raise ModelError(f"{where}: {grid.size} heights; at most {MOST_HEIGHTS} are supported, take a coarser grid")
+    return grid
 
 
 def _finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:

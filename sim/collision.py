@@ -6,8 +6,12 @@ import warp as wp
 from sim.errors import ModelError
 from sim.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
+from warp_kernels.collision.field.contact import MAX_FIELD_CONTACTS
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import MAX_CONTACTS
+
+# The most contacts of every pair of types that can touch.
+ALL_CONTACTS = {**MAX_CONTACTS, **MAX_FIELD_CONTACTS}
 
 
 def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -18,7 +22,7 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
-        :mod:`warp_kernels.types`), ordered by the types and then by the indices.
+        :mod:`warp_kernels.types`), those with a heightfield last, ordered by the types and then by the indices.
 
     Raises:
         ModelError: for a pair of types without a contact function, naming both geometries and their links.
@@ -30,9 +34,9 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
         for j in colliding[position + 1 :]
         if _may_touch(model, i, j)
     ]
-    pairs.sort(key=lambda pair: (model.geometries[pair[0]].type, model.geometries[pair[1]].type, *pair))
+    pairs.sort(key=lambda pair: (_types(model, *pair) in MAX_FIELD_CONTACTS, *_types(model, *pair), *pair))
     for i, j in pairs:
-        if _types(model, i, j) not in MAX_CONTACTS:
+        if _types(model, i, j) not in ALL_CONTACTS:
             raise ModelError(_unsupported(model, i, j))
     array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
@@ -47,17 +51,18 @@ def default_max_contacts(model: Model) -> int:
     left out; give the simulator a larger number then.
     """
     pair_a, pair_b = candidate_pairs(model)
-    most = sum(MAX_CONTACTS[_types(model, i, j)] for i, j in zip(pair_a, pair_b, strict=True))
+    most = sum(ALL_CONTACTS[_types(model, i, j)] for i, j in zip(pair_a, pair_b, strict=True))
     moving = [g for g in model.geometries if g.collides and not _is_static(model, g)]
     trees = len({model.link_tree[geometry.link] for geometry in moving})
     return min(most, 4 * len(moving) + 8 * max(trees - 1, 0) + 16)
 
 
 class CollisionModel:
-    """The arrays of a model that the kernels ``detect`` and ``evaluate`` share, on one device.
+    """The arrays of a model that the kernels of detection and evaluation share, on one device.
 
     Attributes:
         num_pairs: number of candidate pairs.
+        first_field_pair: number of those without a heightfield, which stand first.
         pair_a: first geometry of each pair [num_pairs].
         pair_b: second geometry of each pair [num_pairs].
         geometry_link: link of each geometry, -1 for the world [num_geometries].
@@ -67,6 +72,7 @@ class CollisionModel:
         hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
         hull_radius: distance of each geometry's farthest hull vertex from its origin, unscaled [num_geometries], m.
         colliding: the geometries that some pair has.
+        field_shape: place of each heightfield's first height, its rows and columns [num_geometries].
 
     Raises:
         ModelError: see :func:`candidate_pairs`.
@@ -82,8 +88,11 @@ class CollisionModel:
             return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
 
         self.num_pairs = len(pair_a)
+        on_field = [_types(model, i, j) in MAX_FIELD_CONTACTS for i, j in zip(pair_a, pair_b, strict=True)]
+        self.first_field_pair = self.num_pairs - sum(on_field)
         self.pair_a = integers(pair_a)
         self.pair_b = integers(pair_b)
+        self._simple_pairs = [integers(array[: self.first_field_pair]) for array in (pair_a, pair_b)]
         self.geometry_link = integers([geometry.link for geometry in model.geometries])
         self.geometry_type = integers([geometry.type for geometry in model.geometries])
         self.link_tree = integers(model.link_tree)
@@ -91,6 +100,7 @@ class CollisionModel:
         self.hull_vertices: wp.array = wp.array(vertices, dtype=vec3, device=device)
         radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
         self.hull_radius: wp.array = wp.array(np.array(radii), dtype=model.scalar, device=device)
+        self.field_shape: wp.array = wp.array(_field_shapes(model), dtype=wp.vec3i, device=device)
         self.colliding = integers(np.union1d(pair_a, pair_b))
 
     def all_near(self, num_worlds: int) -> wp.array:
@@ -100,11 +110,24 @@ class CollisionModel:
         return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)
 
     @property
+    def has_field_pairs(self) -> bool:
+        """Whether any pair has a heightfield."""
+        return self.first_field_pair < self.num_pairs
+
+    @property
     def arrays(self) -> list[wp.array]:
-        """The arrays under ``# Model`` in the order in which both kernels take them."""
+        """The arrays under ``# Model`` in the order in which ``detect`` and ``evaluate`` take them."""
         return [
-            self.pair_a, self.pair_b, self.geometry_link, self.geometry_type, self.link_tree, self.vertex_start,
+            *self._simple_pairs, self.geometry_link, self.geometry_type, self.link_tree, self.vertex_start,
             self.hull_vertices,
+        ]  # fmt: skip
+
+    @property
+    def field_arrays(self) -> list[wp.array | int]:
+        """The same for ``detect_field`` and ``evaluate_field``."""
+        return [
+            self.first_field_pair, self.num_pairs, self.pair_a, self.pair_b, self.geometry_link, self.geometry_type,
+            self.link_tree, self.field_shape,
         ]  # fmt: skip
 
 
@@ -112,6 +135,16 @@ def _hull(geometry: Geometry) -> np.ndarray:
     if geometry.type != codes.CONVEX or geometry.mesh is None or not geometry.collides:
         return np.zeros((0, 3))
     return np.asarray(geometry.mesh.vertices, dtype=np.float64).reshape(-1, 3)
+
+
+def _field_shapes(model: Model) -> np.ndarray:
+    shapes = np.zeros((model.num_geometries, 3), dtype=np.int32)
+    first = 0
+    for index, geometry in enumerate(model.geometries):
+        if geometry.heights is not None:
+            shapes[index] = first, *geometry.heights.shape
+            first += geometry.heights.size
+    return shapes
 
 
 def _is_static(model: Model, geometry: Geometry) -> bool:

@@ -265,6 +265,7 @@ def _model(
         "limit_damping": per_dof([joint.limit_damping for joint in joints]),
         "geometry_placement": np.array([geometry.placement for geometry in geometries]).reshape(-1, 7),
         "geometry_size": np.array([geometry.size for geometry in geometries]).reshape(-1, 3),
+        "height": np.concatenate([np.zeros(0), *(g.heights.ravel() for g in geometries if g.heights is not None)]),
         **{name: np.array([getattr(spec, name) for spec in builder.geometries.values()], float) for name in MATERIAL},
         "anchor_a": anchor_a,
         "anchor_b": anchor_b,

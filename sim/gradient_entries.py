@@ -141,8 +141,21 @@ def _components(
             yield (3 + axis,), f"rotation about {AXES[axis]}", (3, 4, 5, 6), coefficients
 
 
+def _height(model: Model, item: int) -> tuple[str, str]:
+    """The heightfield that a height belongs to, and its place there."""
+    for geometry in model.geometries:
+        if geometry.heights is not None:
+            if item < geometry.heights.size:
+                row, column = divmod(item, geometry.heights.shape[1])
+                return f"geometry '{geometry.name}'", f"row {row}, column {column}"
+            item -= geometry.heights.size
+    raise IndexError(item)
+
+
 def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
     """Owner of a parameter's value, and which part of it where it has several."""
+    if per == "height":
+        return _height(model, item)
     if per == "dof":
         return _joint(model, item)
     if per == "world":

@@ -29,6 +29,7 @@ GEOMETRY_TYPE_NAMES = {
     codes.CONVEX: "convex mesh",
     codes.CYLINDER: "cylinder",
     codes.ELLIPSOID: "ellipsoid",
+    codes.HEIGHTFIELD: "heightfield",
 }
 
 
@@ -65,8 +66,10 @@ class Geometry:
         type: one of the geometry codes of :mod:`warp_kernels.types`.
         placement: pose in the link frame, position and quaternion xyzw [7].
         size: sphere (radius, 0, 0); capsule and cylinder (radius, half length, 0), axis z; box half extents;
-            ellipsoid semi-axes; convex mesh scale; plane zeros, normal z.
+            ellipsoid semi-axes; convex mesh scale; heightfield half extents along x and y and scale of its heights;
+            plane zeros, normal z.
         mesh: for a convex mesh its hull, for a visual mesh the mesh as read; None for primitives.
+        heights: for a heightfield, heights over its frame's plane z = 0 [rows, columns], rows along y, columns along x.
         rgba: colour.
         collides: whether it takes part in contact.
         visible: whether it is drawn.
@@ -79,6 +82,7 @@ class Geometry:
     placement: np.ndarray
     size: np.ndarray
     mesh: Mesh | None = None
+    heights: np.ndarray | None = None
     rgba: tuple[float, float, float, float] = (0.7, 0.7, 0.7, 1.0)
     collides: bool = True
     visible: bool = True
@@ -207,10 +211,12 @@ class Model:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers by which parameters are counted."""
+        heights = sum(geometry.heights.size for geometry in self.geometries if geometry.heights is not None)
         return {
             "link": self.num_links,
             "dof": self.nv,
             "geometry": self.num_geometries,
+            "height": heights,
             "anchor": len(self.equalities.anchor_names),
             "coupling": len(self.equalities.coupling_names),
             "actuator": self.nu,

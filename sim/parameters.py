@@ -16,8 +16,9 @@ class ParameterSpec:
     """One kind of parameter.
 
     Attributes:
-        per: what it is counted by: "link", "dof", "geometry", "anchor" or "coupling" (see
-            :class:`sim.equalities.Equalities`), "actuator", or "world" (a single one).
+        per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
+            after the other, row by row), "anchor" or "coupling" (see :class:`sim.equalities.Equalities`), "actuator",
+            or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
         about: one line for the documentation.
@@ -54,8 +55,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "geometry", (7,), "m, -", "pose of the geometry in its link: position, quaternion xyzw"
     ),
     "geometry_size": ParameterSpec(
-        "geometry", (3,), "m", "radius; radius, half length; half extents; semi-axes; mesh scale"
+        "geometry", (3,), "m", "radius; radius, half length; half extents; semi-axes; mesh or height scale"
     ),
+    "height": ParameterSpec("height", (), "m", "heights of the heightfields, before their scale"),
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
     "torsional_friction": ParameterSpec(

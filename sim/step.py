@@ -10,6 +10,8 @@ from warp_kernels.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
+from warp_kernels.collision.field.detect import detect_field_kernels
+from warp_kernels.collision.field.evaluate import evaluate_field_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
 from warp_kernels.constraint import constraint_kernels
@@ -95,25 +97,40 @@ class Step(Workspace):
         self._launch(kernel, (self.dof_lanes, self.num_worlds), inputs, [self.factor_l])
 
     def _contacts(self) -> None:
-        p = self.device_model.parameters
         if not self.max_contacts:
             return
         if self.many_pairs:
             self._near_pairs()
-        inputs = [
-            *self.collision.arrays, p["geometry_placement"], p["geometry_size"], self.pose, self.origin, self.velocity,
-            self.near, self.scalar(self.options.margin), self.dt,
-        ]  # fmt: skip
+        self._find_contacts()
+        self._evaluate_contacts()
+        self._contact_materials()
+
+    def _find_contacts(self) -> None:
+        p, c = self.device_model.parameters, self.collision
+        placed = [p["geometry_placement"], p["geometry_size"]]
+        motion = [self.pose, self.origin, self.velocity]
+        reach = [self.scalar(self.options.margin), self.dt]
         outputs = [self.slot_pair, self.slot_feature, self.contact_count, self.contact_overflow]
+        inputs = [*c.arrays, *placed, *motion, self.near, *reach]
         self._launch(detect_kernels(self.scalar).detect, self.num_worlds, inputs, outputs)
-        inputs = [
-            *self.collision.arrays, p["geometry_placement"], p["geometry_size"], p["friction"], p["restitution"],
-            self.pose,
-            self.origin, self.slot_pair, self.slot_feature, self.contact_count,
-        ]  # fmt: skip
-        outputs = self._contact_arrays[:5]
-        dim = (self.max_contacts, self.num_worlds)
+        if c.has_field_pairs:
+            kernel = detect_field_kernels(self.scalar).detect_field
+            inputs = [*c.field_arrays, *placed, p["height"], *motion, *reach]
+            self._launch(kernel, self.num_worlds, inputs, outputs)
+
+    def _evaluate_contacts(self) -> None:
+        p, c = self.device_model.parameters, self.collision
+        placed, material = [p["geometry_placement"], p["geometry_size"]], [p["friction"], p["restitution"]]
+        state = [self.pose, self.origin, self.slot_pair, self.slot_feature, self.contact_count]
+        outputs, dim = self._contact_arrays[:5], (self.max_contacts, self.num_worlds)
+        inputs = [*c.arrays, *placed, *material, *state]
         self._launch(evaluate_kernels(self.scalar).evaluate, dim, inputs, outputs, tape=True)
+        if c.has_field_pairs:
+            kernel = evaluate_field_kernels(self.scalar).evaluate_field
+            self._launch(kernel, dim, [*c.field_arrays, *placed, p["height"], *material, *state], outputs, tape=True)
+
+    def _contact_materials(self) -> None:
+        p, dim = self.device_model.parameters, (self.max_contacts, self.num_worlds)
         if self.layout.compliant:
             inputs = [
                 self.collision.pair_a, self.collision.pair_b, p["contact_stiffness"], p["contact_damping"],

@@ -330,11 +330,53 @@ class TestBodies:
         assert_allclose(inertia[1] / mass[1], inertia[0] / mass[0], rtol=1e-14)
         assert mass[1] == 2.0
 
+    @pytest.mark.parametrize(
+        ("heights", "options", "message"),
+        [
+            ([[1.0, 2.0]], {"spacing": 0.1}, r"heights have shape \(1, 2\); expected \[rows, columns\]"),
+            (np.zeros(4), {"spacing": 0.1}, r"heights have shape \(4,\); expected \[rows, columns\]"),
+            (np.zeros((2, 2, 2)), {"spacing": 0.1}, r"heights have shape \(2, 2, 2\)"),
+            (np.zeros((4000, 3000)), {"spacing": 0.1}, "12000000 heights; at most 10000000 are supported"),
+            ([[1.0, np.nan], [0.0, 0.0]], {"spacing": 0.1}, "heights: .* is not finite"),
+            ([["a", "b"], ["c", "d"]], {"spacing": 0.1}, "heights: .* is not an array of numbers"),
+            (None, {"spacing": 0.1}, "a heightfield needs heights="),
+            (np.zeros((2, 2)), {}, "give either spacing or half_extents"),
+            (np.zeros((2, 2)), {"spacing": 0.1, "half_extents": (1.0, 1.0)}, "give either spacing or half_extents"),
+            (np.zeros((2, 2)), {"spacing": 0.0}, "size .* must be positive in its first 3"),
+            (np.zeros((2, 2)), {"spacing": (0.1, -0.1)}, "size .* must be positive in its first 3"),
+            (np.zeros((2, 2)), {"spacing": (0.1, 0.1, 0.1)}, r"spacing: shape \(3,\), expected \(2,\)"),
+            (np.zeros((2, 2)), {"spacing": np.inf}, "spacing: .* is not finite"),
+            (np.zeros((2, 2)), {"half_extents": (1.0,)}, r"half_extents: shape \(1,\), expected \(2,\)"),
+            (np.zeros((2, 2)), {"half_extents": (0.0, 1.0)}, "size .* must be positive in its first 3"),
+            (np.zeros((2, 2)), {"spacing": 0.1, "friction": -1.0}, "friction is -1.0"),
+        ],
+    )
+    def test_heightfield_that_is_refused(self, heights, options, message):
+        builder = sim.ModelBuilder()
+        with pytest.raises(sim.ModelError, match=f"geometry 'heightfield': {message}"):
+            builder.add_heightfield(heights, **options)
+        assert not builder.geometries
+
+    def test_heightfield(self):
+        builder = sim.ModelBuilder()
+        heights = np.arange(6.0).reshape(2, 3)
+        assert builder.add_heightfield(heights, spacing=(0.5, 0.25), position=(1.0, 2.0, 3.0)) == "heightfield"
+        builder.add_heightfield(heights.tolist(), half_extents=(2.0, 1.0), name="second", collides=False)
+        heights[:] = 0.0
+        first, second = builder.finalize().geometries
+        assert (first.type, first.link) == (codes.HEIGHTFIELD, -1)
+        assert_allclose(first.size, (0.5, 0.125, 1.0))
+        assert_allclose(second.size, (2.0, 1.0, 1.0))
+        assert_allclose(first.placement[:3], (1.0, 2.0, 3.0))
+        for geometry in (first, second):
+            assert_allclose(geometry.heights, np.arange(6.0).reshape(2, 3))
+
     def test_names_of_geometry_types(self):
         builder = chain("free")
         for code, name in GEOMETRY_TYPE_NAMES.items():
             mesh = Mesh(np.eye(3), np.array([[0, 1, 2]])) if code == codes.CONVEX else None
-            builder.add_geometry("l0", name.split()[0], size=(1.0, 2.0, 3.0), mesh=mesh)
+            grid = np.zeros((2, 2)) if code == codes.HEIGHTFIELD else None
+            builder.add_geometry("l0", name.split()[0], size=(1.0, 2.0, 3.0), mesh=mesh, heights=grid)
         types = [spec.geometry.type for spec in builder.geometries.values()]
         assert types == list(GEOMETRY_TYPE_NAMES)
 

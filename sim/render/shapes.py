@@ -50,6 +50,8 @@ def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
         normals = ball.normals / geometry.size
         normals /= np.linalg.norm(normals, axis=2, keepdims=True)
         return Triangles(ball.vertices * geometry.size, ball.faces, normals)
+    if geometry.heights is not None:
+        return surface(geometry.heights, geometry.size)
     if geometry.type == codes.BOX:
         return box(geometry.size)
     if geometry.mesh is None:
@@ -69,6 +71,17 @@ def box(half_extents: np.ndarray) -> Triangles:
     quads = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
     faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
     return with_normals(signs * half_extents, faces)
+
+
+def surface(heights: np.ndarray, size: np.ndarray) -> Triangles:
+    """The triangles of a heightfield: heights [rows, columns], size as in :class:`sim.model.Geometry`."""
+    rows, columns = heights.shape
+    x, y = np.meshgrid(np.linspace(-size[0], size[0], columns), np.linspace(-size[1], size[1], rows))
+    vertices = np.stack([x, y, size[2] * heights], axis=-1).reshape(-1, 3)
+    corner = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
+    ahead, above, across = corner + 1, corner + columns, corner + columns + 1
+    lower, upper = np.stack([corner, ahead, across], axis=1), np.stack([corner, across, above], axis=1)
+    return with_normals(vertices, np.concatenate([lower, upper]))
 
 
 def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:

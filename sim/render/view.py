@@ -172,7 +172,10 @@ def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker]) -> np.nd
 
 def _corners(geometry: Geometry) -> np.ndarray:
     size = geometry.size
-    if geometry.mesh is not None:
+    if geometry.heights is not None:
+        top, bottom = size[2] * geometry.heights.max(), size[2] * geometry.heights.min()
+        low, high = np.array([-size[0], -size[1], bottom]), np.array([size[0], size[1], top])
+    elif geometry.mesh is not None:
         scaled = geometry.mesh.vertices * size
         low, high = scaled.min(axis=0), scaled.max(axis=0)
     else:

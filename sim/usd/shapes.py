@@ -94,10 +94,13 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
         # UsdPhysics has no ellipsoid, and its validation refuses a sphere of unequal scale.
         shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
         UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
+    elif geometry.type == codes.HEIGHTFIELD:
+        shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
+        UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.none)
     else:
         kind_name = GEOMETRY_TYPE_NAMES.get(geometry.type, str(geometry.type))
         raise ModelError(f"geometry '{geometry.name}': USD has no collider for a {kind_name}")
-    if geometry.type not in (codes.CONVEX, codes.ELLIPSOID):
+    if not shape.GetPrim().IsA(UsdGeom.Mesh):
         shape.CreateExtentAttr(UsdGeom.Boundable.ComputeExtentFromPlugins(shape, Usd.TimeCode.Default()))
     shape.CreatePurposeAttr(UsdGeom.Tokens.guide)
     set_pose(shape, geometry.placement, scale)

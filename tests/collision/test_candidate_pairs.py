@@ -6,12 +6,13 @@ import pytest
 import sim
 from sim.collision import CollisionModel, candidate_pairs, default_max_contacts
 from tests.collision.harness import pebble
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE
 
 UNSUPPORTED = [
     (BOX, BOX), (CAPSULE, BOX), (SPHERE, CONVEX), (PLANE, SPHERE),
     *((CYLINDER, kind) for kind in (SPHERE, CAPSULE, BOX, CONVEX, CYLINDER)),
     *((ELLIPSOID, kind) for kind in (CAPSULE, BOX, CONVEX, CYLINDER, ELLIPSOID)),
+    *((HEIGHTFIELD, kind) for kind in (CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD)),
 ]  # fmt: skip
 
 
@@ -28,7 +29,9 @@ def add_body(builder: sim.ModelBuilder, name: str, kind: int, **options: object)
     builder.add_link(name, mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint(f"{name}_free", "free", child=name)
     mesh = pebble() if kind == CONVEX else None
-    builder.add_geometry(name, kind, name=f"{name}_shape", size=(0.1, 0.2, 0.3), mesh=mesh, **options)  # type: ignore[arg-type]
+    heights = np.zeros((2, 3)) if kind == HEIGHTFIELD else None
+    size = (0.1, 0.2, 0.3)
+    builder.add_geometry(name, kind, name=f"{name}_shape", size=size, mesh=mesh, heights=heights, **options)  # type: ignore[arg-type]
 
 
 def named_pairs(builder: sim.ModelBuilder) -> list[tuple[str, str]]:
@@ -128,6 +131,29 @@ def test_excluded_unsupported_pair_is_fine():
 )
 def test_room_for_contacts_is_their_largest_number(types, expected):
     assert default_max_contacts(bodies(*types).finalize()) == expected
+
+
+def test_pairs_with_a_heightfield_come_last():
+    builder = bodies(CAPSULE, BOX, SPHERE)
+    builder.exclude_collision("body_0", "body_1")
+    builder.add_heightfield(np.zeros((2, 2)), spacing=1.0, name="terrain")
+    collision = CollisionModel(builder.finalize(), "cpu")
+    model = builder.finalize()
+    assert collision.first_field_pair == 5
+    assert [model.geometries[b].name == "terrain" for b in collision.pair_b.numpy()] == [False] * 5 + [True] * 3
+    assert [model.geometries[a].type for a in collision.pair_a.numpy()[5:]] == [SPHERE, CAPSULE, BOX]
+    assert default_max_contacts(model) == 1 + 2 + 4 + 1 + 1 + 3 * 4
+
+
+def test_heights_of_all_fields_follow_each_other():
+    builder = sim.ModelBuilder()
+    builder.add_heightfield([[1.0, 2.0], [3.0, 4.0]], spacing=1.0, name="first")
+    builder.add_ground()
+    builder.add_heightfield(np.arange(6.0).reshape(2, 3), spacing=1.0, name="second")
+    model = builder.finalize()
+    np.testing.assert_array_equal(model.parameters["height"], [1, 2, 3, 4, 0, 1, 2, 3, 4, 5])
+    assert model.counts["height"] == 10
+    assert CollisionModel(model, "cpu").field_shape.numpy().tolist() == [[0, 2, 2], [0, 0, 0], [4, 2, 3]]
 
 
 def test_room_for_contacts_of_many_bodies_is_capped():

@@ -50,8 +50,8 @@ def differences(bench: Bench, slots: Slots, cotangents: dict[str, np.ndarray]) -
             for name in cotangents
         }
 
-    result = {name: {key: np.zeros_like(bench.values[key]) for key in INPUTS} for name in cotangents}
-    for key in INPUTS:
+    result = {name: {key: np.zeros_like(value) for key, value in bench.values.items()} for name in cotangents}
+    for key in bench.values:
         world_axis = 1 if key in ("pose", "origin") else 0
         value = bench.values[key]
         per_world = np.moveaxis(value, world_axis, 0)

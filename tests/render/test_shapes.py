@@ -1,5 +1,7 @@
 """Triangles of the geometry types against closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import trimesh
@@ -7,6 +9,7 @@ import trimesh
 from sim import ModelError
 from sim.model import Geometry, Mesh
 from sim.render.shapes import tessellate, with_normals
+from tests.collision.field_harness import FieldBench
 from warp_kernels import types as codes
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -49,6 +52,17 @@ def test_normals_of_an_ellipsoid_are_those_of_its_surface():
     expected /= np.linalg.norm(expected, axis=2, keepdims=True)
     # Between neighbouring vertices of the ball the surface turns by 0.1 rad, stretched here.
     assert np.abs(shape.normals - expected).max() < 0.03
+
+
+def test_a_heightfield_has_the_triangles_that_bodies_touch():
+    bench = FieldBench((codes.SPHERE, codes.HEIGHTFIELD), 1, grid=(4, 5))
+    heights = np.random.default_rng(0).normal(size=(4, 5))
+    bench.values["height"][0] = heights.ravel()
+    bench.values["geometry_size"][0, 1] = size = (1.0, 0.7, 2.0)
+    field = replace(geometry(codes.HEIGHTFIELD, size), heights=heights)
+    shape = tessellate(field)
+    np.testing.assert_allclose(shape.vertices[shape.faces], bench.surface()[0], atol=1e-15)
+    assert (shape.normals[..., 2] > 0.0).all()
 
 
 def test_normals_of_a_box_are_flat():

@@ -47,6 +47,7 @@ def all_joints_model():
         builder.add_geometry(
             link, kind, size=size, mesh=mesh, position=(0.01, 0, 0), friction=0.7, rgba=(0.2, 0.5, 0.8, 1.0)
         )
+    builder.add_heightfield(np.arange(6.0).reshape(2, 3), spacing=0.3, orientation=(0.1, 0.2, 0, 1), friction=0.7)
     builder.add_sphere(radius=0.1, mass=0.3, name="loose", position=(1, 1, 1))
     return builder.finalize("float64", collapse_fixed=False)
 
@@ -264,7 +265,7 @@ def test_colliders_are_guides_and_visuals_are_meshes(written):
     stage = Usd.Stage.Open(str(path))
     colliders = [prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.CollisionAPI)]
     kinds = sorted(prim.GetTypeName() for prim in colliders)
-    assert kinds == ["Capsule", "Cube", "Cylinder", "Mesh", "Mesh", "Plane", "Sphere", "Sphere"]
+    assert kinds == ["Capsule", "Cube", "Cylinder", "Mesh", "Mesh", "Mesh", "Plane", "Sphere", "Sphere"]
     for prim in colliders:
         assert UsdGeom.Imageable(prim).ComputePurpose() == "guide"
         material, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")

@@ -56,6 +56,9 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         if slot >= contact_count[world]:
             return
         pair = slot_pair[slot, world]
+        # Pairs after these have kernels of their own.
+        if pair >= pair_a.shape[0]:
+            return
         a = pair_a[pair]
         b = pair_b[pair]
         link_a = geometry_link[a]

@@ -136,4 +136,4 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
             features = ascending(spread_vertices(hull, start, end, scale, normal, height, margin))
         return features
 
-    return SimpleNamespace(lowest_vertices=lowest_vertices)
+    return SimpleNamespace(lowest_vertices=lowest_vertices, score=score, ascending=ascending)

@@ -1,0 +1,143 @@
+"""One body and a heightfield in many worlds at once, each with its own heights."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+from scipy.spatial.transform import Rotation
+
+import sim
+from sim.collision import CollisionModel
+from tests.collision.harness import IDENTITY, OUTPUTS, Bench, Slots, random_quaternions
+from warp_kernels import types as codes
+from warp_kernels.collision.field.detect import detect_field_kernels
+from warp_kernels.collision.field.evaluate import evaluate_field_kernels
+
+FIELD_INPUTS = ("geometry_placement", "geometry_size", "height", "friction", "restitution", "pose", "origin")
+
+
+@dataclass
+class FieldBench(Bench):
+    """A :class:`Bench` of a body and a heightfield of ``grid`` rows and columns; heights [worlds, rows * columns]."""
+
+    grid: tuple[int, int] = (5, 6)
+
+    def __post_init__(self):
+        builder = sim.ModelBuilder()
+        builder.add_link("body", mass=1.0, inertia=(1.0, 1.0, 1.0))
+        builder.add_joint("free", "free", child="body")
+        builder.add_geometry("body", self.types[0], size=(1.0, 1.0, 1.0))
+        link = "world"
+        if self.fixed is None:
+            link = builder.add_link("carrier", mass=1.0, inertia=(1.0, 1.0, 1.0))
+            builder.add_joint("carrier_free", "free", child="carrier")
+        builder.add_geometry(link, "heightfield", size=(1.0, 1.0, 1.0), heights=np.zeros(self.grid))
+        self.model = builder.finalize(self.dtype)
+        self.collision = CollisionModel(self.model, self.device)
+        n, links = self.num_worlds, self.model.num_links
+        self.values = {
+            "geometry_placement": np.tile(IDENTITY, (n, 2, 1)),
+            "geometry_size": np.ones((n, 2, 3)),
+            "height": np.zeros((n, self.grid[0] * self.grid[1])),
+            "friction": np.ones((n, 2)),
+            "restitution": np.ones((n, 2)),
+            "pose": np.tile(IDENTITY, (links, n, 1)),
+            "origin": np.zeros((links, n, 3)),
+        }
+
+    def device_inputs(self, values: dict[str, np.ndarray] | None = None) -> dict[str, wp.array]:
+        source = self.values if values is None else values
+        t = codes.warp_types(self.model.scalar)
+        height = wp.array(source["height"], dtype=t.scalar, device=self.device, requires_grad=True)
+        return {**super().device_inputs(values), "height": height}
+
+    def detect(
+        self, margin: float, max_contacts: int = 4, velocity: np.ndarray | None = None, dt: float = 0.0
+    ) -> Slots:
+        slots = Slots.empty(max_contacts, self.num_worlds, self.device)
+        slots.count.zero_()
+        slots.overflow.zero_()
+        inputs = self.device_inputs()
+        names = ("geometry_placement", "geometry_size", "height", "pose", "origin")
+        spatial = codes.warp_types(self.model.scalar).spatial
+        motion = self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device)
+        wp.launch(
+            detect_field_kernels(self.model.scalar).detect_field,
+            dim=self.num_worlds,
+            inputs=[*self.collision.field_arrays, *(inputs[name] for name in names), motion, margin, dt],
+            outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
+            device=self.device,
+        )
+        return slots
+
+    def _evaluate(self, slots: Slots, inputs: dict[str, wp.array]) -> dict[str, wp.array]:
+        t = codes.warp_types(self.model.scalar)
+        shape = slots.pair.shape
+        outputs = {
+            name: wp.full(shape, float("nan"), dtype=dtype, device=self.device, requires_grad=True)
+            for name, dtype in zip(OUTPUTS, (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar), strict=True)
+        }
+        wp.launch(
+            evaluate_field_kernels(self.model.scalar).evaluate_field,
+            dim=shape,
+            inputs=[
+                *self.collision.field_arrays, *(inputs[name] for name in FIELD_INPUTS), slots.pair, slots.feature,
+                slots.count,
+            ],
+            outputs=list(outputs.values()),
+            device=self.device,
+        )  # fmt: skip
+        return outputs
+
+    def in_field(self) -> tuple[np.ndarray, np.ndarray]:
+        """Position [worlds, 3] and rotation matrix [worlds, 3, 3] of the body in the field's frame."""
+        body, field = self.world_poses()
+        turn = Rotation.from_quat(field[:, 3:]).inv()
+        return turn.apply(body[:, :3] - field[:, :3]), (turn * Rotation.from_quat(body[:, 3:])).as_matrix()
+
+    def to_field(self, points: np.ndarray, vectors: bool = False) -> np.ndarray:
+        """Contact points, or vectors, [slots, worlds, 3] in the frames of the fields."""
+        field = self.world_poses()[1]
+        turn = Rotation.from_quat(field[:, 3:]).inv()
+        offset = 0.0 if vectors else self.reference() - field[:, :3]
+        return np.stack([turn.apply(each) for each in points + offset])
+
+    def surface(self) -> np.ndarray:
+        """Triangles of the fields in their frames [worlds, triangles, 3, 3]; lower ones of all cells, then upper."""
+        rows, columns = self.grid
+        half_x, half_y, scale = self.values["geometry_size"][:, 1].T[..., None, None]
+        grid = np.broadcast_arrays(
+            half_x * np.linspace(-1.0, 1.0, columns),
+            half_y * np.linspace(-1.0, 1.0, rows)[:, None],
+            scale * self.values["height"].reshape(-1, rows, columns),
+        )
+        p = np.stack(grid, axis=-1)
+        a, b, c, d = p[:, :-1, :-1], p[:, :-1, 1:], p[:, 1:, 1:], p[:, 1:, :-1]
+        lower, upper = np.stack([a, b, c], axis=3), np.stack([a, c, d], axis=3)
+        return np.concatenate([lower.reshape(len(p), -1, 3, 3), upper.reshape(len(p), -1, 3, 3)], axis=1)
+
+
+def random_field_bench(kind: int, num_worlds: int, seed: int, roughness: float = 0.15, **options: object) -> FieldBench:
+    """A body over random fields at random poses, from deep inside to well apart."""
+    bench = FieldBench((kind, codes.HEIGHTFIELD), num_worlds, **options)  # type: ignore[arg-type]
+    rng = np.random.default_rng(seed)
+    v = bench.values
+    for name in ("friction", "restitution"):
+        v[name] = rng.uniform(0.1, 1.0, (num_worlds, 2))
+    v["geometry_size"][:, 0] = rng.uniform(0.05, 0.25, (num_worlds, 3))
+    v["geometry_size"][:, 1] = rng.uniform((0.8, 0.7, 0.8), (1.2, 1.1, 1.3), (num_worlds, 3))
+    v["height"] = roughness * rng.normal(size=v["height"].shape)
+    v["origin"] = rng.normal(size=v["origin"].shape)
+    v["geometry_placement"] = np.concatenate(
+        [0.3 * rng.normal(size=(num_worlds, 2, 3)), random_quaternions(rng, 2 * num_worlds).reshape(-1, 2, 4)], axis=2
+    )
+    v["pose"] = np.stack(
+        [
+            np.concatenate([rng.normal(size=(num_worlds, 3)), random_quaternions(rng, num_worlds)], axis=1)
+            for _ in v["pose"]
+        ]
+    )
+    body, field = bench.world_poses()
+    target = rng.uniform((-0.6, -0.5, -0.15), (0.6, 0.5, 0.45), (num_worlds, 3))
+    v["pose"][0, :, :3] += field[:, :3] + Rotation.from_quat(field[:, 3:]).apply(target) - body[:, :3]
+    return bench

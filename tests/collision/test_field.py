@@ -1,0 +1,404 @@
+"""Bodies on heightfields: distances against trimesh and coal, gradients against central differences, special places."""
+
+import coal
+import mujoco
+import numpy as np
+import pytest
+import trimesh
+from scipy.spatial.transform import Rotation
+
+import sim
+from scenes.mjcf import to_mjcf
+from tests.collision.field_harness import FieldBench, random_field_bench
+from tests.collision.harness import OUTPUTS, Bench, Slots
+from tests.collision.test_gradients import differences
+from warp_kernels.collision.field.contact import END_PART, FIRST_EDGE, FIRST_FACE, PARTS, SEGMENT
+from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, EDGE_Y, KINDS, LOWER_TRIANGLE, POINT, UPPER_TRIANGLE
+from warp_kernels.types import BOX, CAPSULE, HEIGHTFIELD, PLANE, SPHERE
+
+MARGIN = 0.1
+POLE = (-0.2817, -0.3672, -0.8864)  # tangents turn fast near this normal alone
+
+
+def over_surface(triangles: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Vertical distance of places [worlds, 3] over the surface [worlds, triangles, 3, 3]."""
+    a, edges = triangles[:, :, 0], triangles[:, :, 1:] - triangles[:, :, :1]
+    across = edges[..., :2].swapaxes(-1, -2)
+    offset = places[:, None] - a
+    weights = np.linalg.solve(across, offset[..., :2, None])[..., 0]
+    inside = (weights.min(-1) >= 0.0) & (weights.sum(-1) <= 1.0)
+    rise = offset[..., 2] - np.einsum("wtk,wtk->wt", weights, edges[..., 2])
+    return rise[np.arange(len(places)), inside.argmax(1)]
+
+
+def least_distance(out: dict[str, np.ndarray]) -> np.ndarray:
+    """Least distance in each world, infinite without a contact."""
+    return np.where(np.isnan(out["distance"]), np.inf, out["distance"]).min(axis=0)
+
+
+def kinds_and_parts(slots: Slots) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Kinds of element and parts of the body [slots, worlds], and which slots hold a contact."""
+    feature = slots.feature.numpy()
+    active = np.arange(len(feature))[:, None] < slots.count.numpy()
+    return feature // PARTS % KINDS, feature % PARTS, active
+
+
+def coal_distance(bench: FieldBench, world: int, triangles: np.ndarray, place: np.ndarray, turn: np.ndarray) -> float:
+    """Least signed distance of a capsule or box and any triangle near it."""
+    x, y, z = bench.values["geometry_size"][world, 0]
+    shape = coal.Capsule(x, 2.0 * y) if bench.types[0] == CAPSULE else coal.Box(2.0 * x, 2.0 * y, 2.0 * z)
+    reach = (x + y if bench.types[0] == CAPSULE else np.linalg.norm((x, y, z))) + MARGIN
+    low, high = triangles.min(axis=1), triangles.max(axis=1)
+    near = triangles[((low < place + reach) & (high > place - reach)).all(axis=1)]
+    request = coal.DistanceRequest()
+    request.gjk_tolerance = request.epa_tolerance = 1e-9
+    request.gjk_max_iterations = request.epa_max_iterations = 5000
+    least = np.inf
+    for triangle in near:
+        points, faces = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+        for corner in triangle:
+            points.append(corner)
+        for face in ((0, 1, 2), (0, 2, 1)):
+            faces.append(coal.Triangle(*face))
+        flat, here = coal.Convex(points, faces), coal.Transform3s.Identity()
+        result = coal.DistanceResult()
+        least = min(least, coal.distance(shape, coal.Transform3s(turn, place), flat, here, request, result))
+    return least
+
+
+@pytest.fixture(scope="module")
+def spheres():
+    """10,000 spheres, with the closest point of any triangle by trimesh and the height of their centres over it."""
+    worlds = 10_000
+    bench = random_field_bench(SPHERE, worlds, seed=0, grid=(4, 5))
+    slots = bench.detect(MARGIN)
+    triangles, (centre, _) = bench.surface(), bench.in_field()
+    count = triangles.shape[1]
+    closest = trimesh.triangles.closest_point(triangles.reshape(-1, 3, 3), np.repeat(centre, count, axis=0))
+    offset = closest.reshape(worlds, count, 3) - centre[:, None]
+    nearest = np.linalg.norm(offset, axis=2).argmin(axis=1)
+    return bench, slots, bench.evaluate(slots), offset[np.arange(worlds), nearest], over_surface(triangles, centre)
+
+
+def test_sphere_distance_normal_and_point_above_the_surface(spheres):
+    bench, slots, out, offset, rise = spheres
+    above, count = rise > 0.0, slots.count.numpy()
+    radius = bench.values["geometry_size"][:, 0, 0]
+    distance = np.linalg.norm(offset, axis=1) - radius
+    np.testing.assert_array_equal(count[above] > 0, distance[above] < MARGIN)
+    touching = np.flatnonzero(above & (count > 0))
+    assert len(touching) > 4000
+    assert min((distance[touching] < 0.0).sum(), (distance[touching] > 0.0).sum()) > 1000
+    np.testing.assert_allclose(least_distance(out)[touching], distance[touching], rtol=0.0, atol=1e-12)
+    deepest = np.nanargmin(out["distance"][:, touching], axis=0)
+    normal = bench.to_field(out["frame"][:, :, 0], vectors=True)[deepest, touching]
+    direction = (offset / np.linalg.norm(offset, axis=1)[:, None])[touching]
+    # Centres nearer than 1e-4 m to the surface magnify rounding.
+    np.testing.assert_allclose(normal, direction, rtol=0.0, atol=1e-9)
+    centre = bench.in_field()[0][touching]
+    middle = centre + 0.5 * (offset[touching] + radius[touching, None] * direction)
+    np.testing.assert_allclose(bench.to_field(out["point"])[deepest, touching], middle, rtol=0.0, atol=1e-9)
+
+
+def test_sphere_below_the_surface_it_leaves_through_the_triangle_above(spheres):
+    bench, slots, out, _, rise = spheres
+    below = np.flatnonzero(rise < 0.0)
+    assert len(below) > 1000
+    assert (slots.count.numpy()[below] == 1).all()
+    kind, _, _ = kinds_and_parts(slots)
+    assert (kind[0, below] <= UPPER_TRIANGLE).all()
+    normal = -bench.to_field(out["frame"][:, :, 0], vectors=True)[0, below]
+    expected = rise[below] * normal[:, 2] - bench.values["geometry_size"][below, 0, 0]
+    np.testing.assert_allclose(out["distance"][0, below], expected, rtol=0.0, atol=1e-12)
+    corners = bench.surface()[below]
+    normals = np.cross(corners[:, :, 1] - corners[:, :, 0], corners[:, :, 2] - corners[:, :, 0])
+    normals /= np.linalg.norm(normals, axis=2)[:, :, None]
+    assert np.abs(normals - normal[:, None]).max(axis=2).min(axis=1).max() < 1e-12
+
+
+def test_sphere_all_kinds_of_element_are_touched(spheres):
+    kind, _, active = kinds_and_parts(spheres[1])
+    assert set(kind[active].tolist()) == set(range(KINDS))
+
+
+def test_every_contact_is_a_local_minimum_of_the_distance(spheres):
+    """No point of the surface around a contact is nearer to the centre."""
+    bench, slots, out, _, rise = spheres
+    centre, _ = bench.in_field()
+    radius = bench.values["geometry_size"][:, 0, 0]
+    inward = bench.to_field(out["frame"][:, :, 0], vectors=True)
+    place = centre + (out["distance"] + radius)[:, :, None] * inward
+    triangles = bench.surface()
+    _, _, active = kinds_and_parts(slots)
+    worlds, count = bench.num_worlds, triangles.shape[1]
+    around = np.random.default_rng(0).normal(size=(20, 2)) * 1e-7
+    for slot in range(4):
+        chosen = np.flatnonzero(active[slot] & (rise > 0.0))
+        for dx, dy in around:
+            p = np.zeros((worlds, 3))
+            p[chosen] = place[slot, chosen] + (dx, dy, 0.0)
+            p[chosen, 2] -= over_surface(triangles[chosen], p[chosen])
+            size = bench.values["geometry_size"][chosen, 1, :2]
+            within = (np.abs(p[chosen, :2]) < size).all(axis=1)
+            gap = np.linalg.norm(p[chosen] - centre[chosen], axis=1) - radius[chosen]
+            assert (gap >= out["distance"][slot, chosen] - 1e-12)[within].all()
+    assert count == 24
+
+
+def bodies_above(kind: int, worlds: int, seed: int) -> tuple[FieldBench, Slots, np.ndarray, np.ndarray]:
+    """Capsules or boxes, the least distance by coal, and whether the surface isn't above their centres."""
+    bench = random_field_bench(kind, worlds, seed=seed, grid=(4, 5))
+    triangles, (place, turn) = bench.surface(), bench.in_field()
+    expected = np.array([coal_distance(bench, w, triangles[w], place[w], turn[w]) for w in range(worlds)])
+    return bench, bench.detect(MARGIN), expected, over_surface(triangles, place) > 0.0
+
+
+def test_capsule_against_coal():
+    """Apart its distance is exact; where it overlaps any triangle, and nowhere else, a distance is negative."""
+    bench, slots, expected, above = bodies_above(CAPSULE, 10_000, seed=1)
+    found = least_distance(bench.evaluate(slots))
+    apart = above & (expected > 1e-6)
+    np.testing.assert_array_equal(np.isfinite(found[apart]), expected[apart] < MARGIN)
+    near = apart & (expected < MARGIN)
+    assert near.sum() > 1000
+    np.testing.assert_allclose(found[near], expected[near], rtol=0.0, atol=1e-6)
+    overlap = expected < -1e-6
+    assert overlap.sum() > 3000
+    assert (found[overlap] < 0.0).all()
+    kind, part, active = kinds_and_parts(slots)
+    seen = set(zip(part[active].tolist(), kind[active].tolist(), strict=True))
+    assert seen == {(end, k) for end in range(2) for k in range(KINDS)} | {(SEGMENT, k) for k in range(EDGE_X, KINDS)}
+
+
+def test_box_against_coal():
+    """Where it overlaps any triangle, and nowhere else, a distance is negative; apart no contact is found too late."""
+    bench, slots, expected, above = bodies_above(BOX, 10_000, seed=2)
+    found = least_distance(bench.evaluate(slots))
+    apart, overlap = above & (expected > 1e-6), expected < -1e-6
+    assert min(apart.sum(), overlap.sum()) > 2000
+    assert (found[overlap] < 0.0).all()
+    assert (found[apart] > 0.0).all()
+    # A corner measures to the plane of the triangle under it, which is no further than that triangle.
+    near = apart & (expected < MARGIN)
+    assert (found[near] < expected[near] + 1e-6).all()
+    assert (np.abs(found[near] - expected[near]) < 1e-6).mean() > 0.8
+    kind, part, active = kinds_and_parts(slots)
+    corner, face = part < FIRST_FACE, (part >= FIRST_FACE) & (part < FIRST_EDGE)
+    assert set(kind[active & corner].tolist()) == {LOWER_TRIANGLE, UPPER_TRIANGLE}
+    assert set(kind[active & face].tolist()) == {POINT}
+    assert set(kind[active & (part >= FIRST_EDGE)].tolist()) == {EDGE_X, EDGE_Y, DIAGONAL}
+    assert set(part[active].tolist()) == set(range(END_PART))
+
+
+@pytest.mark.parametrize("kind", [SPHERE, CAPSULE, BOX])
+def test_flat_field_is_a_plane(kind):
+    """The same distances, points and normals but for their sign, and no others, wherever cells and creases lie."""
+    worlds = 2000
+    field = random_field_bench(kind, worlds, seed=3, roughness=0.0, fixed=1)
+    field.values["pose"][0, :100, :3] += 0.0
+    plane = Bench((PLANE, kind), worlds, fixed=0)
+    for name in ("geometry_placement", "geometry_size"):
+        plane.values[name] = field.values[name][:, ::-1].copy()
+    for name in ("pose", "origin"):
+        plane.values[name] = field.values[name].copy()
+    found, expected = (
+        {**bench.evaluate(slots), "count": slots.count.numpy()}
+        for bench in (field, plane)
+        for slots in (bench.detect(MARGIN),)
+    )
+    body, turn = field.in_field()
+    extent = 0.25 * np.abs(turn).sum(axis=2).max()
+    inside = (np.abs(body[:, :2]) + extent < field.values["geometry_size"][:, 1, :2]).all(axis=1)
+    # A box has its four lowest corners against a plane; on the field all eight may be within reach.
+    few = inside & (body[:, 2] > -0.05)
+    assert (expected["count"][few] > 0).sum() > 100
+    np.testing.assert_array_equal(found["count"][few] > 0, expected["count"][few] > 0)
+    for world in np.flatnonzero(few & (expected["count"] > 0)):
+        n, m = found["count"][world], expected["count"][world]
+        least = expected["distance"][:m, world].argmin()
+        match = np.abs(found["distance"][:n, world] - expected["distance"][least, world]).argmin()
+        np.testing.assert_allclose(found["distance"][match, world], expected["distance"][least, world], atol=1e-13)
+        np.testing.assert_allclose(found["point"][match, world], expected["point"][least, world], atol=1e-12)
+        np.testing.assert_allclose(found["frame"][match, world, 0], -expected["frame"][least, world, 0], atol=1e-12)
+
+
+def resting(
+    kind: int, size: tuple[float, ...], turn: Rotation, place: tuple[float, ...], heights: np.ndarray, **options
+):
+    """Features, distances and points of one body over a field of 0.1 m cells."""
+    bench = FieldBench((kind, HEIGHTFIELD), 1, fixed=1, grid=heights.shape, **options)
+    rows, columns = heights.shape
+    bench.values["geometry_size"][0] = size, (0.05 * (columns - 1), 0.05 * (rows - 1), 1.0)
+    bench.values["height"][0] = heights.ravel()
+    bench.values["pose"][0, 0] = *place, *turn.as_quat()
+    slots = bench.detect(0.01)
+    count = slots.count.numpy()[0]
+    out = {name: value[:count, 0] for name, value in bench.evaluate(slots).items()}
+    return slots.features(0), out, bench, slots
+
+
+@pytest.mark.parametrize("yaw", [0.0, 0.3, np.pi / 4.0])
+@pytest.mark.parametrize("tilt", [0.0, 1e-12, 1e-7])
+def test_box_on_a_flat_field_stands_on_its_four_corners(yaw, tilt):
+    """Of all the points of the field under it, whatever the rounding."""
+    turn = Rotation.from_euler("z", yaw) * Rotation.from_euler("x", tilt)
+    features, out, _, _ = resting(BOX, (0.25, 0.15, 0.05), turn, (0.02, 0.03, 0.05), np.zeros((11, 12)))
+    assert sorted(feature % PARTS for feature in features) == [0, 1, 2, 3]
+    np.testing.assert_allclose(out["distance"], 0.0, atol=1e-7)
+    corners = np.array([(x, y, -0.05) for x in (-0.25, 0.25) for y in (-0.15, 0.15)])
+    expected = turn.apply(corners) + np.array((0.02, 0.03, 0.05))
+    order = np.lexsort(np.round(out["point"], 6).T), np.lexsort(np.round(expected, 6).T)
+    np.testing.assert_allclose(out["point"][order[0]], expected[order[1]], atol=1e-6)
+
+
+def test_box_across_a_ridge_lies_on_it_along_its_width():
+    """Its corners hang in the air; two of its edges carry it, at both ends of the ridge under it."""
+    heights = np.zeros((5, 5))
+    heights[:, 2] = 0.08
+    features, out, _, _ = resting(BOX, (0.15, 0.06, 0.05), Rotation.identity(), (0.02, 0.01, 0.13), heights)
+    assert all(feature % PARTS >= FIRST_EDGE and feature // PARTS % KINDS == EDGE_Y for feature in features)
+    np.testing.assert_allclose(out["distance"], 0.0, atol=1e-15)
+    np.testing.assert_allclose(out["frame"][:, 0], [(0.0, 0.0, -1.0)] * 2, atol=1e-15)
+    np.testing.assert_allclose(sorted(out["point"].tolist()), [(0.0, -0.05, 0.08), (0.0, 0.07, 0.08)], atol=1e-15)
+
+
+def test_box_on_a_peak_touches_it_with_its_face():
+    heights = np.zeros((5, 5))
+    heights[2, 2] = 0.08
+    features, out, _, _ = resting(BOX, (0.15, 0.06, 0.05), Rotation.identity(), (0.02, 0.01, 0.125), heights)
+    assert [(feature % PARTS, feature // PARTS % KINDS) for feature in features] == [(FIRST_FACE + 4, POINT)]
+    np.testing.assert_allclose(out["distance"], -0.005, atol=1e-15)
+    np.testing.assert_allclose(out["point"], [(0.0, 0.0, 0.0775)], atol=1e-15)
+
+
+def test_corners_in_a_groove_touch_both_sides():
+    """Each of two corners stands in two places at once, one for each normal."""
+    heights = np.full((5, 5), 0.05)
+    heights[:, 2] = 0.0
+    turn = Rotation.from_euler("y", np.pi / 4.0)
+    features, out, _, _ = resting(BOX, (0.05, 0.05, 0.05), turn, (0.0, 0.02, 0.05 * np.sqrt(2.0)), heights)
+    assert sorted(feature % PARTS for feature in features) == [1, 1, 3, 3]
+    up, side = 2.0 / np.sqrt(5.0), 1.0 / np.sqrt(5.0)
+    normals = sorted(frame[0].tolist() for frame in out["frame"])
+    np.testing.assert_allclose(normals, [(-side, 0.0, -up)] * 2 + [(side, 0.0, -up)] * 2, atol=1e-14)
+    np.testing.assert_allclose(out["distance"], 0.0, atol=1e-14)
+
+
+def test_ball_in_a_groove_touches_both_sides():
+    heights = np.full((5, 5), 0.05)
+    heights[:, 2] = 0.0
+    radius = 0.03
+    place = (0.0, 0.02, radius * np.sqrt(5.0) / 2.0 - 1e-3)
+    features, out, _, _ = resting(SPHERE, (radius, 0.0, 0.0), Rotation.identity(), place, heights)
+    assert [feature // PARTS % KINDS <= UPPER_TRIANGLE for feature in features] == [True, True]
+    np.testing.assert_allclose(out["distance"], -1e-3 * 2.0 / np.sqrt(5.0), atol=1e-15)
+
+
+def test_outside_the_field_nothing_is_supported():
+    heights = np.zeros((3, 3))
+    for x, count in ((0.0, 1), (0.1, 1), (0.104, 1), (0.16, 0), (1e12, 0), (-1e30, 0)):
+        place = (x, 0.02, 0.05)
+        assert len(resting(SPHERE, (0.05, 0.0, 0.0), Rotation.identity(), place, heights)[0]) == count
+    # Half over the border a box stands on two corners and, where the border crosses its edges, on that.
+    for x, count in ((0.0, 4), (0.1, 4), (0.16, 0), (1e12, 0)):
+        place = (x, 0.0, 0.05)
+        assert len(resting(BOX, (0.05, 0.05, 0.05), Rotation.identity(), place, heights)[0]) == count
+    # The border bears from above, never from below.
+    assert resting(SPHERE, (0.05, 0.0, 0.0), Rotation.identity(), (0.13, 0.02, -0.03), heights)[0] == []
+
+
+def test_fast_ball_is_met_before_it_arrives():
+    bench = FieldBench((SPHERE, HEIGHTFIELD), 3, fixed=1)
+    bench.values["geometry_size"][:, 0] = 0.1
+    bench.values["pose"][0, :, :3] = 0.03, 0.02, 1.0
+    velocity = np.zeros((1, 3, 6))
+    velocity[0, :, 5] = 0.0, -8.8, -9.0
+    assert bench.detect(0.01, velocity=velocity, dt=0.1).count.numpy().tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", [SPHERE, CAPSULE, BOX])
+def test_numbers_stay_finite_on_edges_and_points(kind, dtype):
+    """Centres, ends, corners and edges exactly on the surface's points, edges and triangles."""
+    heights = np.zeros((3, 3))
+    heights[1, 1] = 0.1
+    for place in ((0.0, 0.0, 0.1), (0.05, 0.0, 0.05), (-0.1, 0.0, 0.0), (0.0, 0.0, 0.0), (0.03, 0.04, 0.02)):
+        for size in ((0.05, 0.05, 0.05), (0.0, 0.1, 0.0), (0.0, 0.0, 0.0)):
+            for turn in (Rotation.identity(), Rotation.from_euler("x", np.pi / 2.0)):
+                _, out, bench, slots = resting(kind, size, turn, place, heights, dtype=dtype)
+                for name in OUTPUTS:
+                    assert np.isfinite(out[name]).all()
+                    gradient = bench.gradient(slots, {name: np.ones((4, 1, *out[name].shape[1:]))})
+                    assert all(np.isfinite(value).all() for value in gradient.values())
+
+
+@pytest.mark.parametrize("fixed", [None, 1])
+@pytest.mark.parametrize("kind", [SPHERE, CAPSULE, BOX])
+def test_gradients_match_central_differences(kind, fixed, device):
+    """In poses, sizes and heights, for every part of the body and kind of element, away from where they change."""
+    bench = random_field_bench(kind, 9000, seed=4, roughness=0.25, grid=(3, 4), fixed=fixed, device=device)
+    slots = bench.detect(MARGIN)
+    out = bench.evaluate(slots)
+    rng = np.random.default_rng(5)
+    cotangents = {name: rng.normal(size=value.shape) for name, value in out.items()}
+    element, part, active = kinds_and_parts(slots)
+    # Directions between places that nearly coincide, and across lines that are nearly parallel, turn fast.
+    radius = bench.values["geometry_size"][:, 0, 0] * (kind != BOX)
+    good = ~(active & (element > UPPER_TRIANGLE) & (np.abs(out["distance"] + radius) < 0.08) & (part <= SEGMENT))
+    good &= ~(active & (np.linalg.norm(out["frame"][:, :, 0] - POLE, axis=-1) < 0.4))
+    good = good.all(axis=0) & well_crossed(bench, slots)
+    seen = set(zip(part[active & good].tolist(), element[active & good].tolist(), strict=True))
+    assert len(seen) >= {SPHERE: 6, CAPSULE: 16, BOX: 55}[kind]
+    expected = differences(bench, slots, cotangents)
+    for name, cotangent in cotangents.items():
+        found = bench.gradient(slots, {name: cotangent})
+        for key in bench.values:
+            world_axis = 1 if key in ("pose", "origin") else 0
+            a, b = (np.moveaxis(value[key], world_axis, 0)[good] for value in (found, expected[name]))
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{name} in {key}")
+    touched = good & active.any(axis=0)
+    for key in ("height", "geometry_size"):
+        assert np.abs(expected["distance"][key][touched]).reshape(touched.sum(), -1).max(axis=1).min() > 1e-5
+
+
+def well_crossed(bench: FieldBench, slots: Slots) -> np.ndarray:
+    """Worlds in which no edge or segment is nearly parallel to the edge that it crosses."""
+    element, part, active = kinds_and_parts(slots)
+    feature = slots.feature.numpy()
+    _, turn = bench.in_field()
+    rows, columns = bench.grid
+    grid = bench.values["height"].reshape(-1, rows, columns) * bench.values["geometry_size"][:, 1, 2, None, None]
+    step = 2.0 * bench.values["geometry_size"][:, 1, :2] / (columns - 1, rows - 1)
+    good = np.ones(bench.num_worlds, dtype=bool)
+    crossing = active & (element >= EDGE_X) & (element <= DIAGONAL) & ((part >= FIRST_EDGE) | (part == SEGMENT))
+    for slot, world in zip(*np.nonzero(crossing), strict=True):
+        row, column = divmod(feature[slot, world] // PARTS // KINDS, columns)
+        dr, dc = {EDGE_X: (0, 1), EDGE_Y: (1, 0), DIAGONAL: (1, 1)}[element[slot, world]]
+        rise = grid[world, row + dr, column + dc] - grid[world, row, column]
+        edge = np.array((dc * step[world, 0], dr * step[world, 1], rise))
+        axis = turn[world][:, 2 if part[slot, world] == SEGMENT else (part[slot, world] - FIRST_EDGE) >> 2]
+        good[world] &= np.linalg.norm(np.cross(edge / np.linalg.norm(edge), axis)) > 0.3
+    return good
+
+
+def test_cells_are_divided_as_in_mujoco():
+    """Rays from above meet the same surface."""
+    rng = np.random.default_rng(0)
+    heights = rng.uniform(-0.3, 0.5, (4, 6))
+    builder = sim.ModelBuilder()
+    builder.add_heightfield(heights, spacing=(0.2, 0.3), position=(0.1, 0.2, 0.3), orientation=(0.1, 0.0, 0.2, 1.0))
+    builder.add_sphere(radius=0.1, mass=1.0)
+    model = builder.finalize("float64")
+    peer = mujoco.MjModel.from_xml_string(to_mjcf(model, dt=0.01, sweeps=10))
+    data = mujoco.MjData(peer)
+    mujoco.mj_forward(peer, data)
+    bench = FieldBench((SPHERE, HEIGHTFIELD), 200, fixed=1, grid=heights.shape)
+    bench.values["geometry_size"][:] = (0.0, 0.0, 0.0), model.geometries[0].size
+    bench.values["height"][:] = heights.ravel()
+    local = rng.uniform((-0.45, -0.4, 1.0), (0.45, 0.4, 1.0), (200, 3))
+    rise = over_surface(bench.surface(), local)
+    turn = Rotation.from_quat(model.geometries[0].placement[3:])
+    for start, length in zip(turn.apply(local) + np.array((0.1, 0.2, 0.3)), rise, strict=True):
+        hit = np.zeros(1, dtype=np.int32)
+        found = mujoco.mj_ray(peer, data, start, turn.apply((0.0, 0.0, -1.0)), None, 1, -1, hit)
+        np.testing.assert_allclose(found, length, atol=1e-6)

@@ -1,0 +1,132 @@
+"""Bodies that roll, slide and rest on heightfields, and the gradient of their motion in the terrain."""
+
+import numpy as np
+import pytest
+import trimesh
+from scipy.spatial.transform import Rotation
+
+import sim
+from sim.render.shapes import tessellate
+from tests.contact.worlds import DT, G, run
+from tests.simulator.differences import blocks, case, check, regimes
+
+TILT = (0.05, -0.08, 0.1, 1.0)
+
+
+def on_terrain(flat: bool, body: str, **options: object) -> sim.Model:
+    """A body over a tilted plane, or over a heightfield that lies in it."""
+    builder = sim.ModelBuilder()
+    turn = Rotation.from_quat(TILT)
+    if flat:
+        builder.add_geometry("world", "plane", orientation=TILT, friction=0.5, restitution=1.0)
+    else:
+        # The field's own origin is elsewhere in the plane, and below it.
+        heights = np.full((21, 31), 0.3)
+        builder.add_heightfield(
+            heights, spacing=0.1, position=turn.apply((0.21, 0.13, -0.3)), orientation=TILT, friction=0.5
+        )
+    getattr(builder, f"add_{body}")(mass=0.7, orientation=TILT, **options)
+    return builder.finalize("float64")
+
+
+@pytest.mark.parametrize(
+    ("body", "size", "height"),
+    [
+        ("sphere", {"radius": 0.1}, 0.1),
+        ("capsule", {"radius": 0.05, "half_length": 0.12}, 0.05),
+        ("box", {"half_extents": (0.15, 0.12, 0.05)}, 0.05),
+    ],
+)
+def test_on_a_flat_field_bodies_move_as_on_a_plane(body, size, height):
+    """Rolling and sliding over its creases, which no one feels."""
+    turn = Rotation.from_quat(TILT)
+    tilt = turn * Rotation.from_euler("y", np.pi / 2.0) if body == "capsule" else turn
+    place = turn.apply((0.0, 0.0, height))
+    start = np.concatenate([place, tilt.as_quat()])
+    velocity = np.concatenate([turn.apply((1.6, 0.5, 0.0)), turn.apply((0.0, 0.0, 0.5))])
+    motions = [run(on_terrain(flat, body, **size), 0.6, velocity, q=start)[0] for flat in (True, False)]
+    assert np.linalg.norm(motions[0][-1, :3] - motions[0][0, :3]) > 0.2
+    np.testing.assert_allclose(motions[1], motions[0], atol=1e-9)
+
+
+def rough_terrain(seed: int, points: int, spacing: float, rise: float) -> sim.ModelBuilder:
+    """A square field of random heights with walls of a metre around it."""
+    heights = rise * np.random.default_rng(seed).uniform(-1.0, 1.0, (points, points))
+    heights[[0, -1]] = heights[:, [0, -1]] = 1.0
+    builder = sim.ModelBuilder()
+    builder.add_heightfield(heights, spacing=spacing, friction=0.6)
+    return builder
+
+
+def test_balls_never_pass_through_the_surface():
+    """Forty balls thrown on rough terrain within walls, for a second: none sinks in by a twentieth of its radius."""
+    builder = rough_terrain(2, 13, 0.25, 0.1)
+    radius, worlds, dt = 0.08, 40, 1 / 500
+    builder.add_sphere(radius=radius, mass=0.5)
+    model = builder.finalize("float64")
+    rng = np.random.default_rng(0)
+    q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
+    q[:, :3] = rng.uniform((-0.8, -0.8, 0.25), (0.8, 0.8, 0.4), (worlds, 3))
+    qd[:, :3] = rng.uniform((-1.5, -1.5, -2.0), (1.5, 1.5, 0.0), (worlds, 3))
+    simulator = sim.Simulator(model, dt, num_worlds=worlds, device="cpu", contact=sim.ContactOptions(sweeps=100))
+    motion = simulator.rollout(simulator.state(q, qd), steps=500).q.numpy()
+    assert simulator.contact_overflow.sum() == 0
+    centres = motion[::5, :, :3].reshape(-1, 3)
+    assert (np.abs(centres[:, :2]) < 1.5).all()
+    shape = tessellate(model.geometries[0])
+    corners = shape.vertices[shape.faces]
+    least = np.full(len(centres), np.inf)
+    for triangle in corners:
+        offset = trimesh.triangles.closest_point(np.broadcast_to(triangle, (len(centres), 3, 3)), centres) - centres
+        least = np.minimum(least, np.linalg.norm(offset, axis=1))
+    # Where it is beside a wall, motion along the old tangent enters a little at a change of slope.
+    assert least.min() > 0.95 * radius
+    assert (least < 1.001 * radius).mean() > 0.3
+
+
+def test_ball_at_rest_in_a_groove_bears_its_weight_on_both_sides():
+    heights = np.full((5, 5), 0.1)
+    heights[:, 2] = 0.0
+    builder = sim.ModelBuilder()
+    builder.add_heightfield(heights, spacing=0.2)
+    radius = 0.05
+    builder.add_sphere(radius=radius, mass=0.7, position=(0.0, 0.03, radius + 0.05), friction=0.0)
+    q, qd, simulator = run(builder.finalize("float64"), 0.5)
+    np.testing.assert_allclose(qd[-1], 0.0, atol=1e-6)
+    np.testing.assert_allclose(q[-1, :3], (0.0, 0.03, radius * np.sqrt(1.25)), atol=1e-6)
+    up = 2.0 / np.sqrt(5.0)
+    forces = np.array([block.impulse for block in blocks(simulator)]) / DT
+    assert len(forces) == 2
+    np.testing.assert_allclose(forces[:, 0], 0.7 * G / (2.0 * up), rtol=1e-6)
+
+
+def test_box_dropped_across_two_ridges_rests_on_them():
+    """Its corners are in the air."""
+    heights = np.zeros((5, 7))
+    heights[:, [2, 4]] = 0.1
+    builder = sim.ModelBuilder()
+    builder.add_heightfield(heights, spacing=0.1)
+    builder.add_box(half_extents=(0.15, 0.08, 0.04), mass=2.0, position=(0.01, 0.02, 0.15))
+    q, qd, simulator = run(builder.finalize("float64"), 0.5)
+    np.testing.assert_allclose(qd[-1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(q[-1], (0.01, 0.02, 0.14, 0.0, 0.0, 0.0, 1.0), atol=1e-9)
+    forces = [block.impulse[0] / DT for block in blocks(simulator)]
+    assert len(forces) == 4
+    np.testing.assert_allclose(sum(forces), 2.0 * G, rtol=1e-9)
+
+
+@pytest.mark.parametrize("body", ["sphere", "capsule", "box"])
+def test_gradients_of_the_motion_in_everything_and_the_heights(body):
+    builder = rough_terrain(5, 6, 0.2, 0.04)
+    size = {
+        "sphere": {"radius": 0.12},
+        "capsule": {"radius": 0.06, "half_length": 0.1},
+        "box": {"half_extents": (0.13, 0.1, 0.06)},
+    }[body]
+    turn = Rotation.from_euler("xyz", (1.4, 0.2, 0.3) if body == "capsule" else (0.05, 0.1, 0.3)).as_quat()
+    height = {"sphere": 0.14, "capsule": 0.09, "box": 0.1}[body]
+    getattr(builder, f"add_{body}")(mass=0.7, position=(0.03, 0.04, height), orientation=turn, friction=0.8, **size)
+    model = builder.finalize("float64")
+    c = case(model, 30, model.q0, [2.0, 0.7, -0.6, 0.2, 0.1, 0.3], sim.ContactOptions(sweeps=30))
+    assert regimes(c) & {"slide", "stick"}
+    check(c, ["mass", "inertia", "gravity", "friction", "geometry_size", "geometry_placement", "height"], most=30)

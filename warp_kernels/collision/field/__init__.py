@@ -1,0 +1,1 @@
+"""Contacts with heightfields: surfaces of triangles over a grid."""
