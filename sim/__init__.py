@@ -29,7 +29,7 @@ from sim.momentum import (
 from sim.options import ContactOptions
 from sim.rollout import Gradients, Trajectory
 from sim.simulator import Simulator
-from sim.state import State
+from sim.state import Impulses, State
 from sim.wrenches import link_wrenches
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "GradientReport",
     "Gradients",
     "ImportFileError",
+    "Impulses",
     "Model",
     "ModelBuilder",
     "ModelError",

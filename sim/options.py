@@ -11,7 +11,7 @@ class ContactOptions:
     """How contacts, joint limits and dry friction are solved.
 
     Attributes:
-        sweeps: Gauss-Seidel sweeps per step, from zero impulses.
+        sweeps: Gauss-Seidel sweeps per step.
         friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own).
         erp: part of the signed distance that one step removes; the same inside and outside the surface, so that the
             resting state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
@@ -21,6 +21,8 @@ class ContactOptions:
         restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
         max_contacts: room for contacts per world; None picks it from the model, 0 turns contact off.
         adjoint: "unrolled": the exact gradient of the sweeps that were run.
+        tolerance: sweeps end early in a world once one changes no row's velocity by as much [m/s]; 0 for all sweeps.
+        warm_start: begin with the impulses of the step before, which are then part of the state, rather than with zero.
     """
 
     sweeps: int = 50
@@ -32,6 +34,8 @@ class ContactOptions:
     restitution_threshold: float = 0.1
     max_contacts: int | None = None
     adjoint: str = "unrolled"
+    tolerance: float = 0.0
+    warm_start: bool = False
 
     def __post_init__(self) -> None:
         """Check the ranges; raises ModelError naming the option."""
@@ -43,7 +47,7 @@ class ContactOptions:
             raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; only 'unrolled' is supported")
         if not 0.0 <= self.erp <= 1.0:
             raise ModelError(f"ContactOptions: erp is {self.erp}; it must lie between 0 and 1")
-        for name in ("cfm", "margin", "max_correction", "restitution_threshold"):
+        for name in ("tolerance", "cfm", "margin", "max_correction", "restitution_threshold"):
             if not getattr(self, name) >= 0.0:
                 raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")
         if self.max_contacts is not None and not is_whole(self.max_contacts, 0):

@@ -14,12 +14,26 @@ from sim.errors import ContactOverflowWarning, ModelError
 from sim.gradient_norms import GradientNorms
 from sim.operation import active_tape, paused_tape
 from sim.parameters import as_numbers
-from sim.state import State
+from sim.state import Impulses, State
 from sim.turns import one_at_a_time
-from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.checkpoint import (
+    CONTROL,
+    CONTROL_BAR,
+    IMPULSE,
+    IMPULSE_BAR,
+    KEY,
+    NORMS,
+    Q_BAR,
+    QD,
+    QD_BAR,
+    TAU,
+    TAU_BAR,
+    Q,
+    checkpoint_kernels,
+)  # fmt: skip
 
 if TYPE_CHECKING:
-    from sim.shard import Shard
+    from sim.shard import Arrays
     from sim.simulator import Simulator
 
 
@@ -33,6 +47,7 @@ class Gradients:
         tau: of the joint forces [steps, num_worlds, nv]; None where there were none.
         control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
         parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
+        impulses: of those that the first step began with [num_worlds, max_blocks, 3]; None without a warm start.
     """
 
     q: wp.array
@@ -40,6 +55,7 @@ class Gradients:
     tau: wp.array | None
     control: wp.array | None
     parameters: dict[str, np.ndarray]
+    impulses: wp.array | None = None
 
 
 class Trajectory:
@@ -50,6 +66,8 @@ class Trajectory:
         qd: velocities [steps + 1, num_worlds, nv].
         tau: joint forces [steps, num_worlds, nv], or None.
         control: inputs of the actuators [steps, num_worlds, nu], or None.
+        impulses: with a warm start those after every step, with one more dimension in front than
+            :class:`sim.Impulses` says; else None.
     """
 
     def __init__(
@@ -59,12 +77,14 @@ class Trajectory:
         qd: wp.array,
         tau: wp.array | None = None,
         control: wp.array | None = None,
+        impulses: Impulses | None = None,
     ):
         self.simulator = simulator
         self.q = q
         self.qd = qd
         self.tau = tau
         self.control = control
+        self.impulses = impulses
 
     @property
     def steps(self) -> int:
@@ -74,10 +94,26 @@ class Trajectory:
     @property
     def final_state(self) -> State:
         """The last state, as views."""
-        return State(self.q[self.steps], self.qd[self.steps])
+        return self.state(self.steps)
+
+    def state(self, step: int) -> State:
+        """The state before a step, or the last one, as views."""
+        impulses = None
+        if self.impulses is not None:
+            impulses = Impulses(self.impulses.value[step], self.impulses.key[step])
+        return State(self.q[step], self.qd[step], impulses)
+
+    def arrays(self) -> Arrays:
+        """States and inputs, for the shards."""
+        arrays = {Q: self.q, QD: self.qd, TAU: self.tau, CONTROL: self.control}
+        if self.impulses is not None:
+            arrays |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
+        return arrays
 
     @one_at_a_time
-    def backward(self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = ()) -> Gradients:
+    def backward(
+        self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = (), impulse_grad: Any = None
+    ) -> Gradients:
         """Gradients of a loss, given its direct derivatives in the states.
 
         Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint
@@ -89,12 +125,13 @@ class Trajectory:
                 nq]; None for zero.
             qd_grad: the same for qd.
             parameters: names of the parameters whose gradient is wanted (:data:`sim.parameters.PARAMETERS`).
+            impulse_grad: with a warm start, derivative of the loss in every ``impulses.value`` or in the last one.
 
         Raises:
             ModelError: for wrong shapes or unknown parameters.
             FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
         """
-        gradients = self._walk_back(q_grad, qd_grad, parameters, None)
+        gradients = self._walk_back(q_grad, qd_grad, parameters, None, impulse_grad)
         if self.simulator.check_finite:
             self._raise_for_bad_gradient(gradients)
         return gradients
@@ -120,29 +157,59 @@ class Trajectory:
             values[0, :, part] = np.linalg.norm(first.numpy().astype(np.float64), axis=1)
         return GradientNorms(values[..., 0], values[..., 1], tuple(range(self.simulator.num_worlds)))
 
-    def _walk_back(self, q_grad: Any, qd_grad: Any, parameters: Iterable[str], norms: wp.array | None) -> Gradients:
-        """See :meth:`backward`; norms: see :meth:`sim.shard.Shard.run_backward`."""
+    def _walk_back(
+        self,
+        q_grad: Any,
+        qd_grad: Any,
+        parameters: Iterable[str],
+        norms: wp.array | None,
+        impulse_grad: Any = None,
+    ) -> Gradients:
+        """See :meth:`backward`; norms: of the adjoints of q and qd [steps + 1, num_worlds, 2], the first left out."""
         simulator = self.simulator
         names = simulator.watch(parameters)
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
+        every_impulse = self._direct_impulses(impulse_grad)
         tau_bar, control_bar = (
             None if given is None else wp.empty_like(given, requires_grad=False) for given in (self.tau, self.control)
         )
+        arrays = self.arrays() | {
+            Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
+            NORMS: norms,
+        }  # fmt: skip
         with paused_tape():
             for shard in simulator.shards:
                 shard.record_backward(names)
-
-        def run(shard: Shard) -> None:
-            shard.run_backward(
-                names, (self.q, self.qd, self.tau, self.control), (last_q, last_qd), (every_q, every_qd),
-                (tau_bar, control_bar), norms, self.steps,
-            )  # fmt: skip
-
-        simulator.each_shard(run)
+        simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), self.steps))
         q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
         parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
-        return Gradients(q_bar, qd_bar, tau_bar, control_bar, parameter_bars)
+        return Gradients(
+            q_bar, qd_bar, tau_bar, control_bar, parameter_bars, self._first_impulse_adjoint(every_impulse)
+        )
+
+    def _direct_impulses(self, value: Any) -> wp.array | None:
+        """The derivative in the impulses of every state; that in the last ones alone with zeros before."""
+        if self.impulses is None:
+            if value is not None:
+                raise ModelError("impulse_grad needs a simulator with ContactOptions(warm_start=True)")
+            return None
+        last, every = self._direct(value, self.impulses.value, "impulse_grad")
+        if last is None:
+            return every
+        every = wp.zeros_like(self.impulses.value, requires_grad=False)
+        wp.copy(every[self.steps], last)
+        return every
+
+    def _first_impulse_adjoint(self, direct: wp.array | None) -> wp.array | None:
+        if self.impulses is None:
+            return None
+        total = wp.zeros_like(self.impulses.value[0], requires_grad=False)
+        for shard in self.simulator.shards:
+            shard.step.store_carried_impulses(total)
+        if direct is not None:
+            add_to(total, direct[0])
+        return total
 
     def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
         """The derivative in the last state, or that in every state; None for the other."""
@@ -195,7 +262,7 @@ def add_to(total: wp.array, value: wp.array) -> None:
 def run_rollout(
     simulator: Simulator, state: State, tau: wp.array | None, control: wp.array | None, steps: int
 ) -> Trajectory:
-    """See :meth:`sim.Simulator.rollout`; shapes have been checked."""
+    """See :meth:`sim.Simulator.rollout`; shapes have been checked, and there are impulses if they are needed."""
     m = simulator.model
     q, qd = (
         wp.empty((steps + 1, simulator.num_worlds, size), dtype=m.scalar, device=simulator.device)
@@ -203,11 +270,19 @@ def run_rollout(
     )
     wp.copy(q[0], state.q)
     wp.copy(qd[0], state.qd)
+    impulses = None
+    if state.impulses is not None:
+        given = (state.impulses.value, state.impulses.key)
+        value, key = (wp.empty((steps + 1, *each.shape), dtype=each.dtype, device=each.device) for each in given)
+        wp.copy(value[0], given[0])
+        wp.copy(key[0], given[1])
+        impulses = Impulses(value, key)
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward()
-    simulator.each_shard(lambda shard: shard.run_forward(q, qd, tau, control, steps))
-    trajectory = Trajectory(simulator, q, qd, tau, control)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses)
+    arrays = trajectory.arrays()
+    simulator.each_shard(lambda shard: shard.run_forward(arrays, steps))
     if simulator.check_finite:
         _raise_for_bad_state(trajectory)
     if simulator.device.is_cpu or simulator.check_finite:  # on CUDA it would wait for the device
@@ -249,18 +324,23 @@ def _warn_of_overflow(simulator: Simulator) -> None:
 def _record_on_tape(trajectory: Trajectory, state: State) -> None:
     """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
     tape = active_tape()
-    given = (state.q, state.qd, trajectory.tau, trajectory.control)
+    first, every = ([each.q, each.qd] for each in (state, trajectory))
+    if state.impulses is not None and trajectory.impulses is not None:
+        first.append(state.impulses.value)
+        every.append(trajectory.impulses.value)
+    given = [*first, trajectory.tau, trajectory.control]
     inputs = [array for array in given if array is not None and array.requires_grad]
     if tape is None or not inputs:
         return
-    trajectory.q.requires_grad = True
-    trajectory.qd.requires_grad = True
+    for array in every:
+        array.requires_grad = True
 
     def backward() -> None:
-        gradients = trajectory.backward(trajectory.q.grad, trajectory.qd.grad)
-        found = (gradients.q, gradients.qd, gradients.tau, gradients.control)
-        for array, gradient in zip(given, found, strict=True):
+        impulse_grad = every[2].grad if len(every) == 3 else None
+        gradients = trajectory.backward(every[0].grad, every[1].grad, (), impulse_grad)
+        found = [gradients.q, gradients.qd, gradients.impulses][: len(every)]
+        for array, gradient in zip(given, [*found, gradients.tau, gradients.control], strict=True):
             if array is not None and gradient is not None and array.requires_grad:
                 add_to(array.grad, gradient)
 
-    tape.record_func(backward, [*inputs, trajectory.q, trajectory.qd])
+    tape.record_func(backward, [*inputs, *every])

@@ -6,18 +6,10 @@ import numpy as np
 import warp as wp
 
 from sim.step_adjoint import DifferentiableStep
-from warp_kernels.checkpoint import (
-    CONTROL,
-    CONTROL_BAR,
-    NORMS,
-    Q_BAR,
-    QD,
-    QD_BAR,
-    TAU,
-    TAU_BAR,
-    Q,
-    checkpoint_kernels,
-)
+from warp_kernels.checkpoint import checkpoint_kernels
+
+# What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
+Arrays = dict[int, wp.array | None]
 
 
 def pointer(array: wp.array | None) -> int:
@@ -52,13 +44,16 @@ class Shard:
             step.run_adjoint()
             self._backward[names] = self._capture(step.backward_step)
 
-    def run_forward(
-        self, q: wp.array, qd: wp.array, tau: wp.array | None, control: wp.array | None, steps: int
-    ) -> None:
-        """Fill q[1:], qd[1:] of a trajectory, [steps + 1, num_worlds, nq or nv]."""
+    def run_forward(self, arrays: Arrays, steps: int) -> None:
+        """Fill what follows the first state of a trajectory.
+
+        Args:
+            arrays: states and inputs of the trajectory.
+            steps: number of steps.
+        """
         step = self.step
         assert self._forward is not None, "record_forward comes first"
-        self._bind({Q: q, QD: qd, TAU: tau, CONTROL: control}, cursor=0)
+        self._bind(arrays, cursor=0)
         step.largest_residual.zero_()
         step.total_overflow.zero_()
         for _ in range(steps):
@@ -67,35 +62,29 @@ class Shard:
     def run_backward(
         self,
         names: frozenset[str],
-        trajectory: tuple[wp.array, wp.array, wp.array | None, wp.array | None],
+        arrays: Arrays,
         last: tuple[wp.array | None, wp.array | None],
-        every: tuple[wp.array | None, wp.array | None],
-        input_bars: tuple[wp.array | None, wp.array | None],
-        norms: wp.array | None,
         steps: int,
     ) -> None:
-        """Walk back through a trajectory; leaves the adjoint of its first state in carried_q and carried_qd.
+        """Walk back through a trajectory; leaves the adjoint of its first state in the step's carried_... arrays.
 
         Args:
             names: parameters whose gradients are wanted.
-            trajectory: q, qd, tau, control.
+            arrays: states and inputs of the trajectory, derivatives of the loss in every state (those in the first are
+                left out), and where gradients of the inputs and the norms go.
             last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
-            every: the same in every state [steps + 1, num_worlds, nq or nv], or None; that in the first is left out.
-            input_bars: where the gradients of tau and control go.
-            norms: where the norms of the adjoints of q and qd go [steps + 1, num_worlds, 2], or None; those of the
-                first state are left out.
             steps: number of steps.
         """
         step = self.step
-        given = dict(zip((Q, QD, TAU, CONTROL), trajectory, strict=True))
-        bars = dict(zip((Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR), (*every, *input_bars), strict=True))
-        self._bind({**given, **bars, NORMS: norms}, cursor=steps)
+        self._bind(arrays, cursor=steps)
         first_world = step.place[1]
         for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
             if array is None:
                 carried.zero_()
             else:
                 wp.copy(carried, array[first_world : first_world + step.num_worlds])
+        if step.warm:
+            step.carried_impulse.zero_()
         step.last_bad_step.fill_(-1)
         for name in names:
             step.parameter_gradients[name].zero_()
@@ -122,7 +111,7 @@ class Shard:
             work()
         return capture.graph
 
-    def _bind(self, arrays: dict[int, wp.array | None], cursor: int) -> None:
+    def _bind(self, arrays: Arrays, cursor: int) -> None:
         table = np.zeros(self.step.table.shape[0], dtype=np.uint64)
         for place, array in arrays.items():
             table[place] = pointer(array)

@@ -24,11 +24,12 @@ from sim.parameters import as_numbers, check_parameter
 from sim.rollout import Trajectory, run_rollout
 from sim.row_layout import row_layout
 from sim.shard import Shard
-from sim.state import State
+from sim.state import Impulses, State
 from sim.step_adjoint import DifferentiableStep
 from sim.turns import one_at_a_time, turn
 from sim.workspace import Workspace
 from warp_kernels.types import POSITION, VELOCITY
+from warp_kernels.warm_start import NO_KEY
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
@@ -137,9 +138,7 @@ class Simulator:
         Returns:
             the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
         """
-        trajectory = self._single(state, tau, control)
-        q, qd = trajectory.q[1], trajectory.qd[1]
-        return State(q, qd)
+        return self._single(state, tau, control).final_state
 
     @one_at_a_time
     def contacts(self, state: State, tau: Any = None, control: Any = None) -> Contacts:
@@ -193,7 +192,7 @@ class Simulator:
                 steps = given.shape[0]
         if steps is None or steps < 0:
             raise ModelError("rollout: give tau, control, or the number of steps")
-        return run_rollout(self, State(q, qd), tau, control, steps)
+        return run_rollout(self, State(q, qd, self._impulses(state.impulses)), tau, control, steps)
 
     # ---- parameters --------------------------------------------------------------------------------------------
 
@@ -258,6 +257,11 @@ class Simulator:
     def residual(self) -> np.ndarray:
         """Largest change of a row velocity in the last sweep of a step, over the last rollout [num_worlds], m/s."""
         return np.concatenate([shard.step.largest_residual.numpy() for shard in self.shards])
+
+    @property
+    def sweeps(self) -> np.ndarray:
+        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them."""
+        return np.concatenate([shard.step.sweep_count.numpy() for shard in self.shards])
 
     @property
     def contact_overflow(self) -> np.ndarray:
@@ -373,6 +377,22 @@ class Simulator:
             value = value.numpy()
         array = np.ascontiguousarray(value, dtype=np.float64)
         return wp.array(array, dtype=self.model.scalar, device=self.device, ndim=ndim)
+
+    def _impulses(self, given: Impulses | None) -> Impulses | None:
+        """What a warm start begins with; zeros where nothing was given."""
+        if not self.contact.warm_start:
+            return None
+        shape = (self.num_worlds, self.shards[0].step.max_blocks)
+        if given is None:
+            value = wp.zeros((*shape, 3), dtype=self.model.scalar, device=self.device)
+            return Impulses(value, wp.full((*shape, 2), NO_KEY, dtype=wp.int32, device=self.device))
+        for name, array, size in (("value", given.value, 3), ("key", given.key, 2)):
+            if tuple(array.shape) != (*shape, size):
+                raise ModelError(
+                    f"state.impulses.{name} has shape {tuple(array.shape)}; expected {(*shape, size)}: with other "
+                    "limits or options there are other constraint blocks; leave the impulses out to start from zero"
+                )
+        return given
 
     def _single(self, state: State, tau: Any, control: Any) -> Trajectory:
         """The rollout of one step whose inputs have no dimension of steps."""

@@ -7,16 +7,32 @@ import warp as wp
 
 
 @dataclass(frozen=True)
+class Impulses:
+    """The impulses of a step, with which the next one begins under ``ContactOptions(warm_start=True)``.
+
+    Attributes:
+        value: of the constraint blocks of each world, zero where there is none [num_worlds, max_blocks, 3], N s or
+            N m s.
+        key: which block it was, for the next step to know it again [num_worlds, max_blocks, 2].
+    """
+
+    value: wp.array
+    key: wp.array
+
+
+@dataclass(frozen=True)
 class State:
     """Coordinates and velocities of all worlds.
 
     Attributes:
         q: joint coordinates [num_worlds, nq].
         qd: joint velocities [num_worlds, nv].
+        impulses: those of the step that led here, for a warm start; None for zeros.
     """
 
     q: wp.array
     qd: wp.array
+    impulses: Impulses | None = None
 
     def numpy(self) -> tuple[np.ndarray, np.ndarray]:
         """Copies of q and qd as numpy arrays."""

@@ -23,6 +23,7 @@ from warp_kernels.integrate import integrate_kernels
 from warp_kernels.pgs import pgs_kernels
 from warp_kernels.rows.cones import cone_kernels
 from warp_kernels.rows.equalities import equality_kernels
+from warp_kernels.warm_start import warm_start_kernels
 
 
 class Step(Workspace):
@@ -32,7 +33,10 @@ class Step(Workspace):
         """Read the state and the control at the cursor."""
         kernels = checkpoint_kernels(self.scalar)
         outputs = [self.q, self.qd, self.tau, self.control]
-        self._launch(kernels.load_state, self.num_worlds, [*self.place, self.table, self.cursor], outputs)
+        inputs = [*self.place, self.table, self.cursor]
+        self._launch(kernels.load_state, self.num_worlds, inputs, outputs)
+        if self.warm:
+            self._launch(kernels.load_impulses, self._warm_blocks, inputs, [self.previous_impulse, self.previous_key])
 
     def store(self) -> None:
         """Write the next state and move the cursor on."""
@@ -42,6 +46,9 @@ class Step(Workspace):
             self.block_overflow,
         ]  # fmt: skip
         self._launch(kernels.store_state, self.num_worlds, inputs, [self.largest_residual, self.total_overflow])
+        if self.warm:
+            inputs = [*self.place, self.table, self.cursor, self.block_count, self.impulse, self.block_key]
+            self._launch(kernels.store_impulses, self._warm_blocks, inputs, [])
         self._launch(kernels.move_cursor, 1, [1], [self.cursor])
 
     def forward(self) -> None:
@@ -221,12 +228,24 @@ class Step(Workspace):
             self.block_count, self.block_tail, self.couplings,
         ]  # fmt: skip
         self._launch(matrix.delassus, self._blocks, inputs, [self.matrix])
+        if self.warm:
+            self._match_blocks()
         inputs = [
-            self.max_blocks, self.options.sweeps, self.couplings, self.matrix, self.rhs, self.bound, self.block_count,
-            self.block_kind, self.block_item, self.contact_resistance,
+            self.max_blocks, self.options.sweeps, self.scalar(self.options.tolerance), self.couplings, self.matrix,
+            self.rhs, self.bound, self.block_count,
+            self.block_kind, self.block_item, self.contact_resistance, self.start,
         ]  # fmt: skip
-        outputs = [self.scale, self.impulse, self.impulse_history, self.value_history, self.residual]
+        outputs = [self.scale, self.impulse, self.impulse_history, self.value_history, self.residual, self.sweep_count]
         self._launch(pgs_kernels(self.scalar, self.options.friction).pgs_solve, self.num_worlds, inputs, outputs)
+
+    def _match_blocks(self) -> None:
+        """The impulses that the solver begins with, from those of the step before."""
+        inputs = [
+            self.block_count, self.block_kind, self.block_item, self.slot_pair, self.slot_feature, self.previous_key,
+            self.previous_impulse,
+        ]  # fmt: skip
+        outputs = [self.block_key, self.start_source, self.start]
+        self._launch(warm_start_kernels(self.scalar).match_blocks, self.num_worlds, inputs, outputs)
 
     def _velocity(self) -> None:
         inputs = [

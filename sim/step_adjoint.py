@@ -17,6 +17,7 @@ from warp_kernels.dynamics import power_kernels
 from warp_kernels.factor import factor_kernels
 from warp_kernels.impulse import impulse_kernels
 from warp_kernels.pgs import pgs_kernels
+from warp_kernels.warm_start import warm_start_kernels
 
 
 class DifferentiableStep(Step):
@@ -62,6 +63,7 @@ class DifferentiableStep(Step):
         self.impulse_history, self.value_history, self.value_bar_history = (
             worlds_last(sweeps * blocks, t.vec3) for _ in range(3)
         )
+        self.carried_impulse = worlds_last(blocks if self.warm else 0, t.vec3)
         self.first_sweep = wp.zeros(n, dtype=wp.int32, device=self.device)
         self.own_bar = worlds_last(blocks, t.mat33)
         self.weight = worlds_last(nv, scalar)
@@ -102,6 +104,15 @@ class DifferentiableStep(Step):
         outputs = [self.carried_q, self.carried_qd, self.last_bad_step]
         self._launch(kernels.store_adjoint, self.num_worlds, inputs, outputs)
 
+    def store_carried_impulses(self, total: wp.array) -> None:
+        """Write the adjoint of the first impulses to these worlds' part of ``total`` [num_worlds, max_blocks, 3]."""
+        if self.warm:
+            blocks: wp.array = wp.array(
+                ptr=total.ptr, shape=total.shape[:2], dtype=self.device_model.types.vec3, device=self.device, copy=False
+            )
+            kernel = warm_start_kernels(self.scalar).store_impulse_adjoint
+            self._launch(kernel, self._warm_blocks, [self.place[1], self.carried_impulse], [blocks])
+
     def run_adjoint(self) -> None:
         """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
         with wp.Tape() as tape:
@@ -119,6 +130,10 @@ class DifferentiableStep(Step):
             self.qd_next.grad
         ]  # fmt: skip
         self._launch(kernels.velocity_adjoint, self.num_worlds, inputs, [self.weight, self.impulse_bar])
+        if self.warm:
+            inputs = [*self.place, self.table, self.cursor, self.carried_impulse]
+            kernel = checkpoint_kernels(self.scalar).add_impulse_adjoint
+            self._launch(kernel, self._warm_blocks, inputs, [self.impulse_bar])
         if self.max_blocks:
             self._solver_adjoint()
         self._free_step_adjoint()
@@ -132,18 +147,22 @@ class DifferentiableStep(Step):
     def _solver_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
         solver = pgs_kernels(self.scalar, self.options.friction)
-        sizes = [self.max_blocks, self.options.sweeps]
+        sizes = [self.max_blocks, self.sweep_count]
         inputs = [
             *sizes, self.couplings, self.matrix, self.bound, self.block_count, self.block_kind, self.block_item,
-            self.contact_resistance, self.scale, self.impulse_history, self.value_history, self.impulse_bar,
+            self.contact_resistance, self.start, self.scale, self.impulse_history, self.value_history, self.impulse_bar,
         ]  # fmt: skip
         outputs = [
             self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
             self.bound_bar, self.contact_resistance.grad, self.first_sweep,
         ]  # fmt: skip
         self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
+        if self.warm:
+            inputs = [self.block_count, self.start_source, self.impulse_bar_scratch]
+            kernel = warm_start_kernels(self.scalar).start_adjoint
+            self._launch(kernel, self.num_worlds, inputs, [self.carried_impulse])
         inputs = [
-            self.block_lanes, *sizes, self.couplings, self.matrix, self.block_count, self.impulse_history,
+            self.block_lanes, *sizes, self.couplings, self.matrix, self.block_count, self.start, self.impulse_history,
             self.value_bar_history, self.scale_bar, self.own_bar, self.first_sweep,
         ]  # fmt: skip
         self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar, self.softness_bar])

@@ -161,7 +161,13 @@ class Workspace:
         self.matrix = worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
         self.impulse_history, self.value_history = (worlds_last(0, t.vec3) for _ in range(2))
+        # What a warm start keeps; empty without one.
+        warm = blocks if self.options.warm_start else 0
+        self.start, self.previous_impulse = (worlds_last(warm, t.vec3) for _ in range(2))
+        self.block_key, self.previous_key = (worlds_last(warm, wp.vec2i) for _ in range(2))
+        self.start_source = worlds_last(warm, wp.int32)
         self.residual = per_world(scalar)
+        self.sweep_count = per_world(wp.int32)
         self.response = worlds_last(nv, scalar)
 
     @property
@@ -171,6 +177,15 @@ class Workspace:
     @property
     def _blocks(self) -> tuple[int, int]:
         return (self.block_lanes, self.num_worlds)
+
+    @property
+    def warm(self) -> bool:
+        """Whether a step begins with the impulses of the one before."""
+        return self.options.warm_start and self.max_blocks > 0
+
+    @property
+    def _warm_blocks(self) -> tuple[int, int]:
+        return (self.max_blocks, self.num_worlds)
 
     @property
     def _paths(self) -> list[wp.array]:

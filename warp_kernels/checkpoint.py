@@ -10,19 +10,20 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.types import kernel_module
+from warp_kernels.types import kernel_module, warp_types
 
 # Places in the pointer table; zero stands for an array that wasn't given.
-Q, QD, TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS = range(9)
-TABLE_SIZE = 9
+Q, QD, TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE, KEY, IMPULSE_BAR = range(12)
+TABLE_SIZE = 12
 
 
 @functools.cache
 def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, one thread per world, none with an adjoint.
+    """Kernels of one precision, one thread per world or per block and world, none with an adjoint.
 
     ``first_world`` is the place of this shard's first world among the ``num_worlds`` of the trajectory's arrays.
     """
+    vec3 = warp_types(scalar).vec3
     module = kernel_module("checkpoint", scalar)
 
     @wp.func
@@ -101,6 +102,75 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             write(table[wp.static(QD)], step, num_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + block_overflow[world]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def load_impulses(
+        # Model
+        num_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        # Data out
+        impulse: wp.array2d(dtype=vec3),
+        key: wp.array2d(dtype=wp.vec2i),
+    ):
+        """Impulses and keys of the blocks of the step before (see :mod:`warp_kernels.warm_start`)."""
+        block, world = wp.tid()
+        step = cursor[0]
+        at = first_world + world
+        room = impulse.shape[0]
+        values = wp.array(ptr=table[wp.static(IMPULSE)], shape=(step + 1, num_worlds, room), dtype=vec3)
+        keys = wp.array(ptr=table[wp.static(KEY)], shape=(step + 1, num_worlds, room), dtype=wp.vec2i)
+        impulse[block, world] = values[step, at, block]
+        key[block, world] = keys[step, at, block]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def store_impulses(
+        # Model
+        num_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        block_count: wp.array(dtype=int),
+        impulse: wp.array2d(dtype=vec3),
+        key: wp.array2d(dtype=wp.vec2i),
+    ):
+        """Impulses and keys after the step; zeros where there is no block."""
+        block, world = wp.tid()
+        step = cursor[0] + 1
+        at = first_world + world
+        room = impulse.shape[0]
+        values = wp.array(ptr=table[wp.static(IMPULSE)], shape=(step + 1, num_worlds, room), dtype=vec3)
+        keys = wp.array(ptr=table[wp.static(KEY)], shape=(step + 1, num_worlds, room), dtype=wp.vec2i)
+        value = vec3()
+        if block < block_count[world]:
+            value = impulse[block, world]
+        values[step, at, block] = value
+        keys[step, at, block] = key[block, world]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def add_impulse_adjoint(
+        # Model
+        num_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        carried_impulse: wp.array2d(dtype=vec3),
+        # Adjoint out
+        impulse_bar: wp.array2d(dtype=vec3),
+    ):
+        """What later steps carry back to the impulses of this one, plus what the loss says of them directly."""
+        block, world = wp.tid()
+        step = cursor[0] + 1
+        value = carried_impulse[block, world]
+        if table[wp.static(IMPULSE_BAR)] != wp.uint64(0):
+            room = carried_impulse.shape[0]
+            direct = wp.array(ptr=table[wp.static(IMPULSE_BAR)], shape=(step + 1, num_worlds, room), dtype=vec3)
+            value += direct[step, first_world + world, block]
+        impulse_bar[block, world] += value
 
     @wp.kernel(module=module, enable_backward=False)
     def move_cursor(
@@ -238,6 +308,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         accumulate=accumulate,
         load_state=load_state,
         store_state=store_state,
+        load_impulses=load_impulses,
+        store_impulses=store_impulses,
+        add_impulse_adjoint=add_impulse_adjoint,
         move_cursor=move_cursor,
         load_adjoint=load_adjoint,
         store_adjoint=store_adjoint,

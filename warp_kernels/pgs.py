@@ -197,6 +197,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Model
         max_blocks: int,
         sweeps: int,
+        tolerance: scalar,
         # Data in
         couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
@@ -206,21 +207,34 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
         contact_resistance: wp.array2d(dtype=vec2),
+        start: wp.array2d(dtype=vec3),
         # Data out
         scale: wp.array2d(dtype=vec3),
         impulse: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
         residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
     ):
-        """Sweeps from zero. Histories are [sweep max_blocks + block, world], or empty where no reverse will follow; residual: last change of row velocity [m/s]."""
+        """Sweeps from ``start``, or from zero where that is empty, until one changes no row's velocity by as much as ``tolerance``.
+
+        sweep_count: how many there were.
+        Histories are [sweep max_blocks + block, world], or empty where no reverse will follow; residual: change of a row's velocity
+        in the last sweep [m/s].
+        """
         world = wp.tid()
         count = block_count[world]
         for i in range(count):
             scale[i, world] = f.block_scale(matrix[couplings.row[i, world][1], world])
             impulse[i, world] = vec3()
+            if start.shape[0] > 0:
+                impulse[i, world] = start[i, world]
         change = scalar(0.0)
-        for sweep in range(sweeps):
+        sweep = int(0)
+        last = sweeps - 1
+        while sweep <= last:
+            measured = tolerance > scalar(0.0) or sweep == last
+            change = scalar(0.0)
             for i in range(count):
                 value = rhs[i, world]
                 place = couplings.row[i, world]
@@ -250,10 +264,14 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 if impulse_history.shape[0] > 0:
                     impulse_history[sweep * max_blocks + i, world] = new
                     value_history[sweep * max_blocks + i, world] = value
-                if sweep == sweeps - 1:
+                if measured:
                     moved = d * (new - old)
                     change = wp.max(change, wp.max(wp.abs(moved[0]), wp.max(wp.abs(moved[1]), wp.abs(moved[2]))))
+            if measured and change < tolerance:
+                last = sweep
+            sweep += 1
         residual[world] = change
+        sweep_count[world] = sweep
 
     # A module of its own: wp.grad of a function whose callees another kernel of the module has already used gives silent
     # zeros (Warp 1.19 marks them for adjoint code only when it meets them first under wp.grad).
@@ -264,8 +282,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     def pgs_reverse(
         # Model
         max_blocks: int,
-        sweeps: int,
         # Data in
+        sweep_count: wp.array(dtype=int),
         couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         bound: wp.array2d(dtype=scalar),
@@ -273,6 +291,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
         contact_resistance: wp.array2d(dtype=vec2),
+        start: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
@@ -287,7 +306,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         contact_resistance_bar: wp.array2d(dtype=vec2),
         first_sweep: wp.array(dtype=int),
     ):
-        """Unwinds the sweeps. impulse_bar is scratch; own_bar is what reaches a block's own matrix directly.
+        """Unwinds the sweeps. impulse_bar ends as the adjoint of ``start``; own_bar is what reaches a block's own matrix directly.
 
         The way back ends early, at ``first_sweep``, once the adjoints of all row values of a sweep have fallen below a
         hundredth of the precision, relative to the largest seen: what is left out is below rounding.
@@ -301,7 +320,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             bound_bar[i, world] = scalar(0.0)
             own_bar[i, world] = mat33()
         largest = scalar(0.0)
-        sweep = sweeps
+        sweep = sweep_count[world]
         going = int(1)
         while sweep > 0 and going == 1:
             sweep -= 1
@@ -311,6 +330,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 old = vec3()
                 if sweep > 0:
                     old = impulse_history[(sweep - 1) * max_blocks + i, world]
+                elif start.shape[0] > 0:
+                    old = start[i, world]
                 g = impulse_bar[i, world]
                 value = value_history[sweep * max_blocks + i, world]
                 s = scale[i, world]
@@ -381,6 +402,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         max_blocks: int,
         first: int,
         sweeps: int,
+        start: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_bar_history: wp.array2d(dtype=vec3),
     ):
@@ -394,6 +416,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             before = vec3()
             if sweep > 0:
                 before = impulse_history[at - max_blocks + i, world]
+            elif start.shape[0] > 0:
+                before = start[i, world]
             seen = before
             if j < i:
                 seen = impulse_history[at + j, world]
@@ -406,11 +430,12 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Model
         lanes: int,
         max_blocks: int,
-        sweeps: int,
         # Data in
+        sweep_count: wp.array(dtype=int),
         couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         block_count: wp.array(dtype=int),
+        start: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_bar_history: wp.array2d(dtype=vec3),
         scale_bar: wp.array2d(dtype=vec3),
@@ -432,7 +457,9 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             for r in range(place[2], place[3]):
                 run = couplings.run[r, world]
                 for j in range(run[0], wp.min(run[1], i + 1)):
-                    total = sweeps_product(i, j, world, max_blocks, first, sweeps, impulse_history, value_bar_history)
+                    total = sweeps_product(
+                        i, j, world, max_blocks, first, sweep_count[world], start, impulse_history, value_bar_history
+                    )
                     if j == i:
                         total += own
                         matrix_bar[entry, world] = total

@@ -19,7 +19,7 @@ from sim.errors import ModelError
 from sim.parameters import PARAMETERS
 from sim.rollout import Trajectory
 from sim.simulator import Simulator
-from sim.state import State
+from sim.state import Impulses, State
 
 _TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -52,6 +52,8 @@ def rollout(
     Raises:
         ModelError: for a wrong shape, dtype, device or parameter name.
         RuntimeError: for a second derivative, which is not supported.
+
+    With ``ContactOptions(warm_start=True)`` the first step begins with zero impulses.
     """
     names = tuple(parameters)
     values = tuple(_parameter(simulator, name, value) for name, value in parameters.items())
@@ -65,7 +67,8 @@ def rollout(
                 raise ModelError(f"{name} has shape {tuple(given.shape)}; expected (steps, {shape[0]}, {shape[1]})")
             _tensor(simulator, name, given[0] if len(given) else q.new_zeros(simulator.num_worlds, size), size)
             steps = given.shape[0] if steps is None else steps
-    return _Rollout.apply(simulator, names, steps, q, qd, tau, control, *values)
+    states = _Rollout.apply(simulator, names, steps, q, qd, tau, control, *values)
+    return states[0], states[1]
 
 
 def step(
@@ -93,6 +96,8 @@ def step(
     for name, given in (("tau", tau), ("control", control)):
         if given is not None:
             _require_tensor(name, given)
+    if simulator.contact.warm_start:
+        raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
     forces, inputs = (None if given is None else given.unsqueeze(0) for given in (tau, control))
     q_all, qd_all = rollout(simulator, q, qd, forces, inputs, steps=1, **parameters)
     return q_all[1], qd_all[1]
@@ -111,32 +116,40 @@ class _Rollout(torch.autograd.Function):
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
         *values: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, ...]:
         with _stream(simulator), _parameters(simulator, names, values):
             state = State(_warp(q), _warp(qd))
             trajectory = simulator.rollout(state, _warp_or_none(tau), steps, control=_warp_or_none(control))
-            return wp.to_torch(trajectory.q), wp.to_torch(trajectory.qd)
+            states = [trajectory.q, trajectory.qd]
+            if trajectory.impulses is not None:
+                states += [trajectory.impulses.value, trajectory.impulses.key]
+            return tuple(wp.to_torch(array) for array in states)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, torch.Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         simulator, names, _, _, _, tau, control, *values = inputs
         ctx.simulator, ctx.names = simulator, names
         # All parameters as they are now: the way back must not see what is set later.
         ctx.others = simulator.parameter_values()
+        ctx.mark_non_differentiable(*output[2:])
+        ctx.warm = len(output) > 2
         ctx.save_for_backward(*output, tau, control, *values)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, q_grad: torch.Tensor | None, qd_grad: torch.Tensor | None) -> tuple:
+    def backward(ctx: Any, q_grad: torch.Tensor | None, qd_grad: torch.Tensor | None, *_: Any) -> tuple:
         simulator: Simulator = ctx.simulator
-        q, qd, tau, control, *values = ctx.saved_tensors
+        q, qd, *others = ctx.saved_tensors
+        impulses = Impulses(_warp(others[0]), _warp(others[1])) if ctx.warm else None
+        tau, control, *values = others[2:] if ctx.warm else others
         wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[7:], strict=True) if needed]
         with (
             _stream(simulator),
             simulator.with_parameters(ctx.others),
             _parameters(simulator, ctx.names, tuple(values)),
         ):
-            trajectory = Trajectory(simulator, _warp(q), _warp(qd), _warp_or_none(tau), _warp_or_none(control))
+            inputs = _warp_or_none(tau), _warp_or_none(control)
+            trajectory = Trajectory(simulator, _warp(q), _warp(qd), *inputs, impulses)
             gradients = trajectory.backward(_warp_or_none(q_grad), _warp_or_none(qd_grad), wanted)
             parameter_gradients = [
                 torch.as_tensor(gradients.parameters[name], dtype=value.dtype, device=value.device).reshape(value.shape)

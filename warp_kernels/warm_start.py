@@ -1,0 +1,119 @@
+"""Initial impulses of a step from the impulses at the end of the one before, and the way back.
+
+A block is known again by its key: a contact by its pair of geometries and the feature that it is of, spinning and rolling friction by
+that of their contact, any other block by its joint, actuator or constraint. A block that is new starts from zero. Impulses are
+taken over as they are, in the axes of the contact's own frame.
+
+Impulses and keys of a step lie in the order of its blocks, ``[block, world]``.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
+
+# A key is (kind KIND_STRIDE + pair or item, feature); that of no block is NO_KEY.
+KIND_STRIDE = 2**26
+NO_KEY = -1
+
+
+@functools.cache
+def warm_start_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision, one thread per world, none with an adjoint of Warp's."""
+    vec3 = warp_types(scalar).vec3
+    module = kernel_module("warm_start", scalar)
+
+    @wp.func
+    def block_key(
+        kind: int, item: int, world: int, slot_pair: wp.array2d(dtype=int), slot_feature: wp.array2d(dtype=int)
+    ):
+        key = wp.vec2i(kind * wp.static(KIND_STRIDE) + item, 0)
+        if kind == CONTACT or kind == TORSION:
+            key = wp.vec2i(kind * wp.static(KIND_STRIDE) + slot_pair[item, world], slot_feature[item, world])
+        return key
+
+    @wp.kernel(module=module, enable_backward=False)
+    def match_blocks(
+        # Data in
+        block_count: wp.array(dtype=int),
+        block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        slot_pair: wp.array2d(dtype=int),
+        slot_feature: wp.array2d(dtype=int),
+        previous_key: wp.array2d(dtype=wp.vec2i),
+        previous_impulse: wp.array2d(dtype=vec3),
+        # Data out
+        block_key_out: wp.array2d(dtype=wp.vec2i),
+        source: wp.array2d(dtype=int),
+        start: wp.array2d(dtype=vec3),
+    ):
+        """source: the block of the step before that each block was, -1 if none; start: its impulses there, or zero."""
+        world = wp.tid()
+        room = previous_key.shape[0]
+        count = block_count[world]
+        before = int(0)
+        while before < room and previous_key[wp.min(before, room - 1), world][0] != wp.static(NO_KEY):
+            before += 1
+        guess = int(0)
+        for i in range(room):
+            key = wp.vec2i(wp.static(NO_KEY), 0)
+            found = int(-1)
+            value = vec3()
+            if i < count:
+                key = block_key(block_kind[i, world], block_item[i, world], world, slot_pair, slot_feature)
+                # Mostly it is the one after the last that was found.
+                tried = int(0)
+                while found < 0 and tried < before:
+                    j = (guess + tried) % before
+                    other = previous_key[j, world]
+                    if other[0] == key[0] and other[1] == key[1]:
+                        found = j
+                    tried += 1
+                if found >= 0:
+                    value = previous_impulse[found, world]
+                    guess = found + 1
+                start[i, world] = value
+                source[i, world] = found
+            block_key_out[i, world] = key
+
+    @wp.kernel(module=module, enable_backward=False)
+    def start_adjoint(
+        # Data in
+        block_count: wp.array(dtype=int),
+        source: wp.array2d(dtype=int),
+        # Adjoint in
+        start_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        previous_impulse_bar: wp.array2d(dtype=vec3),
+    ):
+        """From the initial impulses back to those at the end of the step before."""
+        world = wp.tid()
+        for j in range(previous_impulse_bar.shape[0]):
+            previous_impulse_bar[j, world] = vec3()
+        for i in range(block_count[world]):
+            j = source[i, world]
+            if j >= 0:
+                previous_impulse_bar[j, world] += start_bar[i, world]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def store_impulse_adjoint(
+        # Model
+        first_world: int,
+        # Adjoint in
+        carried_impulse: wp.array2d(dtype=vec3),
+        # Adjoint out
+        impulse_bar: wp.array2d(dtype=vec3),
+    ):
+        """[block, world] to [world, block]."""
+        block, world = wp.tid()
+        impulse_bar[first_world + world, block] = carried_impulse[block, world]
+
+    return SimpleNamespace(
+        module=module,
+        match_blocks=match_blocks,
+        start_adjoint=start_adjoint,
+        store_impulse_adjoint=store_impulse_adjoint,
+    )
