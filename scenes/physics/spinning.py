@@ -56,6 +56,7 @@ def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=1.0, inertia=MOMENTS)
     builder.add_joint("free", "free", child="body")
+    model = builder.finalize("float64")
 
     def flips(motion: Motion) -> np.ndarray:
         return crossings(motion.time, _own_axes(motion)[:, 1])
@@ -71,12 +72,9 @@ def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
             "second order in the time step",
             lambda m: float(flips(m)[1] - flips(m)[0]),
         ),
-        Quantity("energy, change", "", 0.0, 2e-2, FIRST_ORDER, lambda m: _change(0.5 * (_own_axes(m) ** 2 @ MOMENTS))),
-        Quantity("angular momentum, change", "", 0.0, 1e-2, FIRST_ORDER, lambda m: _change(_angular_momentum(m))),
+        *_conserved(model, energy=2e-2, angular=1e-2),
     )
-    return PhysicsScene(
-        "tossed body", builder.finalize("float64"), np.array([0.0, 0.0, 0.0, *SPIN]), dt, seconds, quantities
-    )
+    return PhysicsScene("tossed body", model, np.array([0.0, 0.0, 0.0, *SPIN]), dt, seconds, quantities)
 
 
 def crossings(time: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -105,21 +103,14 @@ def floating_chain(dt: float = 1e-3) -> PhysicsScene:
         )  # fmt: skip
     model = builder.finalize("float64")
     qd0 = rng.normal(size=model.nv)
-    quantities = (
-        Quantity("energy, change", "", 0.0, 1.2e-3, FIRST_ORDER, lambda m: _change(_energy(model, m))),
-        Quantity("momentum, change", "", 0.0, 1.2e-3, FIRST_ORDER, lambda m: _change(_momenta(model, m)[:, :3])),
-        Quantity("angular momentum, change", "", 0.0, 2e-2, FIRST_ORDER, lambda m: _change(_momenta(model, m)[:, 3:])),
-    )
+    momentum = Quantity("momentum, change", "", 0.0, 1.2e-3, FIRST_ORDER, lambda m: _change(_momentum(model, m)[:, 3:]))
+    quantities = (momentum, *_conserved(model, energy=1.2e-3, angular=3e-2))
     return PhysicsScene("floating chain", model, qd0, dt, 2.0, quantities)
 
 
 def _own_axes(motion: Motion) -> np.ndarray:
     """Angular velocity of a free body along its own axes."""
     return rotate(conjugate(motion.q[:, 3:7]), motion.qd[:, 3:6])
-
-
-def _angular_momentum(motion: Motion) -> np.ndarray:
-    return rotate(motion.q[:, 3:7], MOMENTS * _own_axes(motion))
 
 
 def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
@@ -133,20 +124,22 @@ def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
     return time, found.y[1]
 
 
-def _energy(model: Model, motion: Motion) -> np.ndarray:
-    mass = sim.mass_matrix(model, motion.q).numpy()
-    return 0.5 * np.einsum("ti,tij,tj->t", motion.qd, mass, motion.qd)
+def _conserved(model: Model, *, energy: float, angular: float) -> tuple[Quantity, Quantity]:
+    """What a body afloat keeps, with bounds of the largest relative change."""
+    return (
+        Quantity(
+            "energy, change", "", 0.0, energy, FIRST_ORDER,
+            lambda m: _change(sim.kinetic_energy(model, m.q, m.qd).numpy()),
+        ),
+        Quantity(
+            "angular momentum, change", "", 0.0, angular, FIRST_ORDER, lambda m: _change(_momentum(model, m)[:, :3])
+        ),
+    )  # fmt: skip
 
 
-def _momenta(model: Model, motion: Motion) -> np.ndarray:
-    """Linear momentum, and angular momentum about the world's origin [steps + 1, 6].
-
-    A unit velocity of the free root joint moves the whole chain, so M qd has the momenta in its place, the angular one
-    about the root link's origin.
-    """
-    momenta = np.einsum("tij,tj->ti", sim.mass_matrix(model, motion.q).numpy(), motion.qd)[:, :6]
-    momenta[:, 3:] += np.cross(motion.q[:, :3], momenta[:, :3])
-    return momenta
+def _momentum(model: Model, motion: Motion) -> np.ndarray:
+    """Angular momentum about the centre of mass, then linear momentum [steps + 1, 6]."""
+    return sim.centroidal_momentum(model, motion.q, motion.qd).numpy()
 
 
 def _change(values: np.ndarray) -> float:
