@@ -30,6 +30,7 @@ from sim.options import ContactOptions
 from sim.rollout import Gradients, Trajectory
 from sim.simulator import Simulator
 from sim.state import Impulses, State
+from sim.sweep_study import SweepResult, SweepStudy, study_sweeps
 from sim.wrenches import link_wrenches
 
 __all__ = [
@@ -49,6 +50,8 @@ __all__ = [
     "Part",
     "Simulator",
     "State",
+    "SweepResult",
+    "SweepStudy",
     "Trajectory",
     "URDFWarning",
     "bias_forces",
@@ -76,6 +79,7 @@ __all__ = [
     "mass_matrix",
     "mass_matrix_inverse",
     "potential_energy",
+    "study_sweeps",
     "to_mujoco",
     "to_pinocchio",
 ]
