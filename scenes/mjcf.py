@@ -40,9 +40,10 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
         the text of the file.
 
     Raises:
-        ModelError: for limits of swing or twist, which MuJoCo doesn't have; for a colliding mesh, which would need a
-            file of its own.
+        ModelError: for limits of swing or twist, compliance, torsional and rolling friction, which MuJoCo doesn't have
+            or combines otherwise; for a colliding mesh, which would need a file of its own.
     """
+    _check_expressible(model)
     root = ET.Element("mujoco", model="backswing")
     ET.SubElement(root, "compiler", angle="radian", autolimits="true", inertiafromgeom="false")
     gravity = _text(model.parameters["gravity"])
@@ -88,6 +89,26 @@ def _add_body(parent: ET.Element, model: Model, link: int) -> ET.Element:
     return body
 
 
+def _check_expressible(model: Model) -> None:
+    for what, names, unused in (
+        ("joint", model.joint_names, {"swing_limit": np.inf, "twist_limit": np.inf}),
+        (
+            "geometry",
+            [geometry.name for geometry in model.geometries],
+            {"contact_stiffness": np.inf, "torsional_friction": 0.0, "rolling_friction": 0.0},
+        ),
+        (
+            "joint",
+            [model.joint_names[link] for link in model.dof_link],
+            {"limit_stiffness": np.inf, "limit_margin": 0.0},
+        ),
+    ):
+        for key, value in unused.items():
+            for name, own in zip(names, model.parameters[key], strict=True):
+                if own != value:
+                    raise ModelError(f"{what} '{name}': its {key} can't be written as MJCF; leave it out")
+
+
 def _add_joint(body: ET.Element, model: Model, link: int, tag: str, name: str) -> None:
     dof = int(model.joint_qd_start[link])
     values = {key: float(model.parameters[key][dof]) for key in ("damping", "armature", "stiffness", "friction_loss")}
@@ -96,8 +117,6 @@ def _add_joint(body: ET.Element, model: Model, link: int, tag: str, name: str) -
         if value:
             joint.set(key.replace("_", ""), repr(value))
     if tag == "ball":
-        if np.isfinite([model.parameters[key][link] for key in ("swing_limit", "twist_limit")]).any():
-            raise ModelError(f"joint '{name}': its limits of swing and twist can't be written as MJCF; leave them out")
         return
     joint.set("axis", _text(model.joint_axis[link]))
     if values["stiffness"]:

@@ -110,6 +110,21 @@ def test_squeezed_between_two_walls():
     assert np.abs(qd[-1]).max() < 1e-9
 
 
+def test_squeezed_between_hard_walls():
+    """There is no solution: impulses grow with the sweeps, velocities are those that the last wall asks for."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_ground(height=0.001)
+    builder.add_geometry("world", 0, name="ceiling", position=(0, 0, 0.197), orientation=(1, 0, 0, 0))
+    builder.add_sphere(radius=RADIUS, mass=MASS, position=(0.0, 0.0, RADIUS))
+    model = builder.finalize("float64")
+    for sweeps in (10, 100):
+        q, qd, simulator = run(model, 0.1, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0], sweeps=sweeps, max_correction=0.5)
+        np.testing.assert_allclose(np.abs(qd[1:]).max(), 0.5, atol=1e-9)
+        np.testing.assert_allclose(blocks(simulator)[0].impulse[0], sweeps * MASS * 0.5, rtol=0.1)
+        np.testing.assert_allclose(simulator.residual, 1.0, rtol=1e-6)
+        assert np.abs(q[:, :2]).max() < 2e-3
+
+
 @pytest.mark.parametrize(("side", "force"), [("lower", -8.0), ("upper", 8.0)])
 def test_compliant_limit(side, force):
     """A force stretches the limit's spring, from its margin on."""

@@ -1,5 +1,7 @@
 """Equality constraints: loops closed by a point, welds, coupled joints; closed forms, merged bodies and MuJoCo."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -7,7 +9,9 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.mjcf import to_mjcf
+from sim.errors import URDFWarning
 from tests.contact.worlds import DT, G, run
+from tests.importers.reference import ROBOTS
 from tests.simulator.differences import blocks, case, check
 from warp_kernels.types import BOX, COUPLING, ORIENTATION, POINT
 
@@ -253,6 +257,26 @@ def test_both_precisions_and_parameters_per_world(dtype):
         [np.ones((3, 3)), np.linalg.norm(places[:, 0, 3:], axis=1)[:, None].repeat(4, 1)], 1
     )
     np.testing.assert_allclose(q, expected, atol=1e-5 if dtype == "float32" else 1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fingers_of_a_gripper(dtype):
+    """The Panda's second finger mimics its first: pushed at one, both open alike, up to the first one's limit."""
+    path = ROBOTS["panda"]
+    if not path.is_file():
+        pytest.skip("example-robot-data is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", URDFWarning)
+        model = sim.load(path, dtype=dtype, visual=False, collision=False, gravity=(0, 0, 0))
+    first, second = (model.qd_slice(f"panda_finger_joint{number}").start for number in (1, 2))
+    tau = np.zeros(model.nv)
+    tau[first] = 2.0
+    q, _, simulator = run(model, 0.5, tau=tau, sweeps=50)
+    opening = q[:, model.dof_q[[first, second]]]
+    assert opening[20, 0] > 1e-3
+    np.testing.assert_allclose(opening[:, 0], opening[:, 1], atol=1e-6 if dtype == "float32" else 1e-12)
+    np.testing.assert_allclose(opening[-1, 0], model.parameters["upper_limit"][first], atol=1e-5)
+    assert COUPLING in [block.kind for block in blocks(simulator)]
 
 
 EQUALITY = ("anchor_a", "anchor_b")
