@@ -11,6 +11,7 @@ import sim
 import sim.torch
 from scenes import quadruped
 from tests.actuators.worlds import leg
+from tests.contact import test_cones, test_equalities, test_torsion
 from tests.contact.test_gradients import BODY, arm_and_ball, ball, box, spin
 from tests.simulator.differences import Case, case, check
 from tests.simulator.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
@@ -194,3 +195,31 @@ def test_impulses_of_another_layout_are_refused():
     trajectory = cold.rollout(state, steps=2)
     with pytest.raises(sim.ModelError, match="impulse_grad needs a simulator with"):
         trajectory.backward(impulse_grad=np.zeros(3))
+
+
+def point_on_the_world() -> Case:
+    builder = test_equalities.bent_loop()
+    builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
+    return case(builder.finalize("float64"), 6, qd=[0.5, -0.3, 0.2, 0.1])
+
+
+def spinning_ball() -> Case:
+    return case(test_torsion.ball(friction=0.3), 8, qd=[3.0, 1.0, 0.0, 2.0, 1.0, 5.0])
+
+
+def arm_at_its_cone() -> Case:
+    q = np.concatenate([[0.2], test_cones.turned(0.47, (0.6, 0.8, 0.0)), [0.1]])
+    return case(test_cones.arm(swing_limit=0.5), 6, q, [0.5, 3.0, 2.0, 1.0, 0.3])
+
+
+@pytest.mark.parametrize("sweeps", [1, 3])
+@pytest.mark.parametrize(
+    ("make", "parameters"),
+    [
+        (point_on_the_world, ["anchor_a", "anchor_b"]),
+        (spinning_ball, ["torsional_friction", "rolling_friction"]),
+        (arm_at_its_cone, ["swing_limit"]),
+    ],
+)
+def test_gradients_of_every_kind_of_row(make, parameters, sweeps):
+    check(warm(make(), sweeps), [*parameters, "mass", "com", "gravity"])
