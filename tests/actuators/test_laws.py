@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import brentq
 
 import sim
-from warp_kernels.types import ACTUATOR
+from tests.simulator.differences import blocks
+from warp_kernels.types import ACTUATOR, UPPER_LIMIT
 
 INERTIA = 0.7
 
@@ -141,3 +142,27 @@ def test_rows_only_beyond_the_limit():
         counts.append(count)
         assert (shard.step.block_kind.numpy()[:count, 0] == ACTUATOR).all()
     assert counts == [0, 1]
+
+
+def test_a_hit_is_limited_from_the_next_step_on():
+    """A slider runs into its stop at 1.7 m/s. Damping had kept the servo's force within its limit up to then."""
+    mass, kp, kd, u, limit, dt, stop = 2.0, 100.0, 50.0, 1.0, 20.0, 1e-3, 0.1
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("body", mass=mass, inertia=(1.0, 1.0, 1.0))
+    builder.add_joint("joint", "prismatic", child="body", axis=(0.0, 0.0, 1.0), upper=stop)
+    builder.add_actuator("joint", "position", kp=kp, kd=kd, force_limit=limit)
+    simulator = sim.Simulator(builder.finalize("float64"), dt, device="cpu", contact=sim.ContactOptions(sweeps=200))
+    q, v = 0.0995, 1.7
+    state = simulator.state([q], [v])
+    forces = []
+    for _ in range(3):
+        state = simulator.step(state, control=[u])
+        found = {block.kind: block.impulse[0] for block in blocks(simulator)}
+        after = state.qd.numpy()[0, 0]
+        # What the stop doesn't take from the momentum is the servo's.
+        forces.append((mass * (after - v) + found[UPPER_LIMIT]) / dt)
+        q, v = state.q.numpy()[0, 0], after
+    np.testing.assert_allclose(q, stop, rtol=1e-12)
+    landing = (stop - 0.0995) / dt
+    np.testing.assert_allclose(forces[0], kp * (u - stop) - kd * landing, rtol=1e-9)
+    np.testing.assert_allclose(forces[1:], limit, rtol=1e-9)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import warp as wp
 
 import sim
 import sim.torch
@@ -14,6 +15,7 @@ from tests.actuators.worlds import leg
 from tests.contact import test_cones, test_equalities, test_torsion
 from tests.contact.test_gradients import BODY, arm_and_ball, ball, box, spin
 from tests.simulator.differences import Case, case, check
+from tests.simulator.test_tape import add_squares, gradient_array, seeds
 from tests.simulator.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 
@@ -223,3 +225,48 @@ def arm_at_its_cone() -> Case:
 )
 def test_gradients_of_every_kind_of_row(make, parameters, sweeps):
     check(warm(make(), sweeps), [*parameters, "mass", "com", "gravity"])
+
+
+def test_steps_on_a_tape(device):
+    """The gradient flows through the impulses of a state as through q and qd."""
+    model, steps = hopper(), 6
+    options = sim.ContactOptions(sweeps=4, warm_start=True)
+    q, qd, tau = inputs(model, steps)
+    arrays = [gradient_array(value, device) for value in (q, qd, *tau)]
+    simulator = sim.Simulator(model, DT, WORLDS, device, options)
+    loss = wp.zeros(1, dtype=wp.float64, device=device, requires_grad=True)
+    with wp.Tape() as tape:
+        state = sim.State(arrays[0], arrays[1])
+        for force in arrays[2:]:
+            state = simulator.step(state, force)
+        add_squares(state.q, loss)
+        add_squares(state.qd, loss)
+    tape.backward(loss)
+    trajectory = simulator.rollout(simulator.state(q, qd), tau)
+    expected = trajectory.backward(seeds(trajectory.q.numpy()[-1]), seeds(trajectory.qd.numpy()[-1]))
+    found = [array.grad.numpy() for array in arrays]
+    for one, other in zip(
+        [*found[:2], np.array(found[2:])], (expected.q, expected.qd, expected.tau), strict=True
+    ):  # fmt: skip
+        np.testing.assert_allclose(one, other.numpy(), rtol=0, atol=1e-12 * np.abs(other.numpy()).max())
+
+
+def test_worlds_of_all_shards():
+    """Each of forty worlds moves, and has the gradients, as if it were alone."""
+    model = hopper()
+    options = sim.ContactOptions(sweeps=4, warm_start=True)
+    simulator = sim.Simulator(model, DT, 40, "cpu", options, threads=4)
+    assert len(simulator.shards) > 1
+    q, qd, tau = inputs(model, 8, 40)
+    middle = simulator.rollout(simulator.state(q, qd), tau).final_state
+    trajectory = simulator.rollout(middle, tau)
+    gradients = trajectory.backward(np.ones((40, model.nq)))
+    assert (np.abs(gradients.impulses.numpy()).max(axis=(1, 2)) > 0.0).sum() > 10
+    for world in range(0, 40, 3):
+        alone = sim.Simulator(model, DT, 1, "cpu", options)
+        mid = alone.rollout(alone.state(q[world], qd[world]), tau[:, [world]]).final_state
+        other = alone.rollout(mid, tau[:, [world]])
+        np.testing.assert_array_equal(other.q.numpy()[:, 0], trajectory.q.numpy()[:, world])
+        np.testing.assert_array_equal(other.impulses.value.numpy()[:, 0], trajectory.impulses.value.numpy()[:, world])
+        expected = other.backward(np.ones((1, model.nq)))
+        np.testing.assert_array_equal(expected.impulses.numpy()[0], gradients.impulses.numpy()[world])
