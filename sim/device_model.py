@@ -94,7 +94,9 @@ class DeviceModel:
         self._paths: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self._double: tuple[DeviceModel, list[Any]] | None = None
         self._make_empty_arrays()
-        self._no_bar = {name: wp.zeros((0, 0), dtype=self._dtype(name), device=self.device) for name in PARAMETERS}
+        self._no_bar = {
+            name: wp.zeros((0, 0), dtype=self.parameter_dtype(name), device=self.device) for name in PARAMETERS
+        }
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
         self._per_world: dict[str, bool] = {}
@@ -137,7 +139,7 @@ class DeviceModel:
         else:
             self._double = None
             self.parameters[name] = wp.array(
-                array, dtype=self._dtype(name), device=self.device, requires_grad=name in self.requires_grad
+                array, dtype=self.parameter_dtype(name), device=self.device, requires_grad=name in self.requires_grad
             )
 
     def gradient(self, name: str) -> np.ndarray:
@@ -187,11 +189,15 @@ class DeviceModel:
         if all(array.shape[0] == 1 for array in self.parameters.values()):
             return self
         model = copy.copy(self)
-        model._double = None
+        model.forget_double()
         model.parameters = {
             name: array if array.shape[0] == 1 else array[worlds] for name, array in self.parameters.items()
         }
         return model
+
+    def forget_double(self) -> None:
+        """Let :meth:`in_double` make its model anew, for a copy whose parameters are other arrays."""
+        self._double = None
 
     def in_double(self) -> "DeviceModel":
         """A model of float64 with the parameters as they are now and no gradients; of float64 already, itself."""
@@ -214,7 +220,7 @@ class DeviceModel:
         model._double = None
         model.requires_grad = ()
         model.parameters = {
-            name: wp.empty(array.shape, dtype=model._dtype(name), device=self.device)
+            name: wp.empty(array.shape, dtype=model.parameter_dtype(name), device=self.device)
             for name, array in self.parameters.items()
         }
         kernels = precision_kernels()
@@ -274,7 +280,8 @@ class DeviceModel:
             )
         return self._paths[names]
 
-    def _dtype(self, name: str) -> type:
+    def parameter_dtype(self, name: str) -> type:
+        """The Warp type of an entry of a parameter."""
         by_shape = {(): self.types.scalar, (3,): self.types.vec3, (3, 3): self.types.mat33, (7,): self.types.transform}
         return by_shape[PARAMETERS[name].shape]
 

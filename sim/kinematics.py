@@ -11,7 +11,6 @@ makes operations of PyTorch.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import warp as wp
 
@@ -54,6 +53,22 @@ def pose_operation(model: Model, names: Names) -> Operation:
         )
 
     return Operation((len(names), 7), forward, replay(forward), ("joint_placement",))
+
+
+def matrix_operation(model: Model, names: Names) -> Operation:
+    """Poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        bodies = Poses(m, q)
+        wp.launch(
+            frame_kernels(m.types.scalar).frame_matrix,
+            dim=(len(names), q.shape[0]),
+            inputs=[m.link_tree, *m.frame_arrays(names), bodies.pose, bodies.origin],
+            outputs=[result],
+            device=m.device,
+        )
+
+    return Operation((len(names), 4, 4), forward, replay(forward), ("joint_placement",))
 
 
 def link_velocities(
@@ -174,7 +189,7 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
 
 def integrate_operation(model: Model, dt: float) -> Operation:
     """See :func:`integrate`."""
-    return _over_joints("integrate", model.nq, [model.scalar(dt)])
+    return _over_joints("integrate", model.nq, [dt])
 
 
 def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
@@ -199,12 +214,12 @@ def difference_operation(model: Model) -> Operation:
     return _over_joints("difference", model.nv, [])
 
 
-def _over_joints(kernel: str, size: int, constants: list[Any]) -> Operation:
+def _over_joints(kernel: str, size: int, constants: list[float]) -> Operation:
     def forward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
         wp.launch(
             getattr(integrate_kernels(m.types.scalar), kernel),
             dim=(m.model.num_links, result.shape[0]),
-            inputs=[m.joint_type, m.joint_q_start, m.joint_qd_start, *constants, *inputs],
+            inputs=[m.joint_type, m.joint_q_start, m.joint_qd_start, *map(m.types.scalar, constants), *inputs],
             outputs=[result],
             device=m.device,
         )

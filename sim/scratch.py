@@ -13,6 +13,7 @@ import warp as wp
 MOST_BYTES = 64 * 2**20
 _free: dict[tuple, list[wp.array]] = defaultdict(list)
 _lent: list[list[tuple[tuple, wp.array]]] = []
+_kept: list[list[wp.array]] = []
 _bytes = 0
 
 
@@ -24,6 +25,19 @@ def scratch_arrays() -> Iterator[None]:
         yield
     finally:
         _take_back(_lent.pop())
+
+
+@contextmanager
+def kept_scratch() -> Iterator[list[wp.array]]:
+    """Collect the arrays that :func:`scratch_array` gives in this context, for a captured graph to keep alive.
+
+    Between two launches of the graph they may serve others.
+    """
+    _kept.append([])
+    try:
+        yield _kept[-1]
+    finally:
+        _kept.pop()
 
 
 def scratch_array(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gradient: bool = False) -> wp.array:
@@ -42,6 +56,8 @@ def scratch_array(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gr
     if gradient:
         array.grad.zero_()
     _lent[-1].append((key, array))
+    for arrays in _kept:
+        arrays.append(array)
     return array
 
 

@@ -76,6 +76,34 @@ def frame_kernels(scalar: Any) -> SimpleNamespace:
             frame_pose[world, frame, 3 + i] = rotation[i]
 
     @wp.kernel(module=module)
+    def frame_matrix(
+        # Model
+        link_tree: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        # Data out
+        frame_matrix: wp.array4d(dtype=scalar),
+    ):
+        """World pose of each frame as a homogeneous matrix, over (frame, world). A link of -1 is the world."""
+        frame, world = wp.tid()
+        link = frame_link[frame]
+        placed = frame_placement[frame]
+        start = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
+        if link >= 0:
+            placed = pose[link, world] * placed
+            start = origin[link_tree[link], world]
+        position = start + wp.transform_get_translation(placed)
+        rotation = wp.quat_to_matrix(wp.transform_get_rotation(placed))
+        for i in range(wp.static(3)):
+            for j in range(wp.static(3)):
+                frame_matrix[world, frame, i, j] = rotation[i, j]
+            frame_matrix[world, frame, i, 3] = position[i]
+        frame_matrix[world, frame, 3, 3] = scalar(1.0)
+
+    @wp.kernel(module=module)
     def link_velocity(
         # Model
         tree_link_start: wp.array(dtype=int),
@@ -126,5 +154,9 @@ def frame_kernels(scalar: Any) -> SimpleNamespace:
                 frame_velocity[world, frame, i] = v[i]
 
     return SimpleNamespace(
-        module=module, frame_pose=frame_pose, link_velocity=link_velocity, frame_velocity=frame_velocity
+        module=module,
+        frame_pose=frame_pose,
+        frame_matrix=frame_matrix,
+        link_velocity=link_velocity,
+        frame_velocity=frame_velocity,
     )

@@ -1,5 +1,6 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
 from sim.torch.autograd import rollout, step
+from sim.torch.robot import Robot
 
-__all__ = ["rollout", "step"]
+__all__ = ["Robot", "rollout", "step"]

@@ -25,6 +25,8 @@ EXAMPLE = next(
     Path("missing"),
 )
 BULLET = _package("pybullet_data")
+# In the wheel of differentiable-robot-model.
+DRM = _package("diff_robot_data")
 
 ROBOTS = {
     "panda": EXAMPLE / "panda_description/urdf/panda.urdf",
@@ -49,6 +51,13 @@ ROBOTS = {
     "r2d2": BULLET / "r2d2.urdf",
     "racecar": BULLET / "racecar/racecar.urdf",
     "cartpole": BULLET / "cartpole.urdf",
+    "drm_2link": DRM / "2link_robot.urdf",
+    "drm_panda": DRM / "panda_description/urdf/panda_no_gripper.urdf",
+    "drm_fetch": DRM / "fetch_description/urdf/fetch_arm_no_gripper.urdf",
+    "drm_allegro": DRM / "allegro/urdf/allegro_hand_description_left.urdf",
+    "drm_trifinger": DRM / "trifinger_edu_description/trifinger_edu.urdf",
+    "drm_iiwa": DRM / "kuka_iiwa/urdf/iiwa7.urdf",
+    "drm_jaco": DRM / "kinova_description/urdf/jaco_clean.urdf",
 }
 
 

@@ -1,0 +1,50 @@
+"""Tensors and Warp arrays over the same memory, and the stream on which both work."""
+
+import contextlib
+from typing import Any
+
+import torch
+import warp as wp
+
+from sim.errors import ModelError
+
+DTYPES = {torch.float32: "float32", torch.float64: "float64"}
+
+
+def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> wp.array:
+    """A Warp array over the memory of a contiguous tensor, which the caller keeps alive.
+
+    Args:
+        tensor: entries of a vector or matrix type are its last dimensions.
+        dtype: scalar, vector or matrix type of the entries.
+        grad: what is to be the array's gradient.
+    """
+    assert tensor.is_contiguous()
+    inner = len(getattr(dtype, "_shape_", ()))
+    shape = tuple(tensor.shape[: tensor.dim() - inner])
+    return wp.array(
+        ptr=tensor.data_ptr() or None, dtype=dtype, shape=shape, device=warp_device(tensor.device), copy=False,
+        grad=grad,
+    )  # fmt: skip
+
+
+def warp_device(device: torch.device) -> wp.Device:
+    """The Warp device of a torch device. Raises ModelError for one that Warp doesn't have."""
+    if device.type == "cpu":
+        return wp.get_device("cpu")
+    try:
+        return wp.device_from_torch(device)
+    except (RuntimeError, ValueError):
+        raise ModelError(f"device '{device}' is not supported; it must be a CPU or a CUDA device") from None
+
+
+def on_torch_stream(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """Let Warp work on torch's current stream, in this context, on CUDA."""
+    if device.type == "cpu":
+        return contextlib.nullcontext()
+    return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device)))
+
+
+def stream_key(device: torch.device) -> int:
+    """What tells torch's current stream from others of its device."""
+    return 0 if device.type == "cpu" else int(torch.cuda.current_stream(device).cuda_stream)

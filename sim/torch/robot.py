@@ -1,0 +1,383 @@
+"""Robot: kinematics and dynamics of a model as a module of PyTorch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from sim.acceleration import acceleration_operation, jacobian_derivative_operation
+from sim.bias import bias_operation, coriolis_operation, gravity_operation
+from sim.dynamics import forward_dynamics_operation, inverse_dynamics_operation
+from sim.errors import ModelError
+from sim.frames import frame_names
+from sim.kinematics import (
+    difference_operation,
+    integrate_operation,
+    jacobian_operation,
+    matrix_operation,
+    pose_operation,
+    velocity_operation,
+)
+from sim.load import load
+from sim.mass_matrix import mass_matrix_inverse_operation, mass_matrix_operation
+from sim.model import Model
+from sim.momentum import (
+    centre_of_mass_jacobian_operation,
+    centre_of_mass_operation,
+    centroidal_momentum_matrix_operation,
+    centroidal_momentum_operation,
+    kinetic_energy_operation,
+    potential_energy_operation,
+)
+from sim.operation import DYNAMICS_PARAMETERS, Operation
+from sim.torch.arrays import DTYPES
+from sim.torch.robot_arguments import Arguments
+from sim.torch.robot_engine import Engine
+from sim.torch.robot_function import evaluate
+from sim.wrenches import link_wrench_operation
+
+Frames = str | Sequence[str] | None
+Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
+LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
+
+
+class Robot(torch.nn.Module):
+    """Kinematics and dynamics of a model, batched and differentiable, without contact and time.
+
+    All methods take tensors of any leading batch shape, none included, broadcast against each other; they are of the
+    robot's dtype and on its device. Conventions are those of ``docs/conventions.md``: SI units, quaternions xyzw,
+    spatial vectors angular first. Each call computes what it returns and nothing else, returns new memory, and keeps a
+    copy of what its gradient needs, so that editing an argument afterwards changes nothing.
+
+    Gradients are of first order, in all tensors and in the parameters; a second derivative raises. ``torch.func.vmap``,
+    ``grad``, ``vjp`` and ``jacrev`` work, forward mode raises. ``torch.compile`` leaves a call out of its graphs.
+
+    The parameters (``mass``, ``com``, ``inertia``, ``joint_placement``, ``damping``, ``armature``, ``stiffness``,
+    ``rest_position``, ``gravity``; see :data:`sim.parameters.PARAMETERS`) are buffers, ``[n, ...]`` or one for each row
+    of a flat batch ``[rows, n, ...]``. :meth:`learn` makes them parameters of the module. Joints that mimic another and
+    other constraints of the solver have no effect here: their coordinates are independent.
+
+    Args:
+        source: a robot file (see :func:`sim.load`), or a model.
+        dtype: torch.float32 or torch.float64. Default: that of the model, torch's default for a file.
+        device: where the parameters lie at first.
+        options: for a file, those of :func:`sim.load`. Geometry isn't read unless asked for, links joined by fixed
+            joints stay links of their own, so that their parameters can be learnt, and joints that mimic are read.
+
+    Attributes:
+        model: what the robot was at first.
+        lower_limit, upper_limit: of each degree of freedom [nv], infinite where there is none [rad or m].
+        velocity_limit, effort_limit: largest speed and force that the file gives [nv].
+
+    Raises:
+        ModelError: for a wrong shape, dtype, device or name, and by dynamics for links that came without inertial data.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Model,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ):
+        super().__init__()
+        if isinstance(source, Model):
+            if options:
+                raise ModelError(f"options {', '.join(options)} are for robot files; the source is a model")
+            self.model = source
+            given = torch.float64 if source.dtype == "float64" else torch.float32
+        else:
+            given = torch.get_default_dtype()
+            defaults = {"visual": False, "collision": False, "collapse_fixed": False, "mimic": "free"}
+            self.model = load(source, **{**defaults, **options})
+        precision = dtype or given
+        if precision not in DTYPES:
+            raise ModelError(f"dtype is {precision}; it must be torch.float32 or torch.float64")
+        values = {name: self.model.parameters[name] for name in (*DYNAMICS_PARAMETERS, *LIMITS[:2])}
+        values |= {name: getattr(self.model, name) for name in LIMITS[2:]}
+        for name, value in values.items():
+            self.register_buffer(name, torch.tensor(value, dtype=precision, device=device))
+        self._arguments = Arguments(self.model)
+        self._engines: dict[tuple[torch.device, torch.dtype], Engine] = {}
+        self._operations: dict[Hashable, Operation] = {}
+
+    # ---- what it is --------------------------------------------------------------------------------------------
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.model.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of degrees of freedom."""
+        return self.model.nv
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """Names of the links [num_links]."""
+        return self.model.link_names
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints that move, in the order of their coordinates."""
+        ends = [*self.model.joint_qd_start[1:], self.model.nv]
+        starts = self.model.joint_qd_start
+        return tuple(n for n, a, b in zip(self.model.joint_names, starts, ends, strict=True) if b > a)
+
+    @property
+    def frame_names(self) -> tuple[str, ...]:
+        """Names of all frames, those of links among them."""
+        return tuple(frame.name for frame in self.model.frames)
+
+    def initial_coordinates(self) -> torch.Tensor:
+        """The model's initial coordinates [nq]; quaternions are of unit length."""
+        return torch.tensor(self.model.q0, dtype=self._like.dtype, device=self._like.device)
+
+    def learn(self, *names: str) -> Robot:
+        """Make parameters trainable: they become parameters of the module. Returns the robot."""
+        for name in names:
+            self._check_name(name)
+            if name in self._buffers:
+                value = self._buffers.pop(name)
+                assert value is not None
+                self.register_parameter(name, torch.nn.Parameter(value.detach().clone()))
+            self._parameters[name].requires_grad_(True)  # type: ignore[union-attr]
+        return self
+
+    def freeze(self, *names: str) -> Robot:
+        """Make parameters buffers again, with the values they have now. Returns the robot."""
+        for name in names:
+            self._check_name(name)
+            if name in self._parameters:
+                value = self._parameters.pop(name)
+                assert value is not None
+                self.register_buffer(name, value.detach().clone())
+        return self
+
+    # ---- kinematics --------------------------------------------------------------------------------------------
+
+    def forward(self, q: torch.Tensor, frame: Frames = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """:meth:`forward_kinematics`."""
+        return self.forward_kinematics(q, frame)
+
+    def forward_kinematics(self, q: torch.Tensor, frame: Frames = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Poses of frames in the world.
+
+        Args:
+            q: joint coordinates [..., nq].
+            frame: the name of a frame, several names, or None for all links.
+
+        Returns:
+            positions [..., 3] [m] and quaternions xyzw [..., 4]; for several frames [..., frames, 3 and 4].
+        """
+        pose = self._of_frames("pose", pose_operation, frame, q=q)
+        return pose[..., :3].clone(), pose[..., 3:].clone()
+
+    def forward_kinematics_matrix(self, q: torch.Tensor, frame: Frames = None) -> torch.Tensor:
+        """Poses of frames in the world as homogeneous matrices [..., 4, 4], or [..., frames, 4, 4]."""
+        return self._of_frames("matrix", matrix_operation, frame, q=q)
+
+    def jacobian(
+        self, q: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"
+    ) -> torch.Tensor:
+        """Jacobians of frames [..., 6, nv], or [..., frames, 6, nv]: ``jacobian @ qd`` is :meth:`frame_velocity`."""
+        frame = frame if isinstance(frame, str) else tuple(frame)
+        key = ("jacobian", frame, reference)
+        return self._call(key, lambda: jacobian_operation(self.model, frame, reference), q=q)
+
+    def jacobian_derivative(
+        self, q: torch.Tensor, qd: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"
+    ) -> torch.Tensor:
+        """Time derivative of :meth:`jacobian` in motion with qd, of the same shape."""
+        frame = frame if isinstance(frame, str) else tuple(frame)
+        key = ("jacobian derivative", frame, reference)
+        return self._call(key, lambda: jacobian_derivative_operation(self.model, frame, reference), q=q, qd=qd)
+
+    def frame_velocity(
+        self, q: torch.Tensor, qd: torch.Tensor, frame: Frames = None, reference: str = "local_world_aligned"
+    ) -> torch.Tensor:
+        """Spatial velocities of frames [..., 6], or [..., frames, 6]; see :func:`sim.link_velocities`."""
+        return self._of_frames("velocity", velocity_operation, frame, reference, q=q, qd=qd)
+
+    def frame_acceleration(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        qdd: torch.Tensor,
+        frame: Frames = None,
+        reference: str = "local_world_aligned",
+    ) -> torch.Tensor:
+        """Accelerations of frames [..., 6], or [..., frames, 6]; see :func:`sim.link_accelerations`."""
+        return self._of_frames("acceleration", acceleration_operation, frame, reference, q=q, qd=qd, qdd=qdd)
+
+    def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
+        """Coordinates [..., nq] after moving with constant velocity for the time dt [s], a constant."""
+        return self._call(("integrate", dt), lambda: integrate_operation(self.model, dt), q=q, qd=qd)
+
+    def difference(self, q0: torch.Tensor, q1: torch.Tensor) -> torch.Tensor:
+        """The velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
+        return self._call("difference", lambda: difference_operation(self.model), q0=q0, q1=q1)
+
+    # ---- dynamics ----------------------------------------------------------------------------------------------
+
+    def inverse_dynamics(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        qdd: torch.Tensor,
+        wrench: Wrench = None,
+        reference: str = "local_world_aligned",
+    ) -> torch.Tensor:
+        """Joint forces [..., nv] that produce an acceleration, armature, damping and springs included.
+
+        Args:
+            q: joint coordinates [..., nq].
+            qd: joint velocities [..., nv].
+            qdd: joint accelerations [..., nv].
+            wrench: external moment [N m], then force [N], as a dictionary from names of frames to [..., 6]; or on each
+                link, about its origin along world axes [..., num_links, 6].
+            reference: where and along which axes the wrenches of a dictionary are; see :func:`sim.link_wrenches`.
+        """
+        on_links = self._link_wrench(q, wrench, reference)
+        make = lambda: inverse_dynamics_operation(self.model)  # noqa: E731
+        return self._dynamics("inverse dynamics", make, q=q, qd=qd, qdd=qdd, wrench=on_links)
+
+    def forward_dynamics(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        tau: torch.Tensor,
+        wrench: Wrench = None,
+        reference: str = "local_world_aligned",
+    ) -> torch.Tensor:
+        """Joint accelerations [..., nv] under joint forces: the inverse of :meth:`inverse_dynamics`."""
+        on_links = self._link_wrench(q, wrench, reference)
+        make = lambda: forward_dynamics_operation(self.model)  # noqa: E731
+        return self._dynamics("forward dynamics", make, q=q, qd=qd, tau=tau, wrench=on_links)
+
+    def mass_matrix(self, q: torch.Tensor) -> torch.Tensor:
+        """Joint-space mass matrix, armature included [..., nv, nv]."""
+        return self._dynamics("mass matrix", lambda: mass_matrix_operation(self.model), q=q)
+
+    def mass_matrix_inverse(self, q: torch.Tensor) -> torch.Tensor:
+        """Inverse of the joint-space mass matrix [..., nv, nv]."""
+        return self._dynamics("mass matrix inverse", lambda: mass_matrix_inverse_operation(self.model), q=q)
+
+    def gravity_forces(self, q: torch.Tensor) -> torch.Tensor:
+        """Joint forces that hold the robot still against gravity [..., nv]."""
+        return self._dynamics("gravity", lambda: gravity_operation(self.model), q=q)
+
+    def coriolis_forces(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+        """Joint forces against Coriolis and centrifugal effects [..., nv]."""
+        return self._dynamics("coriolis", lambda: coriolis_operation(self.model), q=q, qd=qd)
+
+    def bias_forces(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+        """The sum of :meth:`gravity_forces` and :meth:`coriolis_forces` [..., nv], in one pass."""
+        return self._dynamics("bias", lambda: bias_operation(self.model), q=q, qd=qd)
+
+    def centre_of_mass(self, q: torch.Tensor) -> torch.Tensor:
+        """Centre of mass of all links that move, in the world [..., 3]."""
+        return self._dynamics("centre of mass", lambda: centre_of_mass_operation(self.model), q=q)
+
+    def centre_of_mass_jacobian(self, q: torch.Tensor) -> torch.Tensor:
+        """Jacobian of the centre of mass [..., 3, nv]."""
+        make = lambda: centre_of_mass_jacobian_operation(self.model)  # noqa: E731
+        return self._dynamics("centre of mass jacobian", make, q=q)
+
+    def centroidal_momentum(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+        """Momentum about the centre of mass along world axes, angular first [..., 6]."""
+        return self._dynamics("momentum", lambda: centroidal_momentum_operation(self.model), q=q, qd=qd)
+
+    def centroidal_momentum_matrix(self, q: torch.Tensor) -> torch.Tensor:
+        """The matrix that takes qd to :meth:`centroidal_momentum` [..., 6, nv]."""
+        return self._dynamics("momentum matrix", lambda: centroidal_momentum_matrix_operation(self.model), q=q)
+
+    def kinetic_energy(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+        """Kinetic energy of links and rotors [...] [J]."""
+        return self._dynamics("kinetic energy", lambda: kinetic_energy_operation(self.model), q=q, qd=qd)
+
+    def potential_energy(self, q: torch.Tensor) -> torch.Tensor:
+        """Potential energy of gravity and springs [...] [J]."""
+        return self._dynamics("potential energy", lambda: potential_energy_operation(self.model), q=q)
+
+    # ---- how it is called --------------------------------------------------------------------------------------
+
+    def _of_frames(
+        self,
+        name: str,
+        make: Callable[..., Operation],
+        frame: Frames,
+        reference: str | None = None,
+        **inputs: torch.Tensor,
+    ) -> torch.Tensor:
+        """An operation on frames ``make(model, names, reference)``, without their dimension for a single one."""
+        names = (frame,) if isinstance(frame, str) else self.link_names if frame is None else tuple(frame)
+        further = () if reference is None else (reference,)
+        key = (name, names, reference)
+        result = self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), **inputs)
+        return result.squeeze(-len(self._operations[key].shape)) if isinstance(frame, str) else result
+
+    def _dynamics(self, key: str, make: Callable[[], Operation], **inputs: torch.Tensor | None) -> torch.Tensor:
+        if self.model.massless_links:
+            names = ", ".join(repr(name) for name in self.model.massless_links)
+            raise ModelError(
+                f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
+            )
+        return self._call(key, make, **inputs)
+
+    def _link_wrench(self, q: torch.Tensor, wrench: Wrench, reference: str) -> torch.Tensor | None:
+        if wrench is None or isinstance(wrench, torch.Tensor):
+            return wrench
+        names = frame_names(self.model, list(wrench))
+        stacked = torch.stack(torch.broadcast_tensors(*wrench.values()), dim=-2)
+        key = ("wrench", names, reference)
+        make = lambda: link_wrench_operation(self.model, names, reference)  # noqa: E731
+        return self._call(key, make, q=q, wrenches=stacked)
+
+    @torch.compiler.disable(reason="kernels of Warp are launched outside of what torch.compile can see")
+    def _call(self, key: Hashable, make: Callable[[], Operation], **inputs: torch.Tensor | None) -> torch.Tensor:
+        operation = self._operations.get(key)
+        if operation is None:
+            operation = self._operations[key] = make()
+        parameters = [getattr(self, name) for name in operation.parameters]
+        like = self._like
+        flat, batch, rows = self._arguments.flatten(inputs, like)
+        self._arguments.check_parameters(operation.parameters, parameters, rows, like)
+        result = evaluate(self._engine(like), operation, flat, parameters)
+        return result.reshape((*batch, *operation.shape))
+
+    def _engine(self, like: torch.Tensor) -> Engine:
+        key = (like.device, like.dtype)
+        if key not in self._engines:
+            if like.dtype not in DTYPES:
+                raise ModelError(
+                    f"the robot's parameters are {like.dtype}; it works in torch.float32 and torch.float64"
+                )
+            self._engines[key] = Engine(self.model, *key)
+        return self._engines[key]
+
+    @property
+    def _like(self) -> torch.Tensor:
+        """The parameter by which dtype and device of the robot go."""
+        mass = self.mass
+        assert isinstance(mass, torch.Tensor)
+        return mass
+
+    def _check_name(self, name: str) -> None:
+        if name not in DYNAMICS_PARAMETERS:
+            raise ModelError(
+                f"unknown parameter '{name}'; kinematics and dynamics depend on {', '.join(DYNAMICS_PARAMETERS)}"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Arrays and graphs are made anew where they are needed.
+        return {**self.__dict__, "_engines": {}, "_operations": {}}
+
+    def extra_repr(self) -> str:
+        """One line for ``repr``."""
+        return f"{self.model.num_links} links, nq={self.nq}, nv={self.nv}, {self._like.dtype}, {self._like.device}"

@@ -1,0 +1,95 @@
+"""Arguments of a robot's methods: checked, broadcast against each other, with their batch dimensions made one."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from sim.errors import ModelError
+from sim.model import Model
+
+
+class Arguments:
+    """What the arguments of a model's methods look like.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: Model):
+        self.inner: dict[str, tuple[int | None, ...]] = {
+            **dict.fromkeys(("q", "q0", "q1"), (model.nq,)),
+            **dict.fromkeys(("qd", "qdd", "tau"), (model.nv,)),
+            "wrench": (model.num_links, 6),
+            "wrenches": (None, 6),
+        }
+        self.parameters = {name: value.shape for name, value in model.parameters.items()}
+
+    def flatten(
+        self, inputs: Mapping[str, torch.Tensor | None], like: torch.Tensor
+    ) -> tuple[list[torch.Tensor | None], torch.Size, int]:
+        """Inputs [..., n] as [rows, n].
+
+        Args:
+            inputs: tensors by the names of arguments; None for one that isn't given.
+            like: a tensor of the robot's dtype on its device.
+
+        Returns:
+            the flat inputs, the shape of the batch, its number of rows.
+
+        Raises:
+            ModelError: for a wrong shape, dtype or device, and for batch shapes that don't fit each other.
+        """
+        given = {name: value for name, value in inputs.items() if value is not None}
+        shapes = [self._batch_shape(name, value, like) for name, value in given.items()]
+        batch = shapes[0]
+        if any(shape != batch for shape in shapes):
+            try:
+                batch = torch.broadcast_shapes(*shapes)
+            except RuntimeError:
+                told = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
+                raise ModelError(f"batch shapes don't fit each other: {told}") from None
+        rows = batch.numel()
+        flat: list[torch.Tensor | None] = []
+        for name, value in inputs.items():
+            if value is not None:
+                inner = value.shape[value.dim() - len(self.inner[name]) :]
+                value = value.expand(*batch, *inner).reshape(rows, *inner)
+            flat.append(value)
+        return flat, batch, rows
+
+    def _batch_shape(self, name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Size:
+        if not isinstance(value, torch.Tensor):
+            raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
+        inner = self.inner[name]
+        split = value.dim() - len(inner)
+        shape = value.shape[max(split, 0) :]
+        if split < 0 or any(there != size for there, size in zip(shape, inner, strict=True) if size is not None):
+            expected = ", ".join(["...", *("frames" if size is None else str(size) for size in inner)])
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected ({expected})")
+        if value.dtype != like.dtype or value.device != like.device:
+            raise ModelError(
+                f"{name} is {value.dtype} on {value.device}, but the robot is {like.dtype} on {like.device}; move one "
+                "of them with .to()"
+            )
+        return value.shape[:split]
+
+    def check_parameters(
+        self, names: Sequence[str], values: Sequence[torch.Tensor], rows: int, like: torch.Tensor
+    ) -> None:
+        """Check that parameters have the model's shapes, or one value for each row, and the robot's dtype and device.
+
+        Raises:
+            ModelError: if one hasn't.
+        """
+        for name, value in zip(names, values, strict=True):
+            single = self.parameters[name]
+            if value.shape != single and value.shape != (rows, *single):
+                raise ModelError(
+                    f"parameter '{name}' has shape {tuple(value.shape)}; expected {single}, or {(rows, *single)} for "
+                    "one value in each row"
+                )
+            if value.dtype != like.dtype or value.device != like.device:
+                raise ModelError(
+                    f"parameter '{name}' is {value.dtype} on {value.device}, but 'mass' is {like.dtype} on "
+                    f"{like.device}"
+                )

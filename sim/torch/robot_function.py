@@ -1,0 +1,186 @@
+"""Operations of a robot model as operations of PyTorch's autograd and of torch.func.
+
+The gradient is an operation of its own, so that ``torch.func.jacrev`` can batch it and a second derivative finds a node
+that raises. Both fold the dimension over which ``torch.func.vmap`` maps into the rows.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from sim.operation import Operation
+from sim.parameters import PARAMETERS
+from sim.torch.robot_engine import Engine
+
+NO_SECOND = (
+    "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; where none "
+    "is meant, leave out create_graph"
+)
+NO_FORWARD_MODE = (
+    "a robot's functions have no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (vjp, jacrev)"
+)
+
+
+def evaluate(
+    engine: Engine,
+    operation: Operation,
+    inputs: Sequence[torch.Tensor | None],
+    parameters: Sequence[torch.Tensor],
+) -> torch.Tensor:
+    """The result [rows, ...] of an operation, with its gradient where one is asked for.
+
+    Args:
+        engine: the model's arrays.
+        operation: what to compute.
+        inputs: tensors [rows, ...], the first one always there.
+        parameters: those that the operation reads, ``[n, ...]`` or ``[rows, n, ...]``.
+    """
+    tensors = [*inputs, *parameters]
+    differentiated = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    if differentiated:
+        # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
+        tensors = [None if x is None else x.clone() for x in tensors]
+    if differentiated or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return Evaluate.apply(engine, operation, len(inputs), *tensors)
+    # What torch needs to find no gradient takes longer than the kernels of a small batch.
+    return engine.forward(operation, _contiguous(inputs), parameters)
+
+
+class Evaluate(torch.autograd.Function):
+    """``apply(engine, operation, number of inputs, *inputs, *parameters)``: the result [rows, ...]."""
+
+    @staticmethod
+    def forward(engine: Engine, operation: Operation, count: int, *tensors: torch.Tensor) -> torch.Tensor:
+        """The value."""
+        return engine.forward(operation, _contiguous(tensors[:count]), tensors[count:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        """Keep what the gradient needs."""
+        ctx.engine, ctx.operation, ctx.count, *tensors = inputs
+        ctx.save_for_backward(output if ctx.operation.needs_result else None, *tensors)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        """The gradient of a loss from that in the value."""
+        result, *tensors = ctx.saved_tensors
+        needs = tuple(ctx.needs_input_grad[3:])
+        gradients = iter(Gradient.apply(ctx.engine, ctx.operation, ctx.count, needs, grad, result, *tensors))
+        return None, None, None, *(next(gradients) if need else None for need in needs)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_FORWARD_MODE)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, engine: Engine, operation: Operation, count: int, *tensors: Any) -> tuple:
+        """The value for each of a batch."""
+        size, dims = info.batch_size, in_dims[3:]
+        rows = _rows(tensors[0], dims[0])
+        folded = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
+        parameters = [
+            _fold_parameter(name, x, d, size, rows, apart=False)
+            for name, x, d in zip(operation.parameters, tensors[count:], dims[count:], strict=True)
+        ]
+        result = Evaluate.apply(engine, operation, count, *folded, *parameters)
+        return result.unflatten(0, (size, rows)), 0
+
+
+class Gradient(torch.autograd.Function):
+    """``apply(engine, operation, number of inputs, needs, gradient, result, *inputs, *parameters)``.
+
+    The gradients that ``needs`` marks, from that of the result; the result itself is None where it isn't needed.
+    """
+
+    @staticmethod
+    def forward(
+        engine: Engine,
+        operation: Operation,
+        count: int,
+        needs: tuple[bool, ...],
+        grad: torch.Tensor,
+        result: torch.Tensor | None,
+        *tensors: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        """The gradients."""
+        *inputs, result = _contiguous([*tensors[:count], result])
+        return tuple(engine.backward(operation, inputs, tensors[count:], needs, result, grad.contiguous()))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        """Nothing to keep."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_SECOND)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_SECOND)
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple,
+        engine: Engine,
+        operation: Operation,
+        count: int,
+        needs: tuple[bool, ...],
+        grad: torch.Tensor,
+        result: torch.Tensor | None,
+        *tensors: Any,
+    ) -> tuple:
+        """The gradients for each of a batch."""
+        size, dims = info.batch_size, in_dims[6:]
+        rows = _rows(grad, in_dims[4])
+        inputs = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
+        given = list(zip(operation.parameters, tensors[count:], dims[count:], needs[count:], strict=True))
+        parameters = [_fold_parameter(name, x, d, size, rows, apart=need) for name, x, d, need in given]
+        folded = [_fold(grad, in_dims[4], size), _fold(result, in_dims[5], size), *inputs, *parameters]
+        gradients = list(Gradient.apply(engine, operation, count, needs, *folded))
+        first = sum(needs[:count])
+        results = [gradient.unflatten(0, (size, rows)) for gradient in gradients[:first]]
+        for (name, x, d, _), gradient in zip([each for each in given if each[3]], gradients[first:], strict=True):
+            each = gradient.unflatten(0, (size, rows))
+            results.append(each.sum(1) if _is_shared(name, x, d) else each)
+        return tuple(results), (0,) * len(results)
+
+
+def _contiguous(tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    return [None if tensor is None else tensor.contiguous() for tensor in tensors]
+
+
+def _rows(tensor: torch.Tensor, dim: int | None) -> int:
+    return tensor.shape[0] if dim is None else tensor.movedim(dim, 0).shape[1]
+
+
+def _fold(tensor: torch.Tensor | None, dim: int | None, size: int) -> torch.Tensor | None:
+    """[size, rows, ...] as [size * rows, ...], the first dimension at ``dim`` or not there."""
+    if tensor is None:
+        return None
+    tensor = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return tensor.reshape(size * tensor.shape[1], *tensor.shape[2:])
+
+
+def _is_shared(name: str, tensor: torch.Tensor, dim: int | None) -> bool:
+    single = len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
+    return tensor.dim() - (dim is not None) == single
+
+
+def _fold_parameter(
+    name: str, tensor: torch.Tensor, dim: int | None, size: int, rows: int, apart: bool
+) -> torch.Tensor:
+    """A parameter for all rows. One that all share stays so, unless its gradients are to be kept ``apart``."""
+    if not _is_shared(name, tensor, dim):
+        folded = _fold(tensor, dim, size)
+        assert folded is not None
+        return folded
+    if dim is None and not apart:
+        return tensor
+    moved = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return moved.unsqueeze(1).expand(size, rows, *moved.shape[1:]).reshape(size * rows, *moved.shape[1:])

@@ -1,0 +1,269 @@
+"""Nothing is shared between calls: no memory, no stale values, no trace in the caller's tensors."""
+
+import copy
+import io
+import threading
+
+import pytest
+import torch
+
+import sim
+from sim.torch.robot_engine import CAPTURED_AT_CALL, CAPTURED_CALLS, CAPTURED_ROWS
+from tests.torch.robots import ALL, CALLS, state, zoo_robot
+
+every_method = pytest.mark.parametrize("name", CALLS)
+# A call is captured as a graph when it comes again.
+AGAIN = CAPTURED_AT_CALL + 2
+
+
+def gradients(result: torch.Tensor, leaves: list[torch.Tensor], **options: bool) -> list[torch.Tensor]:
+    found = torch.autograd.grad(result.square().sum(), leaves, allow_unused=True, **options)
+    return [g for g in found if g is not None]
+
+
+@every_method
+def test_results_are_fresh_and_arguments_not_written(name, device):
+    robot = zoo_robot(device).learn(*ALL)
+    before = {key: value.clone() for key, value in robot.state_dict().items()}
+    leaves = [x.requires_grad_() for x in state(robot, (2,))]
+    given = [x.detach().clone() for x in leaves]
+    results = [CALLS[name][0](robot, *leaves) for _ in range(AGAIN)]
+    found = [gradients(result, leaves) for result in results]
+    for result, each in zip(results, found, strict=True):
+        assert torch.equal(result, results[0])
+        assert all(torch.equal(one, other) for one, other in zip(each, found[0], strict=True))
+    memory = [x.untyped_storage().data_ptr() for x in [*results, *(g for each in found for g in each), *leaves]]
+    assert len(set(memory)) == len(memory)
+    assert all(torch.equal(x, y) for x, y in zip(leaves, given, strict=True))
+    assert all(torch.equal(value, before[key]) for key, value in robot.state_dict().items())
+
+
+@every_method
+def test_editing_an_argument_afterwards_changes_nothing(name, device):
+    """Inputs and parameters, in place, by the back door, before the gradient is asked for."""
+    robot = zoo_robot(device).learn(*ALL)
+    others = [getattr(robot, key) for key in ALL]
+    for _ in range(AGAIN):
+        leaves = [x.requires_grad_() for x in state(robot, (2,))]
+        expected = gradients(CALLS[name][0](robot, *leaves), [*leaves, *others])
+        result = CALLS[name][0](robot, *leaves)
+        kept = result.detach().clone()
+        values = [value.detach().clone() for value in others]
+        with torch.no_grad():
+            for x in (*leaves, *others):
+                x.mul_(3.0)
+        for x in (*leaves, *others):
+            x.data.add_(1.0)
+        assert torch.equal(result, kept)
+        found = gradients(result, [*leaves, *others])
+        assert len(found) == len(expected) > 0
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+        for x, value in zip(others, values, strict=True):
+            x.data.copy_(value)
+
+
+@every_method
+def test_graphs_are_independent(name, device):
+    """Two calls, backward in either order, twice with retain_graph."""
+    robot = zoo_robot(device)
+    call = CALLS[name][0]
+    first, second = ([x.requires_grad_() for x in state(robot, (2,), seed)] for seed in (1, 2))
+    for _ in range(AGAIN):
+        alone = [gradients(call(robot, *leaves), leaves) for leaves in (first, second)]
+        results = [call(robot, *leaves) for leaves in (first, second)]
+        late = gradients(results[1], second, retain_graph=True)
+        early = gradients(results[0], first)
+        again = gradients(results[1], second)
+        for found, expected in ((early, alone[0]), (late, alone[1]), (again, alone[1])):
+            assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@every_method
+def test_batch_shapes(name, device):
+    """Any batch is its elements one by one, whatever came before; arguments are broadcast."""
+    robot = zoo_robot(device)
+    call = CALLS[name][0]
+    for _ in range(AGAIN):
+        for batch in ((), (1,), (3,), (2, 3), (7,), (2, 1, 2)):
+            inputs = state(robot, batch, seed=len(batch))
+            result = call(robot, *inputs)
+            shape = result.shape[len(batch) :]
+            assert result.shape == (*batch, *shape)
+            flat = [x.reshape(-1, *x.shape[len(batch) :]) for x in inputs]
+            alone = torch.stack([call(robot, *each) for each in zip(*flat, strict=True)])
+            torch.testing.assert_close(result, alone.reshape(result.shape), rtol=0, atol=1e-13)
+    inputs = state(robot, (3,))
+    found = call(robot, inputs[0], *(x[1].expand(2, 1, *x[1].shape) for x in inputs[1:]))
+    expected = call(robot, inputs[0], *(x[1].expand(3, *x[1].shape) for x in inputs[1:]))
+    torch.testing.assert_close(found, expected.expand_as(found))
+
+
+@every_method
+def test_no_rows(name, device):
+    robot = zoo_robot(device)
+    leaves = [x.requires_grad_() for x in state(robot, (2, 0))]
+    result = CALLS[name][0](robot, *leaves)
+    assert result.shape[:2] == (2, 0)
+    assert all(g.shape[1] == 0 for g in gradients(result, leaves))
+
+
+@pytest.mark.parametrize("name", ["forward_kinematics", "inverse_dynamics", "forward_dynamics"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_rows_and_few(name, dtype, device):
+    """Above and below the size that is captured, in parts and whole: the same numbers."""
+    robot = zoo_robot(device, dtype).learn(*ALL)
+    leaves = [x.requires_grad_() for x in state(robot, (5 * CAPTURED_ROWS + 3,))]
+    whole = CALLS[name][0](robot, *leaves)
+    parameters = [getattr(robot, key) for key in CALLS[name][1]]
+    found = gradients(whole, [*leaves, *parameters])
+    expected: list[torch.Tensor] = []
+    for first in range(0, len(whole), 200):
+        part = CALLS[name][0](robot, *(x[first : first + 200] for x in leaves))
+        assert torch.equal(part, whole[first : first + 200])
+        each = gradients(part, [*leaves, *parameters])
+        expected = [one + other for one, other in zip(expected, each, strict=True)] if expected else each
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3 if dtype == torch.float32 else 1e-11, atol=1e-3)
+
+
+def test_new_values_of_parameters_are_seen(device):
+    """After a step of an optimiser, load_state_dict, an edit by the back door, a buffer put in place of another."""
+    robot = zoo_robot(device).learn("mass")
+    q, qd, qdd, _ = state(robot, (2,))
+    optimiser = torch.optim.SGD(robot.parameters(), lr=0.1)
+
+    def expected() -> torch.Tensor:
+        return copy.deepcopy(robot).inverse_dynamics(q, qd, qdd)
+
+    for _ in range(AGAIN):
+        robot.inverse_dynamics(q, qd, qdd).square().mean().sqrt().backward()
+        optimiser.step()
+        assert torch.equal(robot.inverse_dynamics(q, qd, qdd), expected())
+    kept = {key: 1.1 * value for key, value in robot.state_dict().items()}
+    last = robot.inverse_dynamics(q, qd, qdd)
+    robot.load_state_dict(kept)
+    assert not torch.equal(robot.inverse_dynamics(q, qd, qdd), last)
+    assert torch.equal(robot.inverse_dynamics(q, qd, qdd), expected())
+    robot.gravity.data.mul_(0.5)
+    assert torch.equal(robot.inverse_dynamics(q, qd, qdd), expected())
+    robot.com = torch.zeros_like(robot.com)
+    assert torch.equal(robot.inverse_dynamics(q, qd, qdd), expected())
+    assert robot.freeze("mass").state_dict().keys() == kept.keys()
+    assert list(robot.parameters()) == []
+    assert torch.equal(robot.inverse_dynamics(q, qd, qdd), expected())
+
+
+def test_a_value_that_is_not_a_number_leaves_no_trace(device):
+    robot = zoo_robot(device)
+    q, qd, qdd, _ = state(robot, (2,))
+    good = robot.forward_dynamics(q, qd, qdd)
+    mass = robot.mass.clone()
+    for _ in range(AGAIN):
+        robot.mass.fill_(torch.nan)
+        assert robot.forward_dynamics(q, qd, qdd).isnan().all()
+        q.requires_grad_()
+        position, _ = robot.forward_kinematics(q)
+        assert gradients(position, [q])[0].isfinite().all()
+        q = q.detach()
+        robot.mass.copy_(mass)
+        assert torch.equal(robot.forward_dynamics(q, qd, qdd), good)
+
+
+def test_copies_of_a_robot(device):
+    """By deepcopy, by torch.save, by state_dict, in another precision."""
+    robot = zoo_robot(device).learn("com")
+    inputs = state(robot, (2,))
+    result = robot.forward_dynamics(*inputs)
+    file = io.BytesIO()
+    torch.save(robot, file)
+    file.seek(0)
+    other = zoo_robot(device)
+    with torch.no_grad():
+        for value in other.state_dict().values():
+            value.mul_(1.01)
+    other.load_state_dict(robot.state_dict())
+    for one in (copy.deepcopy(robot), torch.load(file, weights_only=False), other):
+        assert torch.equal(one.forward_dynamics(*inputs), result)
+    single = copy.deepcopy(robot).float()
+    found = single.forward_dynamics(*(x.float() for x in inputs))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), result, rtol=1e-4, atol=1e-3)
+    assert torch.equal(robot.forward_dynamics(*inputs), result)
+
+
+def test_more_kinds_of_calls_than_are_kept(device):
+    robot = zoo_robot(device)
+    q = state(robot, (CAPTURED_CALLS + 10,))[0]
+    expected = robot.forward_kinematics_matrix(q)
+    for _ in range(AGAIN):
+        for rows in range(1, CAPTURED_CALLS + 10):
+            assert torch.equal(robot.forward_kinematics_matrix(q[:rows]), expected[:rows])
+
+
+def test_threads(device):
+    robot = zoo_robot(device)
+    expected, wrong = {}, []
+    inputs = {seed: [x.requires_grad_() for x in state(robot, (2,), seed)] for seed in range(4)}
+    for seed, leaves in inputs.items():
+        result = robot.forward_dynamics(*leaves)
+        expected[seed] = (result.detach(), gradients(result, leaves))
+
+    def work(seed: int) -> None:
+        for _ in range(30):
+            result = robot.forward_dynamics(*inputs[seed])
+            found = gradients(result, inputs[seed])
+            same = all(torch.equal(one, other) for one, other in zip(found, expected[seed][1], strict=True))
+            if not torch.equal(result, expected[seed][0]) or not same:
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in inputs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_it_says_of_itself(device):
+    robot = zoo_robot(device)
+    assert robot.joint_names == tuple(f"joint{k}" for k in (0, 1, 2, 3, 5, 6, 7, 8))
+    assert robot.link_names == robot.model.link_names
+    assert set(robot.link_names) <= set(robot.frame_names)
+    assert robot.lower_limit.shape == robot.effort_limit.shape == (robot.nv,)
+    assert "nq=" in repr(robot)
+    torch.testing.assert_close(robot.initial_coordinates(), torch.tensor(robot.model.q0, device=device))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r, q, v: r.forward_kinematics(q[..., 1:]), r"q has shape \(2, 19\); expected \(..., 20\)"),
+        (lambda r, q, v: r.forward_kinematics(q.float()), "q is torch.float32 on cpu, but the robot is torch.float64"),
+        (lambda r, q, v: r.forward_kinematics(q.tolist()), "q is a list; expected a torch.Tensor"),
+        (lambda r, q, v: r.forward_kinematics(q, "nowhere"), "no frame named 'nowhere'"),
+        (lambda r, q, v: r.jacobian(q, "link1", "sideways"), "unknown reference 'sideways'"),
+        (lambda r, q, v: r.inverse_dynamics(q, v, v[:, None].expand(2, 3, -1)[:, :, 0]), "qdd has shape"),
+        (
+            lambda r, q, v: r.inverse_dynamics(q, v, v.expand(5, 2, -1)[:, :1].expand(5, 3, -1)),
+            "batch shapes don't fit",
+        ),
+        (lambda r, q, v: r.inverse_dynamics(q, v, v, {"link1": v}), "wrenches has shape"),
+        (lambda r, q, v: r.learn("friction_loss"), "unknown parameter 'friction_loss'"),
+        (lambda r, q, v: r.half().forward_kinematics(q.half()), "torch.float16; it works in"),
+        (lambda r, q, v: sim.torch.Robot(r.model, dtype=torch.float16), "dtype is torch.float16"),
+        (lambda r, q, v: sim.torch.Robot(r.model, floating_base=True), "options floating_base are for robot files"),
+    ],
+)
+def test_misuse(call, message):
+    robot = zoo_robot("cpu")
+    q, qd, _, _ = state(robot, (2,))
+    with pytest.raises(sim.ModelError, match=message):
+        call(robot, q, qd)
+
+
+def test_a_parameter_of_another_shape(device):
+    robot = zoo_robot(device)
+    robot.mass = torch.ones(3, device=device, dtype=torch.float64)
+    q, qd, _, _ = state(robot, (2,))
+    with pytest.raises(sim.ModelError, match=r"parameter 'mass' has shape \(3,\); expected \(9,\), or \(2, 9\)"):
+        robot.bias_forces(q, qd)
