@@ -4,11 +4,12 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
+from sim.hulls import PackedShapes
 from sim.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
 from warp_kernels.collision.field.contact import MAX_FIELD_CONTACTS
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import MAX_CONTACTS
+from warp_kernels.collision.pairs import CONVEX_PAIRS, MAX_CONTACTS
 
 # The most contacts of every pair of types that can touch.
 ALL_CONTACTS = {**MAX_CONTACTS, **MAX_FIELD_CONTACTS}
@@ -22,7 +23,8 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
-        :mod:`warp_kernels.types`), those with a heightfield last, ordered by the types and then by the indices.
+        :mod:`warp_kernels.types`), ordered by the kernels that take them (closed forms, CONVEX_PAIRS, heightfields),
+        then by the types and the indices.
 
     Raises:
         ModelError: for a pair of types without a contact function, naming both geometries and their links.
@@ -34,7 +36,7 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
         for j in colliding[position + 1 :]
         if _may_touch(model, i, j)
     ]
-    pairs.sort(key=lambda pair: (_types(model, *pair) in MAX_FIELD_CONTACTS, *_types(model, *pair), *pair))
+    pairs.sort(key=lambda pair: (_family(model, *pair), *_types(model, *pair), *pair))
     for i, j in pairs:
         if _types(model, i, j) not in ALL_CONTACTS:
             raise ModelError(_unsupported(model, i, j))
@@ -62,7 +64,8 @@ class CollisionModel:
 
     Attributes:
         num_pairs: number of candidate pairs.
-        first_field_pair: number of those without a heightfield, which stand first.
+        first_convex_pair: number of those with closed forms, which stand first.
+        first_field_pair: number of those without a heightfield, which stand before the others.
         pair_a: first geometry of each pair [num_pairs].
         pair_b: second geometry of each pair [num_pairs].
         geometry_link: link of each geometry, -1 for the world [num_geometries].
@@ -73,6 +76,8 @@ class CollisionModel:
         hull_radius: distance of each geometry's farthest hull vertex from its origin, unscaled [num_geometries], m.
         colliding: the geometries that some pair has.
         field_shape: place of each heightfield's first height, its rows and columns [num_geometries].
+        extent, shape_vertices, face_start, face_corner, face_normal: shapes of the geometries in convex pairs, one
+            after the other; see :class:`sim.hulls.PackedShapes`. Face k has the corners from ``face_start[k]`` on.
 
     Raises:
         ModelError: see :func:`candidate_pairs`.
@@ -88,11 +93,11 @@ class CollisionModel:
             return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
 
         self.num_pairs = len(pair_a)
-        on_field = [_types(model, i, j) in MAX_FIELD_CONTACTS for i, j in zip(pair_a, pair_b, strict=True)]
-        self.first_field_pair = self.num_pairs - sum(on_field)
+        family = [_family(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
+        self.first_convex_pair, self.first_field_pair = (int(np.searchsorted(family, number)) for number in (1, 2))
         self.pair_a = integers(pair_a)
         self.pair_b = integers(pair_b)
-        self._simple_pairs = [integers(array[: self.first_field_pair]) for array in (pair_a, pair_b)]
+        self._simple_pairs = [integers(array[: self.first_convex_pair]) for array in (pair_a, pair_b)]
         self.geometry_link = integers([geometry.link for geometry in model.geometries])
         self.geometry_type = integers([geometry.type for geometry in model.geometries])
         self.link_tree = integers(model.link_tree)
@@ -102,12 +107,25 @@ class CollisionModel:
         self.hull_radius: wp.array = wp.array(np.array(radii), dtype=model.scalar, device=device)
         self.field_shape: wp.array = wp.array(_field_shapes(model), dtype=wp.vec3i, device=device)
         self.colliding = integers(np.union1d(pair_a, pair_b))
+        convex = slice(self.first_convex_pair, self.first_field_pair)
+        shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex]})
+        starts = np.concatenate([[0], np.cumsum([len(face) for face in shapes.corners])])
+        self.extent: wp.array = wp.array(np.array(shapes.extent).reshape(-1, 4), dtype=wp.vec4i, device=device)
+        self.shape_vertices: wp.array = wp.array(np.array(shapes.vertices).reshape(-1, 3), dtype=vec3, device=device)
+        self.face_start = integers(starts)
+        self.face_corner = integers([corner for face in shapes.corners for corner in face])
+        self.face_normal: wp.array = wp.array(np.array(shapes.normals).reshape(-1, 3), dtype=vec3, device=device)
 
     def all_near(self, num_worlds: int) -> wp.array:
         """A bit for every pair and world, all set; see :mod:`warp_kernels.collision.near`."""
         words = -(-self.num_pairs // WORD)
         device = self.pair_a.device
         return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)
+
+    @property
+    def has_convex_pairs(self) -> bool:
+        """Whether there are pairs of convex shapes without a closed form."""
+        return self.first_convex_pair < self.first_field_pair
 
     @property
     def has_field_pairs(self) -> bool:
@@ -130,6 +148,26 @@ class CollisionModel:
             self.link_tree, self.field_shape,
         ]  # fmt: skip
 
+    @property
+    def convex_detection(self) -> list:
+        """What stands under ``# Model`` in ``detect_convex``."""
+        return [
+            *self._convex, self.extent, self.hull_radius, self.shape_vertices, self.face_start, self.face_corner,
+            self.face_normal,
+        ]  # fmt: skip
+
+    @property
+    def convex_evaluation(self) -> list:
+        """What stands under ``# Model`` in ``evaluate_convex``."""
+        return [*self._convex, self.extent, self.shape_vertices]
+
+    @property
+    def _convex(self) -> list:
+        return [
+            self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link,
+            self.geometry_type, self.link_tree,
+        ]  # fmt: skip
+
 
 def _hull(geometry: Geometry) -> np.ndarray:
     if geometry.type != codes.CONVEX or geometry.mesh is None or not geometry.collides:
@@ -144,6 +182,16 @@ def _field_shapes(model: Model) -> np.ndarray:
         if geometry.heights is not None:
             shapes[index] = first, *geometry.heights.shape
             first += geometry.heights.size
+    return shapes
+
+
+def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
+    shapes = PackedShapes()
+    for index, geometry in enumerate(model.geometries):
+        if index in members:
+            shapes.add(geometry)
+        else:
+            shapes.add_nothing()
     return shapes
 
 
@@ -166,6 +214,12 @@ def _by_type(model: Model, i: int, j: int) -> tuple[int, int]:
 
 def _types(model: Model, i: int, j: int) -> tuple[int, int]:
     return model.geometries[i].type, model.geometries[j].type
+
+
+def _family(model: Model, i: int, j: int) -> int:
+    """Which kernels a pair has: 0 closed forms, 1 convex, 2 heightfields."""
+    types = _types(model, i, j)
+    return 2 if types in MAX_FIELD_CONTACTS else int(types in CONVEX_PAIRS)
 
 
 def _unsupported(model: Model, i: int, j: int) -> str:

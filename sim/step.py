@@ -8,6 +8,8 @@ from sim.operation import run_kinematics
 from sim.workspace import Workspace
 from warp_kernels.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.collision.convex.detect import detect_convex_kernels
+from warp_kernels.collision.convex.evaluate import evaluate_convex_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.field.detect import detect_field_kernels
@@ -120,6 +122,10 @@ class Step(Workspace):
         outputs = [self.slot_pair, self.slot_feature, self.contact_count, self.contact_overflow]
         inputs = [*c.arrays, *placed, *motion, self.near, *reach]
         self._launch(detect_kernels(self.scalar).detect, self.num_worlds, inputs, outputs)
+        if c.has_convex_pairs:
+            kernel = detect_convex_kernels(self.scalar).detect_convex
+            inputs = [*c.convex_detection, *placed, *motion, self.near, *reach]
+            self._launch(kernel, self.num_worlds, inputs, [*outputs[:2], *self.slot_details, *outputs[2:]])
         if c.has_field_pairs:
             kernel = detect_field_kernels(self.scalar).detect_field
             inputs = [*c.field_arrays, *placed, p["height"], *motion, *reach]
@@ -132,6 +138,10 @@ class Step(Workspace):
         outputs, dim = self._contact_arrays[:5], (self.max_contacts, self.num_worlds)
         inputs = [*c.arrays, *placed, *material, *state]
         self._launch(evaluate_kernels(self.scalar).evaluate, dim, inputs, outputs, tape=True)
+        if c.has_convex_pairs:
+            kernel = evaluate_convex_kernels(self.scalar).evaluate_convex
+            inputs = [*c.convex_evaluation, *placed, *material, *state[:-1], *self.slot_details, state[-1]]
+            self._launch(kernel, dim, inputs, outputs, tape=True)
         if c.has_field_pairs:
             kernel = evaluate_field_kernels(self.scalar).evaluate_field
             self._launch(kernel, dim, [*c.field_arrays, *placed, p["height"], *material, *state], outputs, tape=True)

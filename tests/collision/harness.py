@@ -11,6 +11,8 @@ import sim
 from sim.collision import CollisionModel
 from sim.model import Mesh
 from warp_kernels import types as codes
+from warp_kernels.collision.convex.detect import detect_convex_kernels
+from warp_kernels.collision.convex.evaluate import evaluate_convex_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 
@@ -112,7 +114,7 @@ class Bench:
         self, margin: float, max_contacts: int = 4, velocity: np.ndarray | None = None, dt: float = 0.0
     ) -> "Slots":
         """Run the detection. velocity: of the links, angular first [links, worlds, 6]; None is rest."""
-        slots = Slots.empty(max_contacts, self.num_worlds, self.device)
+        slots = Slots.empty(max_contacts, self.num_worlds, self.device, self.dtype)
         inputs = self.device_inputs()
         names = ("geometry_placement", "geometry_size", "pose", "origin")
         spatial = codes.warp_types(self.model.scalar).spatial
@@ -125,6 +127,21 @@ class Bench:
             outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
             device=self.device,
         )
+        if self.collision.has_convex_pairs:
+            wp.launch(
+                detect_convex_kernels(self.model.scalar).detect_convex,
+                dim=self.num_worlds,
+                inputs=[
+                    *self.collision.convex_detection,
+                    *(inputs[name] for name in names),
+                    motion,
+                    near,
+                    margin,
+                    dt,
+                ],
+                outputs=[slots.pair, slots.feature, *slots.details, slots.count, slots.overflow],
+                device=self.device,
+            )
         return slots
 
     def at_rest(self) -> wp.array:
@@ -163,6 +180,21 @@ class Bench:
             outputs=list(outputs.values()),
             device=self.device,
         )
+        if self.collision.has_convex_pairs:
+            wp.launch(
+                evaluate_convex_kernels(self.model.scalar).evaluate_convex,
+                dim=shape,
+                inputs=[
+                    *self.collision.convex_evaluation,
+                    *(inputs[name] for name in INPUTS),
+                    slots.pair,
+                    slots.feature,
+                    *slots.details,
+                    slots.count,
+                ],
+                outputs=list(outputs.values()),
+                device=self.device,
+            )
         return outputs
 
 
@@ -174,12 +206,15 @@ class Slots:
     feature: wp.array
     count: wp.array
     overflow: wp.array
+    details: tuple[wp.array, ...]
 
     @staticmethod
-    def empty(max_contacts: int, num_worlds: int, device: str = "cpu") -> "Slots":
+    def empty(max_contacts: int, num_worlds: int, device: str = "cpu", dtype: str = "float64") -> "Slots":
         pair, feature = (wp.full((max_contacts, num_worlds), -7, dtype=wp.int32, device=device) for _ in range(2))
         count, overflow = (wp.full(num_worlds, -7, dtype=wp.int32, device=device) for _ in range(2))
-        return Slots(pair, feature, count, overflow)
+        kinds = (wp.vec3i, wp.vec3i, codes.warp_types(codes.DTYPES[dtype]).vec3)
+        details = tuple(wp.zeros((max_contacts, num_worlds), dtype=kind, device=device) for kind in kinds)
+        return Slots(pair, feature, count, overflow, details)
 
     def features(self, world: int) -> list[int]:
         """The features found in one world, in the order of their slots."""
@@ -214,4 +249,32 @@ def random_bench(types: tuple[int, int], num_worlds: int, seed: int, **options: 
         target = first[:, :3] + Rotation.from_quat(first[:, 3:]).apply(across)
     side = -1.0 if bench.fixed == 1 else 1.0
     v["pose"][-1, :, :3] += side * (target - second[:, :3])
+    return bench
+
+
+def aligned_bench(types: tuple[int, int], num_worlds: int, seed: int, gaps: tuple[float, ...]) -> Bench:
+    """A pair with parallel faces, edges and axes, exactly or but for a tilt of 1e-12 to 0.1 rad; some of equal size.
+
+    The last link is put where the detection says that the distance is one of ``gaps``; that is for others to check.
+    """
+    bench = random_bench(types, num_worlds, seed)
+    rng = np.random.default_rng(seed)
+    v = bench.values
+    v["geometry_placement"][:] = IDENTITY
+    v["origin"][:] = v["origin"][:1]
+    equal = rng.random(num_worlds) < 0.3
+    v["geometry_size"][equal] = v["geometry_size"][equal][:, :1, :1]
+    quarter_turns = Rotation.create_group("O")[rng.integers(24, size=num_worlds)]
+    angle = 10.0 ** rng.uniform(-12, -1, (num_worlds, 1)) * (rng.random((num_worlds, 1)) < 0.7)
+    turn = quarter_turns * Rotation.from_rotvec(angle * rng.normal(size=(num_worlds, 3)))
+    base = Rotation.random(num_worlds, rng=rng)
+    side = 0.1 * rng.normal(size=(num_worlds, 3)) * (rng.random((num_worlds, 3)) < 0.5)
+    extent = v["geometry_size"].max(axis=2).sum(axis=1)
+    side[np.arange(num_worlds), rng.integers(3, size=num_worlds)] = rng.uniform(-1.1, 1.1, num_worlds) * extent
+    v["pose"][0] = np.concatenate([np.zeros((num_worlds, 3)), base.as_quat()], axis=1)
+    v["pose"][1] = np.concatenate([base.apply(side), (base * turn).as_quat()], axis=1)
+    for _ in range(2):
+        out = bench.evaluate(bench.detect(10.0))
+        shift = rng.choice(gaps, num_worlds) - out["distance"][0]
+        v["pose"][1, :, :3] += shift[:, None] * out["frame"][0, :, 0]
     return bench

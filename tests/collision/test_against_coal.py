@@ -1,56 +1,16 @@
-"""Distances, normals and points of every pair against coal, at random poses."""
+"""Distances, normals and points of every pair with a closed form against coal, at random poses."""
 
-import coal
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
-from tests.collision.harness import Bench, random_bench
-from warp_kernels.collision.pairs import MAX_CONTACTS
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE
+from tests.collision.harness import random_bench
+from tests.collision.oracle import NAMES, coal_distance
+from warp_kernels.collision.pairs import CLOSED_PAIRS
+from warp_kernels.types import BOX, CONVEX, ELLIPSOID, PLANE, SPHERE
 
 WORLDS = 10_000
 MARGIN = 0.15
-NAMES = {
-    PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder",
-    ELLIPSOID: "ellipsoid",
-}  # fmt: skip
-PAIRS = [pytest.param(types, id="-".join(NAMES[t] for t in types)) for types in MAX_CONTACTS]
-
-
-def coal_shape(bench: Bench, geometry: int, world: int):
-    x, y, z = bench.values["geometry_size"][world, geometry]
-    kind = bench.types[geometry]
-    if kind == PLANE:
-        return coal.Halfspace(np.array([0.0, 0.0, 1.0]), 0.0)
-    if kind == SPHERE:
-        return coal.Sphere(x)
-    if kind == CAPSULE:
-        return coal.Capsule(x, 2.0 * y)
-    if kind == CYLINDER:
-        return coal.Cylinder(x, 2.0 * y)
-    if kind == ELLIPSOID:
-        return coal.Ellipsoid(x, y, z)
-    if kind == BOX:
-        return coal.Box(2.0 * x, 2.0 * y, 2.0 * z)
-    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
-    for vertex in bench.mesh.vertices * (x, y, z):
-        points.append(vertex)
-    for a, b, c in bench.mesh.faces.tolist():
-        triangles.append(coal.Triangle(a, b, c))
-    return coal.Convex(points, triangles)
-
-
-def coal_distance(bench: Bench, world: int, poses: tuple[np.ndarray, ...]) -> tuple[float, np.ndarray, np.ndarray]:
-    """Signed distance, normal from a to b, and the point midway between the nearest points."""
-    places = [coal.Transform3s(Rotation.from_quat(pose[world, 3:]).as_matrix(), pose[world, :3]) for pose in poses]
-    request, result = coal.DistanceRequest(), coal.DistanceResult()
-    request.gjk_tolerance = request.epa_tolerance = 1e-8
-    request.gjk_max_iterations = request.epa_max_iterations = 5000
-    shapes = [coal_shape(bench, geometry, world) for geometry in range(2)]
-    coal.distance(shapes[0], places[0], shapes[1], places[1], request, result)
-    middle = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
-    return result.min_distance, result.normal.copy(), middle
+PAIRS = [pytest.param(types, id="-".join(NAMES[t] for t in types)) for types in CLOSED_PAIRS]
 
 
 @pytest.fixture(scope="module", params=PAIRS)
@@ -105,7 +65,7 @@ def test_every_contact_lies_within_margin_once(compared):
     assert (out["distance"][active] < MARGIN).all()
     assert np.isnan(out["distance"][~active]).all()
     assert (slots.pair.numpy()[active] == 0).all()
-    assert (counts <= MAX_CONTACTS[bench.types]).all()
+    assert (counts <= CLOSED_PAIRS[bench.types]).all()
     features = slots.feature.numpy()
     for slot in range(3):
         both = active[slot + 1]

@@ -5,7 +5,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from tests.collision.harness import INPUTS, Bench, Slots, random_bench
-from warp_kernels.collision.pairs import MAX_CONTACTS
+from tests.collision.oracle import NAMES
+from warp_kernels.collision.pairs import CLOSED_PAIRS
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 WORLDS = 600
@@ -27,18 +28,16 @@ FEATURES = {
     (SPHERE, ELLIPSOID): {0},
     (CAPSULE, CAPSULE): set(range(9)),
 }
-NAMES = {
-    PLANE: "plane", SPHERE: "sphere", CAPSULE: "capsule", BOX: "box", CONVEX: "convex", CYLINDER: "cylinder",
-    ELLIPSOID: "ellipsoid",
-}  # fmt: skip
 CASES = [
     pytest.param(types, fixed, id=f"{NAMES[types[0]]}-{NAMES[types[1]]}-fixed-{fixed}")
-    for types in MAX_CONTACTS
+    for types in CLOSED_PAIRS
     for fixed in ((None, 0) if types[0] == PLANE else (None, 0, 1) if types == (SPHERE, BOX) else (None,))
 ]
 
 
-def differences(bench: Bench, slots: Slots, cotangents: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+def differences(
+    bench: Bench, slots: Slots, cotangents: dict[str, np.ndarray], step: float = STEP
+) -> dict[str, dict[str, np.ndarray]]:
     """For each output the derivative of its contraction with the cotangents in each input, by central differences."""
     active = np.arange(slots.pair.shape[0])[:, None] < slots.count.numpy()
 
@@ -58,9 +57,9 @@ def differences(bench: Bench, slots: Slots, cotangents: dict[str, np.ndarray]) -
         for index in np.ndindex(per_world.shape[1:]):
             for steps, weight in STENCIL:
                 changed = value.copy()
-                np.moveaxis(changed, world_axis, 0)[(slice(None), *index)] += steps * STEP
+                np.moveaxis(changed, world_axis, 0)[(slice(None), *index)] += steps * step
                 for name, number in contracted({**bench.values, key: changed}).items():
-                    np.moveaxis(result[name][key], world_axis, 0)[(slice(None), *index)] += weight / STEP * number
+                    np.moveaxis(result[name][key], world_axis, 0)[(slice(None), *index)] += weight / step * number
     return result
 
 

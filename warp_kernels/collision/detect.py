@@ -9,7 +9,6 @@ import warp as wp
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.near import next_near
 from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
-from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import CONVEX, kernel_module, warp_types
 
 
@@ -17,7 +16,6 @@ from warp_kernels.types import CONVEX, kernel_module, warp_types
 def detect_kernels(scalar: Any) -> SimpleNamespace:
     """Kernel ``detect`` of one precision, launched over (world,)."""
     t = warp_types(scalar)
-    sp = spatial_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = frame_functions(scalar)
     pairs = pair_functions(scalar)
@@ -75,16 +73,10 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
             type_b = geometry_type[b]
             size_a = geometry_size[size_row, a]
             size_b = geometry_size[size_row, b]
-            # Motion of b as seen from a, at the centre of b.
-            motion = sp.join(vec3(), vec3())
-            if link_a >= 0:
-                v = velocity[link_a, world]
-                motion -= sp.join(sp.angular(v), sp.point_velocity(v, centre_b - offset_a))
-            if link_b >= 0:
-                v = velocity[link_b, world]
-                motion += sp.join(sp.angular(v), sp.point_velocity(v, centre_b - offset_b))
-            turning = wp.length(sp.angular(motion)) * wp.max(pairs.bounding_radius(type_b, size_b), scalar(0.0))
-            reach = margin + dt * (wp.length(sp.linear(motion)) + turning)
+            radius_b = wp.max(pairs.bounding_radius(type_b, size_b), scalar(0.0))
+            reach = margin + dt * frame.closing_speed(
+                link_a, link_b, centre_b - offset_a, centre_b - offset_b, radius_b, velocity, world
+            )
             if pairs.far_apart(type_a, size_a, type_b, size_b, centre_b - centre_a, reach):
                 continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import warp_types
 
 
@@ -34,7 +35,8 @@ def pole_basis() -> np.ndarray:
 def frame_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of references, poses and contact frames for one precision."""
     t = warp_types(scalar)
-    vec3, transform = t.vec3, t.transform
+    sp = spatial_functions(scalar)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
     pole, pole_t1, pole_t2 = (vec3(*row) for row in pole_basis())
 
     @wp.func
@@ -89,6 +91,31 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         return wp.transform_get_rotation(pose[link, world]) * q
 
     @wp.func
+    def closing_speed(
+        link_a: int,
+        link_b: int,
+        from_a: vec3,
+        from_b: vec3,
+        radius: scalar,
+        velocity: wp.array2d(dtype=spatial),
+        world: int,
+    ):
+        """The most by which a pair's distance may shrink per second.
+
+        ``from_a`` and ``from_b`` are the centre of b seen from the origins of both trees, ``radius`` that of a ball around
+        b; velocity: of the links, about the origins of their trees.
+        """
+        # Motion of b as seen from a, at the centre of b.
+        motion = sp.join(vec3(), vec3())
+        if link_a >= 0:
+            v = velocity[link_a, world]
+            motion -= sp.join(sp.angular(v), sp.point_velocity(v, from_a))
+        if link_b >= 0:
+            v = velocity[link_b, world]
+            motion += sp.join(sp.angular(v), sp.point_velocity(v, from_b))
+        return wp.length(sp.linear(motion)) + wp.length(sp.angular(motion)) * radius
+
+    @wp.func
     def contact_frame(normal: vec3):
         """Rows: the unit normal and two tangents, right-handed; see :func:`pole_basis`.
 
@@ -109,5 +136,6 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         origin_offset=origin_offset,
         geometry_centre=geometry_centre,
         geometry_orientation=geometry_orientation,
+        closing_speed=closing_speed,
         contact_frame=contact_frame,
     )

@@ -1,8 +1,8 @@
 """The pairs of geometry types that can touch: which features each may have, and the contact of one feature.
 
 A feature is what touches what (which corner, which end, which face); as long as it stays the same the contact is a
-smooth function of poses and sizes. A new pair gets an entry in :data:`MAX_CONTACTS` and a branch in each of the two
-functions below.
+smooth function of poses and sizes. A new pair with a closed form gets an entry in :data:`CLOSED_PAIRS` and a branch in
+each of the two functions below; a convex one an entry in :data:`CONVEX_PAIRS`.
 """
 
 import functools
@@ -20,8 +20,8 @@ from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.plane import plane_functions
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, warp_types
 
-# The most contacts that a pair of types (first <= second) can have at once.
-MAX_CONTACTS = {
+# The most contacts that a pair of types (first <= second) can have at once. These have closed forms, see below; ...
+CLOSED_PAIRS = {
     (PLANE, SPHERE): 1,
     (PLANE, CAPSULE): 2,
     (PLANE, BOX): 4,
@@ -34,6 +34,23 @@ MAX_CONTACTS = {
     (SPHERE, ELLIPSOID): 1,
     (CAPSULE, CAPSULE): 2,
 }
+
+# ... these are found by support functions, see warp_kernels/collision/convex.
+CONVEX_PAIRS = {
+    (SPHERE, CONVEX): 1,
+    (SPHERE, CYLINDER): 1,
+    (CAPSULE, BOX): 4,
+    (CAPSULE, CONVEX): 4,
+    (CAPSULE, CYLINDER): 4,
+    (BOX, BOX): 4,
+    (BOX, CONVEX): 4,
+    (BOX, CYLINDER): 4,
+    (CONVEX, CONVEX): 4,
+    (CONVEX, CYLINDER): 4,
+    (CYLINDER, CYLINDER): 4,
+}
+
+MAX_CONTACTS = {**CLOSED_PAIRS, **CONVEX_PAIRS}
 
 NUM_TYPES = ELLIPSOID + 1
 

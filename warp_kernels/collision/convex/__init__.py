@@ -1,0 +1,1 @@
+"""Contacts between bounded convex shapes, found by their support functions."""

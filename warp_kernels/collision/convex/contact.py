@@ -1,0 +1,261 @@
+"""Distance, point and normal of two convex shapes whose touching features are known; smooth, and differentiated.
+
+All is in the frame of shape a: ``rotation`` is that of b there. A feature is up to three vertices of each shape, by code
+and by place (see :mod:`warp_kernels.collision.convex.shapes`). The mode says what they mean:
+
+- ``FACE_VERTEX``: three vertices of a face, and a vertex of the other shape;
+- ``FACE_CUT``: a face, and the place where an edge of the other shape passes through the plane that stands on the
+  face's edge between its first two vertices;
+- ``FACE_BACK``: the first vertex of a face, and three vertices of the other shape's face above it;
+- ``EDGES``: two edges that cross; in the order of their vertices, the cross product points from a to b;
+- ``ROUND``: two vertices, or an edge and a vertex. The normal n is where the separation n . (b(-n) - a(n)) of the
+  support points is stationary (among the directions across the edge). One Newton step about the normal that the
+  detection found leads there; by the implicit function theorem it has the exact derivative.
+
+In the first three the face is that of a; ``OF_B`` is added where it is that of b.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.convex.shapes import AXIS, shape_functions
+from warp_kernels.types import CAPSULE, CYLINDER, SPHERE, warp_types
+
+FACE_VERTEX = 0
+FACE_CUT = 1
+FACE_BACK = 2
+OF_B = 4
+EDGES = 8
+ROUND = 9
+
+
+@functools.cache
+def contact_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. Contact functions return (distance, point, normal)."""
+    t = warp_types(scalar)
+    vec3, quat = t.vec3, t.quat
+    shapes = shape_functions(scalar)
+    half = scalar(0.5)
+
+    @wp.func
+    def unit(v: vec3):
+        """A vector made a unit one; z where it has no length."""
+        square = wp.dot(v, v)
+        result = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
+        if square > scalar(1.0e-30):
+            result = v / wp.sqrt(square)
+        return result
+
+    @wp.func
+    def rounding(type: int, code: int, size: vec3, rotation: quat, direction: vec3):
+        """What a surface has beyond a vertex, in an outward direction."""
+        result = vec3()
+        if type == SPHERE or type == CAPSULE:
+            result = size[0] * direction
+        elif type == CYLINDER and code >= AXIS:
+            local = shapes.across_axis(wp.quat_rotate_inv(rotation, direction), size[0])
+            result = wp.quat_rotate(rotation, local)
+        return result
+
+    @wp.func
+    def bend(type: int, code: int, size: vec3, rotation: quat, direction: vec3, turn: vec3):
+        """How much a rounding moves along ``turn`` as its direction turns that way."""
+        result = scalar(0.0)
+        if type == SPHERE or type == CAPSULE:
+            result = size[0] * wp.dot(turn, turn)
+        elif type == CYLINDER and code >= AXIS:
+            m = wp.quat_rotate_inv(rotation, direction)
+            u = wp.quat_rotate_inv(rotation, turn)
+            square = m[0] * m[0] + m[1] * m[1]
+            if square > scalar(1.0e-24):
+                along = m[0] * u[1] - m[1] * u[0]
+                result = size[0] * along * along / (square * wp.sqrt(square))
+        return result
+
+    @wp.func
+    def face_contact(
+        feature: int,
+        r0: vec3,
+        r1: vec3,
+        r2: vec3,
+        type: int,
+        code: int,
+        size: vec3,
+        rotation: quat,
+        i0: vec3,
+        i1: vec3,
+        i2: vec3,
+    ):
+        """A face r against the vertices i of a shape of this type, size and rotation; the normal points out of r."""
+        normal = unit(wp.cross(r1 - r0, r2 - r0))
+        place = i0 + rounding(type, code, size, rotation, -normal)
+        if feature == FACE_CUT:
+            side = wp.cross(r1 - r0, normal)
+            rate = wp.dot(i1 - i0, side)
+            if wp.abs(rate) > scalar(1.0e-30):
+                place = place + (wp.dot(r0 - place, side) / rate) * (i1 - i0)
+        elif feature == FACE_BACK:
+            across = wp.cross(i1 - i0, i2 - i0)
+            rate = wp.dot(normal, across)
+            if wp.abs(rate) > scalar(1.0e-30):
+                place = r0 + (wp.dot(i0 - r0, across) / rate) * normal
+        distance = wp.dot(normal, place - r0)
+        return distance, place - (half * distance) * normal, normal
+
+    @wp.func
+    def edge_contact(
+        type_a: int,
+        code_a: int,
+        size_a: vec3,
+        a0: vec3,
+        a1: vec3,
+        type_b: int,
+        code_b: int,
+        size_b: vec3,
+        rotation: quat,
+        b0: vec3,
+        b1: vec3,
+    ):
+        edge_a = a1 - a0
+        edge_b = b1 - b0
+        across = wp.cross(edge_a, edge_b)
+        normal = unit(across)
+        start_a = a0 + rounding(type_a, code_a, size_a, wp.quat_identity(dtype=scalar), normal)
+        start_b = b0 + rounding(type_b, code_b, size_b, rotation, -normal)
+        delta = start_b - start_a
+        distance = wp.dot(normal, delta)
+        square = wp.dot(across, across)
+        place = start_a
+        if square > scalar(1.0e-30):
+            place = start_a + (wp.dot(wp.cross(delta, edge_b), across) / square) * edge_a
+        return distance, place + (half * distance) * normal, normal
+
+    @wp.func
+    def turned_on(
+        type_a: int,
+        code_a: int,
+        size_a: vec3,
+        type_b: int,
+        code_b: int,
+        size_b: vec3,
+        rotation: quat,
+        delta: vec3,
+        normal: vec3,
+        edge: vec3,
+    ):
+        """A Newton step of the normal towards the stationary separation; ``delta`` is from the vertex of a to that of b.
+
+        Along a turn w the separation s has the slope w . delta and the curvature -(s + bend of a + bend of b). With an
+        edge, ``normal`` is across it and stays so.
+        """
+        identity = wp.quat_identity(dtype=scalar)
+        gap = delta + rounding(type_b, code_b, size_b, rotation, -normal)
+        gap = gap - rounding(type_a, code_a, size_a, identity, normal)
+        s = wp.dot(normal, gap)
+        u = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
+        if wp.abs(normal[0]) > scalar(0.6):
+            u = vec3(scalar(0.0), scalar(1.0), scalar(0.0))
+        if wp.dot(edge, edge) > scalar(0.0):
+            u = edge
+        v = unit(wp.cross(u, normal))
+        w = wp.cross(normal, v)
+        slope_v = wp.dot(v, gap)
+        slope_w = wp.dot(w, gap)
+        vv = s + bend(type_a, code_a, size_a, identity, normal, v)
+        vv = vv + bend(type_b, code_b, size_b, rotation, -normal, v)
+        turn = vec3()
+        if wp.dot(edge, edge) > scalar(0.0):
+            if wp.abs(vv) > scalar(1.0e-12):
+                turn = (slope_v / vv) * v
+        else:
+            ww = s + bend(type_a, code_a, size_a, identity, normal, w)
+            ww = ww + bend(type_b, code_b, size_b, rotation, -normal, w)
+            # The bend is a square of a linear form, so its mixed term follows from that of v + w.
+            both = s + s + bend(type_a, code_a, size_a, identity, normal, v + w)
+            both = both + bend(type_b, code_b, size_b, rotation, -normal, v + w)
+            vw = half * (both - vv - ww)
+            det = vv * ww - vw * vw
+            if wp.abs(det) > scalar(1.0e-20):
+                turn = ((ww * slope_v - vw * slope_w) / det) * v + ((vv * slope_w - vw * slope_v) / det) * w
+        return unit(normal + turn)
+
+    @wp.func
+    def round_contact(
+        type_a: int,
+        codes_a: wp.vec3i,
+        size_a: vec3,
+        a0: vec3,
+        a1: vec3,
+        type_b: int,
+        codes_b: wp.vec3i,
+        size_b: vec3,
+        rotation: quat,
+        b0: vec3,
+        b1: vec3,
+        witness: vec3,
+    ):
+        edge = vec3()
+        if codes_a[1] >= 0:
+            edge = unit(a1 - a0)
+        elif codes_b[1] >= 0:
+            edge = unit(b1 - b0)
+        start = unit(witness - wp.dot(witness, edge) * edge)
+        code_a = codes_a[0]
+        code_b = codes_b[0]
+        normal = turned_on(type_a, code_a, size_a, type_b, code_b, size_b, rotation, b0 - a0, start, edge)
+        place_a = a0 + rounding(type_a, code_a, size_a, wp.quat_identity(dtype=scalar), normal)
+        place_b = b0 + rounding(type_b, code_b, size_b, rotation, -normal)
+        gap = place_b - place_a
+        distance = wp.dot(normal, gap)
+        point = half * (place_a + place_b)
+        # The place on the edge that is next to the vertex.
+        if codes_a[1] >= 0:
+            point = point + (half * wp.dot(gap, edge)) * edge
+        elif codes_b[1] >= 0:
+            point = point - (half * wp.dot(gap, edge)) * edge
+        return distance, point, normal
+
+    @wp.func
+    def feature_contact(
+        mode: int,
+        type_a: int,
+        codes_a: wp.vec3i,
+        size_a: vec3,
+        a0: vec3,
+        a1: vec3,
+        a2: vec3,
+        type_b: int,
+        codes_b: wp.vec3i,
+        size_b: vec3,
+        rotation: quat,
+        b0: vec3,
+        b1: vec3,
+        b2: vec3,
+        witness: vec3,
+    ):
+        """Distance, point midway between the surfaces and normal from a to b."""
+        distance = scalar(0.0)
+        point = vec3()
+        normal = vec3()
+        if mode == EDGES:
+            distance, point, normal = edge_contact(
+                type_a, codes_a[0], size_a, a0, a1, type_b, codes_b[0], size_b, rotation, b0, b1
+            )
+        elif mode == ROUND:
+            distance, point, normal = round_contact(
+                type_a, codes_a, size_a, a0, a1, type_b, codes_b, size_b, rotation, b0, b1, witness
+            )
+        elif mode < OF_B:
+            distance, point, normal = face_contact(mode, a0, a1, a2, type_b, codes_b[0], size_b, rotation, b0, b1, b2)
+        else:
+            identity = wp.quat_identity(dtype=scalar)
+            distance, point, outward = face_contact(
+                mode - OF_B, b0, b1, b2, type_a, codes_a[0], size_a, identity, a0, a1, a2
+            )
+            normal = -outward
+        return distance, point, normal
+
+    return SimpleNamespace(unit=unit, rounding=rounding, turned_on=turned_on, feature_contact=feature_contact)

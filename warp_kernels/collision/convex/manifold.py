@@ -1,0 +1,269 @@
+"""The contacts of two shapes that face each other: the facing side of one cut to the face of the other.
+
+The face of one shape is the reference; what faces it on the other (a face, or the segment of a capsule or of a lying
+cylinder) is cut by the planes that stand on the reference's edges. Corners are those of the incident side within the
+reference, those of the reference within the incident side, and the places where the edges cross. Of many, four are kept.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.convex.contact import FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, contact_functions
+from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
+from warp_kernels.collision.convex.spread import spread_functions
+from warp_kernels.collision.convex.witness import witness_functions
+from warp_kernels.types import CAPSULE, CYLINDER, warp_types
+
+# The cut of two convex polygons has no more corners than both have together; one more for the witness, and one for a rim.
+MAX_CANDIDATES = 2 * MAX_CORNERS + 2
+
+
+@functools.cache
+def manifold_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. All is in the frame of shape a."""
+    t = warp_types(scalar)
+    vec3, quat = t.vec3, t.quat
+    shapes = shape_functions(scalar)
+    contact = contact_functions(scalar)
+    witnesses = witness_functions(scalar)
+    choose = spread_functions(scalar)
+    Shape, Witness = shapes.Shape, witnesses.Witness
+    ints = wp.array(dtype=wp.int32)
+    triples = wp.array(dtype=wp.vec3i)
+    scalars = wp.array(dtype=scalar)
+    places = wp.array(dtype=vec3)
+    # How much deeper than the distance of the shapes a contact of their faces may be all the same: but for this, faces
+    # that are as good as parallel would lose their lowest corners to an edge nearby [m].
+    deeper = scalar(2.0e-7 if scalar is wp.float64 else 1.0e-5)
+    # How far outside a face still counts as on it [m].
+    slack = scalar(1.0e-7 if scalar is wp.float64 else 1.0e-5)
+    # The same for the corner that is lowest. A gap d to a corner this far outside is longer than that to the face's plane
+    # by loose^2 / 2 d, which rounding hides.
+    loose = scalar(1.0e-5 if scalar is wp.float64 else 1.0e-3)
+
+    @wp.func
+    def face_corners(shape: Shape, face: int, starts: ints, corners: ints, codes: ints):
+        start = starts[shape.first_face + face]
+        count = starts[shape.first_face + face + 1] - start
+        for k in range(count):
+            codes[k] = corners[start + k]
+        return count
+
+    @wp.func
+    def incident_corners(shape: Shape, starts: ints, corners: ints, normals: places, direction: vec3, codes: ints):
+        """Codes of the corners that face a direction, in order; how many: 1 of a point, 2 of a segment."""
+        if shape.type == CAPSULE:
+            codes[0] = 0
+            codes[1] = 1
+            return 2
+        if shape.type == CYLINDER and direction[2] * direction[2] < scalar(0.5):
+            codes[0] = AXIS
+            codes[1] = AXIS + 1
+            return 2
+        face, _cosine = shapes.facing(shape, normals, direction)
+        if face < 0:
+            codes[0] = 0
+            return 1
+        return face_corners(shape, face, starts, corners, codes)
+
+    @wp.func
+    def outside(polygon: places, count: int, normal: vec3, side: int, point: vec3):
+        """How far a point is beyond a side of a polygon that turns left about its normal."""
+        p = polygon[side]
+        edge = polygon[(side + 1) % count] - p
+        across = wp.cross(edge, normal)
+        return wp.dot(across, point - p) / wp.max(wp.length(across), scalar(1.0e-12))
+
+    @wp.func
+    def within(polygon: places, count: int, normal: vec3, point: vec3, limit: scalar, but: int):
+        """Whether no side of a polygon but one has a point more than the limit beyond it."""
+        result = wp.bool(True)
+        for side in range(count):
+            if side != but and outside(polygon, count, normal, side, point) > limit:
+                result = False
+        return result
+
+    @wp.func
+    def place_corners(shape: Shape, rotation: quat, offset: vec3, vertices: places, codes: ints, count: int,
+                      direction: vec3, polygon: places):  # fmt: skip
+        """Where the surface is at the corners, in the outward direction."""
+        for k in range(count):
+            place = offset + wp.quat_rotate(rotation, shapes.vertex(shape, vertices, codes[k]))
+            polygon[k] = place + contact.rounding(shape.type, codes[k], shape.size, rotation, direction)
+
+    @wp.func
+    def third_corners(codes: ints, count: int, first: int):
+        """Three corners of a face that are far from each other."""
+        return wp.vec3i(codes[first], codes[(first + count // 3) % count], codes[(first + 2 * count // 3) % count])
+
+    @wp.func
+    def add_lowest(ref: Shape, reference: places, ref_codes: ints, ref_count: int, lowest: vec3, code: int,
+                   normal: vec3, lower: scalar, upper: scalar, count: int, modes: ints, codes_r: triples,
+                   codes_i: triples, found: places, distances: scalars):  # fmt: skip
+        """Add the lowest corner, if it is above the face; how many candidates there are then."""
+        distance = wp.dot(normal, lowest - reference[0])
+        on_face = within(reference, ref_count, normal, lowest, loose, -1)
+        if ref.type == CYLINDER:
+            # Above the disc, be it beside its octagon.
+            centre = scalar(0.5) * (reference[0] + reference[DISC_SIDES // 2])
+            on_face = wp.length(wp.cross(lowest - centre, normal)) < ref.size[0] + loose
+        if not on_face or distance < lower or distance >= upper:
+            return count
+        modes[count] = FACE_VERTEX
+        codes_r[count] = third_corners(ref_codes, ref_count, 0)
+        codes_i[count] = wp.vec3i(code, -1, -1)
+        found[count] = lowest
+        distances[count] = distance
+        return count + 1
+
+    @wp.func
+    def add_corners(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
+                    inc_count: int, but: int, normal: vec3, lower: scalar, upper: scalar, count: int, modes: ints,
+                    codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+        """Add the corners of the incident side but one that are above the face; how many candidates there are then."""
+        total = wp.int32(count)
+        for k in range(inc_count):
+            distance = wp.dot(normal, incident[k] - reference[0])
+            if inc_codes[k] != but and distance >= lower and distance < upper and total < MAX_CANDIDATES:
+                if within(reference, ref_count, normal, incident[k], slack, -1):
+                    modes[total] = FACE_VERTEX
+                    codes_r[total] = third_corners(ref_codes, ref_count, 0)
+                    codes_i[total] = wp.vec3i(inc_codes[k], -1, -1)
+                    found[total] = incident[k]
+                    distances[total] = distance
+                    total += 1
+        return total
+
+    @wp.func
+    def add_crossings(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
+                      inc_count: int, normal: vec3, lower: scalar, upper: scalar, count: int, modes: ints,
+                      codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+        """Add the places where edges of the incident side pass over edges of the face; how many candidates there are
+        then.
+        """
+        total = wp.int32(count)
+        edges = wp.where(inc_count > 2, inc_count, inc_count - 1)
+        for number in range(edges * ref_count):
+            k = number // ref_count
+            side = number % ref_count
+            start = incident[k]
+            end = incident[(k + 1) % inc_count]
+            before = outside(reference, ref_count, normal, side, start)
+            after = outside(reference, ref_count, normal, side, end)
+            if (before > slack and after < -slack) or (before < -slack and after > slack):
+                place = start + (before / (before - after)) * (end - start)
+                distance = wp.dot(normal, place - reference[0])
+                if distance >= lower and distance < upper and total < MAX_CANDIDATES:
+                    if within(reference, ref_count, normal, place, slack, side):
+                        far = (side + 1 + ref_count // 2) % ref_count
+                        modes[total] = FACE_CUT
+                        codes_r[total] = wp.vec3i(ref_codes[side], ref_codes[(side + 1) % ref_count], ref_codes[far])
+                        codes_i[total] = wp.vec3i(inc_codes[k], inc_codes[(k + 1) % inc_count], -1)
+                        found[total] = place
+                        distances[total] = distance
+                        total += 1
+        return total
+
+    @wp.func
+    def add_reference_corners(reference: places, ref_codes: ints, ref_count: int, incident: places,
+                              inc_codes: ints, inc_count: int, normal: vec3, lower: scalar, upper: scalar,
+                              count: int, modes: ints, codes_r: triples, codes_i: triples, found: places,
+                              distances: scalars):  # fmt: skip
+        """Add the corners of the face below the incident face; how many candidates there are then."""
+        p = incident[0]
+        across = wp.cross(incident[inc_count // 3] - p, incident[2 * inc_count // 3] - p)
+        rate = wp.dot(normal, across)
+        if wp.abs(rate) < scalar(1.0e-3) * wp.length(across) or rate == scalar(0.0):
+            return count
+        total = wp.int32(count)
+        for k in range(ref_count):
+            distance = wp.dot(p - reference[k], across) / rate
+            if distance >= lower and distance < upper and total < MAX_CANDIDATES:
+                if within(incident, inc_count, -normal, reference[k], -slack, -1):
+                    modes[total] = FACE_BACK
+                    codes_r[total] = third_corners(ref_codes, ref_count, k)
+                    codes_i[total] = third_corners(inc_codes, inc_count, 0)
+                    found[total] = reference[k] + distance * normal
+                    distances[total] = distance
+                    total += 1
+        return total
+
+    @wp.func
+    def face_candidates(ref: Shape, ref_rotation: quat, ref_offset: vec3, face: int, inc: Shape, inc_rotation: quat,
+                        inc_offset: vec3, vertices: places, starts: ints, corners: ints, normals: places,
+                        lower: scalar, upper: scalar, count: int, modes: ints, codes_r: triples, codes_i: triples,
+                        found: places, distances: scalars):  # fmt: skip
+        """Add the contacts of a face of ``ref`` with what faces it on ``inc``; how many candidates there are then."""
+        ref_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
+        inc_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
+        reference = wp.zeros(shape=(MAX_CORNERS,), dtype=vec3)
+        incident = wp.zeros(shape=(MAX_CORNERS,), dtype=vec3)
+        normal = wp.quat_rotate(ref_rotation, shapes.face_normal(ref, normals, face))
+        local = wp.quat_rotate_inv(inc_rotation, -normal)
+        ref_count = face_corners(ref, face, starts, corners, ref_codes)
+        place_corners(ref, ref_rotation, ref_offset, vertices, ref_codes, ref_count, normal, reference)
+        # The lowest vertex may be on another face than the one that faces; a rim's lowest point is on no octagon.
+        lowest = witnesses.lowest_code(inc, vertices, local)
+        inc_codes[0] = lowest
+        place_corners(inc, inc_rotation, inc_offset, vertices, inc_codes, 1, -normal, incident)
+        total = add_lowest(ref, reference, ref_codes, ref_count, incident[0], lowest, normal, lower, upper, count,
+                           modes, codes_r, codes_i, found, distances)  # fmt: skip
+        inc_count = incident_corners(inc, starts, corners, normals, local, inc_codes)
+        place_corners(inc, inc_rotation, inc_offset, vertices, inc_codes, inc_count, -normal, incident)
+        total = add_corners(reference, ref_codes, ref_count, incident, inc_codes, inc_count, lowest, normal, lower,
+                            upper, total, modes, codes_r, codes_i, found, distances)  # fmt: skip
+        total = add_crossings(reference, ref_codes, ref_count, incident, inc_codes, inc_count, normal, lower, upper,
+                              total, modes, codes_r, codes_i, found, distances)  # fmt: skip
+        if inc_count > 2:
+            total = add_reference_corners(reference, ref_codes, ref_count, incident, inc_codes, inc_count, normal,
+                                          lower, upper, total, modes, codes_r, codes_i, found,
+                                          distances)  # fmt: skip
+        return total
+
+    @wp.func
+    def find_manifold(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, starts: ints,
+                      corners: ints, normals: places, witness: Witness, reach: scalar, modes: ints,
+                      codes_a: triples, codes_b: triples):  # fmt: skip
+        """Which of the candidates are the contacts, the deepest first; -1 for those that are missing.
+
+        The candidates are written to arrays with room for MAX_CANDIDATES.
+        """
+        identity = wp.quat_identity(dtype=scalar)
+        found = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
+        distances = wp.zeros(shape=(MAX_CANDIDATES,), dtype=scalar)
+        total = wp.int32(0)
+        lower = scalar(-1.0e30)
+        if witness.mode != FACE_VERTEX and witness.mode != FACE_VERTEX + OF_B:
+            # Other contacts are measured along the face's normal; none may be deeper than the distance of the shapes.
+            distance = witness.separation - shapes.core_radius(a.type, a.size) - shapes.core_radius(b.type, b.size)
+            lower = distance - deeper
+            modes[0] = witness.mode
+            codes_a[0] = witness.codes_a
+            codes_b[0] = witness.codes_b
+            found[0] = witness.place
+            distances[0] = distance
+            total = 1
+        # A sphere that touches an edge or a corner touches there alone.
+        if witness.face >= 0 and (total == 0 or wp.min(a.num_vertices, b.num_vertices) > 1):
+            if witness.face_of_b == 0:
+                total = face_candidates(a, identity, vec3(), witness.face, b, rotation, offset, vertices, starts,
+                                        corners, normals, lower, reach, total, modes, codes_a, codes_b, found,
+                                        distances)  # fmt: skip
+            else:
+                first = total
+                total = face_candidates(b, rotation, offset, witness.face, a, identity, vec3(), vertices, starts,
+                                        corners, normals, lower, reach, total, modes, codes_b, codes_a, found,
+                                        distances)  # fmt: skip
+                for k in range(first, total):
+                    modes[k] = modes[k] + OF_B
+        if total == 0:
+            modes[0] = witness.mode
+            codes_a[0] = witness.codes_a
+            codes_b[0] = witness.codes_b
+            total = 1
+        return choose.spread(found, distances, total, witness.normal)
+
+    return SimpleNamespace(find_manifold=find_manifold)
