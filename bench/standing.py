@@ -43,10 +43,10 @@ class Standing:
         return wp.zeros(shape, dtype=model.scalar, device=self.simulator.device)
 
 
-def standing(worlds: int, *, device: str, dtype: str, sweeps: int, cores: int) -> Standing:
+def standing(worlds: int, *, device: str, dtype: str, sweeps: int, cores: int, adjoint: str = "unrolled") -> Standing:
     """Settle one world, then copy its state to all."""
     scene = quadruped.build(dtype)
-    contact = sim.ContactOptions(sweeps=sweeps)
+    contact = sim.ContactOptions(sweeps=sweeps, adjoint=adjoint)
     parameters = _springs(scene)
     one = sim.Simulator(scene.model, DT, 1, device, contact, parameters, threads=1)
     settled = one.rollout(one.state(scene.q0), steps=SETTLE_STEPS).final_state

@@ -20,7 +20,8 @@ class ContactOptions:
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s].
         restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
         max_contacts: room for contacts per world; None picks it from the model, 0 turns contact off.
-        adjoint: "unrolled": the exact gradient of the sweeps that were run.
+        adjoint: "unrolled": the exact gradient of the sweeps that were run; "implicit": that of the solution to which
+            they converge, cheaper and without their history, see :attr:`sim.Simulator.adjoint_residual`.
         tolerance: sweeps end early in a world once one changes no row's velocity by as much [m/s]; 0 for all sweeps.
         warm_start: begin with the impulses of the step before, which are then part of the state, rather than with zero.
     """
@@ -43,8 +44,8 @@ class ContactOptions:
             raise ModelError(f"ContactOptions: sweeps is {self.sweeps!r}; it must be a whole number of at least 1")
         if self.friction not in ("cone", "pyramid"):
             raise ModelError(f"ContactOptions: friction is '{self.friction}'; it must be 'cone' or 'pyramid'")
-        if self.adjoint != "unrolled":
-            raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; only 'unrolled' is supported")
+        if self.adjoint not in ("unrolled", "implicit"):
+            raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; it must be 'unrolled' or 'implicit'")
         if not 0.0 <= self.erp <= 1.0:
             raise ModelError(f"ContactOptions: erp is {self.erp}; it must lie between 0 and 1")
         for name in ("tolerance", "cfm", "margin", "max_correction", "restitution_threshold"):

@@ -86,6 +86,7 @@ class Shard:
         if step.warm:
             step.carried_impulse.zero_()
         step.last_bad_step.fill_(-1)
+        step.adjoint_residual.zero_()
         for name in names:
             step.parameter_gradients[name].zero_()
         graph = self._backward[names]

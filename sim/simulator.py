@@ -264,6 +264,15 @@ class Simulator:
         return np.concatenate([shard.step.sweep_count.numpy() for shard in self.shards])
 
     @property
+    def adjoint_residual(self) -> np.ndarray:
+        """What the linear solves of the adjoint "implicit" have left over the last backward pass [num_worlds].
+
+        The largest change of a row's adjoint in the last sweep of a step, relative to the largest of that step; zero
+        for "unrolled", which solves nothing.
+        """
+        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self.shards])
+
+    @property
     def contact_overflow(self) -> np.ndarray:
         """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
         return np.concatenate([shard.step.total_overflow.numpy() for shard in self.shards])

@@ -15,6 +15,7 @@ from warp_kernels.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics import power_kernels
 from warp_kernels.factor import factor_kernels
+from warp_kernels.implicit import implicit_kernels
 from warp_kernels.impulse import impulse_kernels
 from warp_kernels.pgs import pgs_kernels
 from warp_kernels.warm_start import warm_start_kernels
@@ -59,26 +60,36 @@ class DifferentiableStep(Step):
         self.power.grad.fill_(1.0)
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
-        sweeps = self.options.sweeps
-        self.impulse_history, self.value_history, self.value_bar_history = (
-            worlds_last(sweeps * blocks, t.vec3) for _ in range(3)
-        )
         self.carried_impulse = worlds_last(blocks if self.warm else 0, t.vec3)
-        self.first_sweep = wp.zeros(n, dtype=wp.int32, device=self.device)
-        self.own_bar = worlds_last(blocks, t.mat33)
         self.weight = worlds_last(nv, scalar)
-        self.impulse_bar, self.impulse_bar_scratch, self.scale_bar, self.rhs_bar = (
-            worlds_last(blocks, t.vec3) for _ in range(4)
-        )
+        self.impulse_bar, self.impulse_bar_scratch, self.rhs_bar = (worlds_last(blocks, t.vec3) for _ in range(3))
         self.bound_bar, self.softness_bar = (worlds_last(blocks, scalar) for _ in range(2))
-        self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
-        self.block_response, self.block_coupling = (
-            worlds_last(self.max_incidences * self.max_tree_dofs, t.vec3) for _ in range(2)
-        )
+        if self.options.adjoint == "unrolled":
+            self._allocate_unrolled()
+        else:
+            self.value = worlds_last(blocks, t.vec3)
+            self.block_response, self.block_coupling = (worlds_last(0, t.vec3) for _ in range(2))
         self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
         self.mass_bar_diagonal = worlds_last(nv, scalar)
         self.actuator_row_bar = worlds_last(m.nu, t.vec3)
         self.composite, self.composite_bar = (worlds_last(m.num_links, t.inertia) for _ in range(2))
+
+    def _allocate_unrolled(self) -> None:
+        t, blocks, histories = self.device_model.types, self.max_blocks, self.options.sweeps * self.max_blocks
+
+        def worlds_last(count: int, dtype: Any) -> wp.array:
+            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
+
+        self.impulse_history, self.value_history, self.value_bar_history = (
+            worlds_last(histories, t.vec3) for _ in range(3)
+        )
+        self.first_sweep = wp.zeros(self.num_worlds, dtype=wp.int32, device=self.device)
+        self.own_bar = worlds_last(blocks, t.mat33)
+        self.scale_bar = worlds_last(blocks, t.vec3)
+        self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
+        self.block_response, self.block_coupling = (
+            worlds_last(self.max_incidences * self.max_tree_dofs, t.vec3) for _ in range(2)
+        )
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recording of the way back adds to."""
@@ -124,18 +135,22 @@ class DifferentiableStep(Step):
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
         kernels = impulse_kernels(self.scalar)
-        depth = self.model.max_depth
-        inputs = [
-            *self._paths, depth, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail,
-            self.qd_next.grad
+        paths = [
+            *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row, self.block_count,
+            self.block_tail,
         ]  # fmt: skip
+        inputs = [*paths, self.qd_next.grad]
         self._launch(kernels.velocity_adjoint, self.num_worlds, inputs, [self.weight, self.impulse_bar])
         if self.warm:
             inputs = [*self.place, self.table, self.cursor, self.carried_impulse]
             kernel = checkpoint_kernels(self.scalar).add_impulse_adjoint
             self._launch(kernel, self._warm_blocks, inputs, [self.impulse_bar])
         if self.max_blocks:
-            self._solver_adjoint()
+            if self.options.adjoint == "unrolled":
+                self._sweeps_adjoint()
+            else:
+                self._solution_adjoint()
+        self._launch(kernels.weight_adjoint, self.num_worlds, [*paths, self.rhs_bar], [self.weight])
         self._free_step_adjoint()
         if self.max_blocks:
             self._row_adjoint()
@@ -144,7 +159,20 @@ class DifferentiableStep(Step):
             self._actuator_adjoint()
         self._power_adjoint()
 
-    def _solver_adjoint(self) -> None:
+    def _solution_adjoint(self) -> None:
+        """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""
+        inputs = [
+            self.options.sweeps, self.couplings, self.matrix, self.rhs, self.bound, self.block_count, self.block_kind,
+            self.block_item, self.contact_resistance, self.scale, self.impulse, self.impulse_bar,
+        ]  # fmt: skip
+        outputs = [
+            self.value, self.impulse_bar_scratch, self.rhs_bar, self.bound_bar, self.softness_bar,
+            self.contact_resistance.grad, self.adjoint_residual,
+        ]  # fmt: skip
+        kernel = implicit_kernels(self.scalar, self.options.friction).solution_adjoint
+        self._launch(kernel, self.num_worlds, inputs, outputs)
+
+    def _sweeps_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
         solver = pgs_kernels(self.scalar, self.options.friction)
         sizes = [self.max_blocks, self.sweep_count]
@@ -163,7 +191,7 @@ class DifferentiableStep(Step):
             self._launch(kernel, self.num_worlds, inputs, [self.carried_impulse])
         inputs = [
             self.block_lanes, *sizes, self.couplings, self.matrix, self.block_count, self.start, self.impulse_history,
-            self.value_bar_history, self.scale_bar, self.own_bar, self.first_sweep,
+            self.value_bar_history, self.scale_bar, self.own_bar, self.first_sweep, self.impulse, self.rhs_bar,
         ]  # fmt: skip
         self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar, self.softness_bar])
         inputs = [
@@ -187,7 +215,7 @@ class DifferentiableStep(Step):
         p = d.parameters
         inputs = [
             self.dof_lanes, *self._paths, d.dof_q, *self._trees_of_dofs, self.dt, p["damping"], p["stiffness"],
-            p["rest_position"], self.q, self.qd, self.qdd, self.response, self.couplings, self.rhs_bar, self.weight,
+            p["rest_position"], self.q, self.qd, self.qdd, self.response, self.couplings, self.weight,
             self.block_response, self.block_coupling, self.qd_next.grad,
         ]  # fmt: skip
         outputs = [
@@ -202,7 +230,7 @@ class DifferentiableStep(Step):
         p = d.parameters
         inputs = [
             *self._paths, d.dof_q, *self._trees_of_dofs, self.kernel_options, self._limits(p), p["coupling_ratio"],
-            self.q, self.qd, self.qdd, self.origin, self.subspace, self.contact_point, self.contact_frame,
+            self.q, self.qd, self.qd_next, self.origin, self.subspace, self.contact_point, self.contact_frame,
             self.contact_distance, self.contact_restitution, self.contact_spring, self.anchor_point, *self._cone_arrays,
             self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference, self.approach,
             self.impulse, self.weight, self.rhs_bar, self.bound_bar, self.softness_bar, self.couplings,

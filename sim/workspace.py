@@ -106,7 +106,7 @@ class Workspace:
 
         self.table = wp.zeros(TABLE_SIZE, dtype=wp.uint64, device=self.device)
         self.cursor = wp.zeros(1, dtype=wp.int32, device=self.device)
-        self.largest_residual = per_world(scalar)
+        self.largest_residual, self.adjoint_residual = (per_world(scalar) for _ in range(2))
         self.total_overflow = per_world(wp.int32)
         self.last_bad_step = per_world(wp.int32)
         self.q, self.q_next = (wp.zeros((n, m.nq), dtype=scalar, device=self.device) for _ in range(2))

@@ -1,14 +1,16 @@
 """From impulses to the next velocity, ``v+ = v* + M^-1 J' lambda``, and the hand-written adjoint of the whole constrained step.
 
 With ``A = J M^-1 J' + cfm``, ``b = J v* + bias`` and the free step ``M (v* - qd) = dt (tau - h)``, and cotangents of v+, A and b at hand,
-nothing is differentiated through a factorisation: the adjoint of the mass matrix is
+nothing is differentiated through a factorisation. With
 
-    M_bar = -w1 u' - Y A_bar Y',   w1 = M^-1 v+_bar,  u = v+ - v*,  Y = M^-1 J',
+    w = M^-1 (v+_bar + J' b_bar),   u = v+ - v* = M^-1 J' lambda,   Y = M^-1 J',   D = A_bar - b_bar lambda',
 
-(only its entries at ancestors matter), that of the free step is the gradient of ``-dt w . ID(q, qd, (v* - qd)/dt)`` with
-``w = w1 + Y b_bar``, and that of the rows of block c along the path to its tail is
+the adjoint of the mass matrix is ``-w u' - Y D Y'`` (only its entries at ancestors matter), that of the free step is the gradient of
+``-dt w . ID(q, qd, (v* - qd)/dt)``, and that of the rows of block c along the path to its tail is
 
-    g_c = lambda_c w1 + b_bar_c v* + sum_c' (A_bar + A_bar')_cc' Y_c'.
+    g_c = lambda_c w + b_bar_c v+ + sum_c' (D + D')_cc' Y_c'.
+
+D is zero where the sweeps have converged, and not there at all for the adjoint of the solution (:mod:`warp_kernels.implicit`).
 
 Y and its products are kept for each incidence of a block and a tree (:mod:`warp_kernels.delassus`), ``[incidence max_tree_dofs + i,
 world]`` with i counted from the first degree of freedom of the tree, ``tree_dof_start``.
@@ -114,7 +116,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """weight: w1 = M^-1 v+_bar [dof, world]; impulse_bar = J w1, taken half way through that solve."""
+        """impulse_bar = J M^-1 v+_bar; weight: v+_bar half way through that solve [dof, world]."""
         world = wp.tid()
         nv = dof_depth.shape[0]
         for k in range(nv):
@@ -132,7 +134,36 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                         k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
                         total += row[here * max_depth + d, world] * weight[k, world]
             impulse_bar[block, world] = total
-        factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, weight, nv, world)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def weight_adjoint(
+        # Model
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        max_depth: int,
+        # Data in
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        block_count: wp.array(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        rhs_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        weight: wp.array2d(dtype=scalar),
+    ):
+        """w = M^-1 (v+_bar + J' b_bar), from where :func:`velocity_adjoint` has stopped."""
+        world = wp.tid()
+        for block in range(block_count[world]):
+            for side in range(2):
+                here = 2 * block + side
+                tail = block_tail[here, world]
+                if tail >= 0:
+                    for d in range(dof_depth[tail] + 1):
+                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
+                        share = wp.dot(row[here * max_depth + d, world], rhs_bar[block, world])
+                        weight[k, world] += share * factor_d[k, world]
+        factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, weight, dof_depth.shape[0], world)
 
     @wp.kernel(module=module, enable_backward=False)
     def block_response(
@@ -206,7 +237,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         coupling: wp.array2d(dtype=vec3),
     ):
-        """G = (A_bar + A_bar') Y of the incidences of a block: for each, the sum over the blocks that hold on to its tree."""
+        """G = (D + D') Y of the incidences of a block: for each, the sum over the blocks that hold on to its tree."""
         lane, world = wp.tid()
         for block in range(lane, block_count[world], lanes):
             for side in range(2):
@@ -254,7 +285,6 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         qdd: wp.array2d(dtype=scalar),
         impulse_response: wp.array2d(dtype=scalar),
         couplings: Couplings,
-        rhs_bar: wp.array2d(dtype=vec3),
         weight: wp.array2d(dtype=scalar),
         response: wp.array2d(dtype=vec3),
         coupling: wp.array2d(dtype=vec3),
@@ -273,29 +303,25 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """One degree of freedom: power_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
-        weight holds w1, coupling G, response Y; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
+        weight holds w, response Y and coupling G, both empty where D isn't there; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
         """
         lane, world = wp.tid()
         for k in range(lane, dof_depth.shape[0], lanes):
-            tree = dof_tree[k]
-            start = couplings.tree_start[tree, world]
-            end = couplings.tree_start[tree + 1, world]
-            shift = -tree_dof_start[tree]
-            w1 = weight[k, world]
+            w = weight[k, world]
             u = impulse_response[k, world]
-            w = w1
-            diagonal = -w1 * u
+            diagonal = -w * u
             first = dof_row_start[k]
             for d in range(dof_depth[k]):
                 j = ancestor[first + d]
-                mass_bar[first + d, world] = -w1 * impulse_response[j, world] - weight[j, world] * u
-            for incidence in range(start, end):
-                at = incidence * max_tree_dofs + shift
-                y = response[at + k, world]
-                w += wp.dot(y, rhs_bar[couplings.incidence_block[incidence, world], world])
-                diagonal -= scalar(0.5) * wp.dot(y, coupling[at + k, world])
-                for d in range(dof_depth[k]):
-                    mass_bar[first + d, world] -= wp.dot(y, coupling[at + ancestor[first + d], world])
+                mass_bar[first + d, world] = -w * impulse_response[j, world] - weight[j, world] * u
+            if coupling.shape[0] > 0:
+                tree = dof_tree[k]
+                for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
+                    at = incidence * max_tree_dofs - tree_dof_start[tree]
+                    y = response[at + k, world]
+                    diagonal -= scalar(0.5) * wp.dot(y, coupling[at + k, world])
+                    for d in range(dof_depth[k]):
+                        mass_bar[first + d, world] -= wp.dot(y, coupling[at + ancestor[first + d], world])
             mass_bar_diagonal[k, world] = diagonal
             power_weight[world, k] = -dt * w
             tau_bar[world, k] += dt * w
@@ -314,6 +340,24 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 rows.add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
                 rows.add_at(rest_position_bar, world, k, dt * spring * w)
 
+    @wp.func
+    def entry_bar(
+        block: int,
+        at: int,
+        k: int,
+        world: int,
+        impulse: wp.array2d(dtype=vec3),
+        weight: wp.array2d(dtype=scalar),
+        rhs_bar: wp.array2d(dtype=vec3),
+        qd_next: wp.array2d(dtype=scalar),
+        coupling: wp.array2d(dtype=vec3),
+    ):
+        """Adjoint of a block's rows at degree of freedom k; ``at`` is the place of its incidence's first in coupling."""
+        g = impulse[block, world] * weight[k, world] + rhs_bar[block, world] * qd_next[world, k]
+        if coupling.shape[0] > 0:
+            g += coupling[at + k, world]
+        return g
+
     @wp.kernel(module=module, enable_backward=False)
     def row_adjoint(
         # Model
@@ -331,7 +375,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
+        qd_next: wp.array2d(dtype=scalar),
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         contact_point: wp.array2d(dtype=vec3),
@@ -451,8 +495,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     lever_bar = vec3()
                     for d in range(dof_depth[tail] + 1):
                         k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
-                        free = qd[world, k] + options.dt * qdd[world, k]
-                        g = impulse[block, world] * weight[k, world] + b_bar * free + coupling[at + k, world]
+                        g = entry_bar(block, at, k, world, impulse, weight, rhs_bar, qd_next, coupling)
                         g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
                         column = subspace[k, world]
                         push = g * frame
@@ -479,10 +522,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                         value = joints.joint_row(kind, item, side, above, world, coupling_ratio, cone_row)
                         qd_bar[world, k] += value * b_bar[0]
                         if kind == CONE_LIMIT or kind == COUPLING:
-                            free = qd[world, k] + options.dt * qdd[world, k]
                             at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs
-                            at += k - tree_dof_start[dof_tree[tail]]
-                            g = impulse[block, world] * weight[k, world] + b_bar * free + coupling[at, world]
+                            at -= tree_dof_start[dof_tree[tail]]
+                            g = entry_bar(block, at, k, world, impulse, weight, rhs_bar, qd_next, coupling)
                             row_bar[2 - above] = g[0]
                     if kind == CONE_LIMIT:
                         cone_row_bar[item, world] = row_bar
@@ -493,6 +535,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         module=module,
         apply_impulses=apply_impulses,
         velocity_adjoint=velocity_adjoint,
+        weight_adjoint=weight_adjoint,
         block_response=block_response,
         block_coupling=block_coupling,
         free_step_adjoint=free_step_adjoint,

@@ -182,14 +182,68 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
 
 @functools.cache
+def update_adjoint_function(scalar: Any, friction: str) -> Any:
+    """The adjoint of a block's update, whatever its kind. For modules of reverse kernels only: it uses wp.grad."""
+    t = warp_types(scalar)
+    f = friction_functions(scalar, friction)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    # wp.grad takes plain names only.
+    contact_power, loss_power = f.contact_power, f.loss_power
+    equality_power, torsion_power = f.equality_power, f.torsion_power
+
+    @wp.func
+    def update_adjoint(kind: int, old: vec3, value: vec3, d: mat33, scale: vec3, bounds: vec2, g: vec3):
+        """Adjoints of old, value, scale, d and bounds for that of the new impulse, g.
+
+        bounds: those of spinning and rolling for TORSION, otherwise the block's own and zero.
+        """
+        zero = scalar(0.0)
+        old_bar = vec3()
+        value_bar = vec3()
+        scale_bar = vec3()
+        own_bar = mat33()
+        bounds_bar = vec2()
+        column = vec3(d[0, 0], d[1, 0], d[2, 0])
+        if kind < FRICTION_LOSS:
+            o, v, cb, kb, sb, mb, _gb = wp.grad(contact_power)(old, value, column, d[2, 1], scale, bounds[0], g)
+            old_bar = o
+            value_bar = v
+            scale_bar = sb
+            own_bar = mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+            bounds_bar = vec2(mb, zero)
+        elif kind <= COUPLING:
+            o, v, sb, mb, _gb = wp.grad(loss_power)(old, value, scale, bounds[0], g)
+            old_bar = o
+            value_bar = v
+            scale_bar = sb
+            bounds_bar = vec2(mb, zero)
+        elif kind == TORSION:
+            o, v, cb, kb, sb, tb, rb, _gb = wp.grad(torsion_power)(
+                old, value, column, d[2, 1], scale, bounds[0], bounds[1], g
+            )
+            old_bar = o
+            value_bar = v
+            scale_bar = sb
+            own_bar = mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
+            bounds_bar = vec2(tb, rb)
+        else:
+            o, v, d_bar, _gb = wp.grad(equality_power)(old, value, d, g)
+            old_bar = o
+            value_bar = v
+            own_bar = d_bar
+        return old_bar, value_bar, scale_bar, own_bar, bounds_bar
+
+    return update_adjoint
+
+
+@functools.cache
 def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver and its reverse for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
     f = friction_functions(scalar, friction)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    # wp.grad takes plain names only.
-    contact_power, loss_power, scale_power = f.contact_power, f.loss_power, f.scale_power
-    equality_power, torsion_power = f.equality_power, f.torsion_power
+    scale_power = f.scale_power  # wp.grad takes plain names only
+    update_adjoint = update_adjoint_function(scalar, friction)
     module = kernel_module(f"pgs.{friction}", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -334,48 +388,27 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     old = start[i, world]
                 g = impulse_bar[i, world]
                 value = value_history[sweep * max_blocks + i, world]
-                s = scale[i, world]
-                mu = bound[i, world]
-                old_bar = vec3()
-                value_bar = vec3()
                 kind = block_kind[i, world]
-                d = matrix[couplings.row[i, world][1], world]
-                if kind < FRICTION_LOSS:
-                    column = vec3(d[0, 0], d[1, 0], d[2, 0])
-                    o, v, cb, kb, sb, mb, _gb = wp.grad(contact_power)(old, value, column, d[2, 1], s, mu, g)
-                    old_bar = o
-                    value_bar = v
-                    scale_bar[i, world] += sb
-                    bound_bar[i, world] += mb
-                    zero = scalar(0.0)
-                    own_bar[i, world] += mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
-                elif kind <= COUPLING:
-                    o, v, sb, mb, _gb = wp.grad(loss_power)(old, value, s, mu, g)
-                    old_bar = o
-                    value_bar = v
-                    scale_bar[i, world] += sb
-                    bound_bar[i, world] += mb
-                elif kind == TORSION:
-                    column = vec3(d[0, 0], d[1, 0], d[2, 0])
+                bounds = vec2(bound[i, world], scalar(0.0))
+                normal = scalar(0.0)
+                if kind == TORSION:
                     # The contact comes before in every sweep, and after in the way back: its new impulse was the bound.
                     contact = block_item[i, world]
                     normal = impulse_history[sweep * max_blocks + contact, world][0]
-                    each = contact_resistance[contact, world]
-                    o, v, cb, kb, sb, tb, rb, _gb = wp.grad(torsion_power)(
-                        old, value, column, d[2, 1], s, each[0] * normal, each[1] * normal, g
-                    )
-                    old_bar = o
-                    value_bar = v
-                    scale_bar[i, world] += sb
-                    zero = scalar(0.0)
-                    own_bar[i, world] += mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
-                    contact_resistance_bar[contact, world] += vec2(tb, rb) * normal
-                    impulse_bar[contact, world] += vec3(each[0] * tb + each[1] * rb, zero, zero)
+                    bounds = contact_resistance[contact, world] * normal
+                d = matrix[couplings.row[i, world][1], world]
+                old_bar, value_bar, s_bar, d_bar, most_bar = update_adjoint(
+                    kind, old, value, d, scale[i, world], bounds, g
+                )
+                scale_bar[i, world] += s_bar
+                own_bar[i, world] += d_bar
+                if kind == TORSION:
+                    contact = block_item[i, world]
+                    contact_resistance_bar[contact, world] += most_bar * normal
+                    share = wp.dot(most_bar, contact_resistance[contact, world])
+                    impulse_bar[contact, world] += vec3(share, scalar(0.0), scalar(0.0))
                 else:
-                    o, v, d_bar, _gb = wp.grad(equality_power)(old, value, d, g)
-                    old_bar = o
-                    value_bar = v
-                    own_bar[i, world] += d_bar
+                    bound_bar[i, world] += most_bar[0]
                 impulse_bar[i, world] = old_bar
                 value_bar_history[sweep * max_blocks + i, world] = value_bar
                 here = wp.max(wp.abs(value_bar[0]), wp.max(wp.abs(value_bar[1]), wp.abs(value_bar[2])))
@@ -406,7 +439,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         impulse_history: wp.array2d(dtype=vec3),
         value_bar_history: wp.array2d(dtype=vec3),
     ):
-        """A_bar_ij + A_bar_ji' for j <= i: each the sum over the sweeps of value_bar lambda', with the impulses as its row saw them.
+        """A_bar_ij + A_bar_ji', j <= i: each the sum over the sweeps of value_bar lambda', with the impulses as its row saw them.
 
         Row i saw the new impulse of a block before it; row j saw that of i, and each its own, as the sweep before left it.
         """
@@ -441,11 +474,16 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         scale_bar: wp.array2d(dtype=vec3),
         own_bar: wp.array2d(dtype=mat33),
         first_sweep: wp.array(dtype=int),
+        impulse: wp.array2d(dtype=vec3),
+        rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         matrix_bar: wp.array2d(dtype=mat33),
         softness_bar: wp.array2d(dtype=scalar),
     ):
-        """A_bar + A_bar' of the sweeps: the entries on the diagonal and before it, and their mirrors."""
+        """matrix_bar: D + D' with D = A_bar - b_bar lambda', what A_bar is beyond that of sweeps that have converged.
+
+        The entries on the diagonal and before it, and their mirrors.
+        """
         lane, world = wp.tid()
         first = first_sweep[world]
         for i in range(lane, block_count[world], lanes):
@@ -462,8 +500,11 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     )
                     if j == i:
                         total += own
-                        matrix_bar[entry, world] = total
                         softness_bar[i, world] = scalar(0.5) * total[0, 0]
+                    total -= wp.outer(rhs_bar[i, world], impulse[j, world])
+                    total -= wp.outer(impulse[i, world], rhs_bar[j, world])
+                    if j == i:
+                        matrix_bar[entry, world] = total
                     else:
                         matrix_bar[entry, world] = total
                         matrix_bar[couplings.mirror[entry, world], world] = wp.transpose(total)

@@ -1,0 +1,191 @@
+"""The two adjoints against finite differences, with their cost and memory, over the number of sweeps.
+
+python -m bench.adjoints --json bench/results/adjoints_cpu.json
+python -m bench.adjoints --quick
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+
+import sim
+from bench.standing import standing
+from bench.timing import machine, pinned, time_call
+from scenes import crowd, quadruped
+
+SWEEPS = (5, 10, 20, 50, 200)
+REFERENCE_SWEEPS = 2000  # stands for sweeps that have converged
+WORLDS = 64
+STEPS = 20
+SAMPLES = 40  # directions of the finite differences
+STEP = 1e-6  # of a finite difference, relative to the velocities
+
+
+@dataclass
+class Row:
+    """One scene, adjoint and number of sweeps.
+
+    Attributes:
+        scene: its name.
+        adjoint: "unrolled" or "implicit".
+        sweeps: of projected Gauss-Seidel.
+        residual: of the sweeps [m/s].
+        adjoint_residual: of the linear solve, relative; zero for "unrolled".
+        own_error: of the gradient, against finite differences with the same number of sweeps, relative.
+        solution_error: the same against finite differences of steps with REFERENCE_SWEEPS sweeps.
+        backward_us: backward pass per world and step of the standing quadruped, float32; None for other scenes.
+        kilobytes: working memory per world of what only the backward pass needs, half that of float64.
+    """
+
+    scene: str
+    adjoint: str
+    sweeps: int
+    residual: float
+    adjoint_residual: float
+    own_error: float
+    solution_error: float
+    backward_us: float | None
+    kilobytes: float
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A motion whose derivative is looked at: the last velocities for a change of the first ones."""
+
+    name: str
+    model: sim.Model
+    q: np.ndarray
+    qd: np.ndarray
+    dt: float
+    steps: int
+    contact: sim.ContactOptions
+    parameters: dict[str, np.ndarray]
+
+
+def main() -> None:
+    """Measure and print; see the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--quick", action="store_true", help="few numbers of sweeps, few repeats")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    wp.init()
+    where = machine()
+    with pinned(1):
+        rows = [row for scene in scenes() for row in measure(scene, options.quick)]
+    print_rows(rows)
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+
+
+def scenes() -> Iterator[Scene]:
+    """A quadruped that lands and slides, balls in a heap, a rigid box that slides and turns, hard and a little soft."""
+    robot = quadruped.build("float64", friction=0.4, height=0.004)
+    joints = robot.model.dof_q >= 0
+    springs = {
+        "stiffness": 60.0 * joints, "damping": 2.0 * joints,
+        "rest_position": np.where(joints, robot.q0[robot.model.dof_q], 0.0),
+    }  # fmt: skip
+    qd = np.zeros(robot.model.nv)
+    qd[:6] = 1.2, 0.3, -0.2, 0.1, 0.2, 0.1
+    yield Scene("quadruped lands", robot.model, robot.q0, qd, 1 / 500, 30, sim.ContactOptions(), springs)
+    heap = crowd.loose("ball", 9, "float64", spacing=0.0995, layers=2)
+    qd = 0.2 * np.random.default_rng(1).normal(size=heap.model.nv)
+    yield Scene("balls in a heap", heap.model, heap.q0, qd, 1 / 240, 10, sim.ContactOptions(), {})
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), friction=0.6)
+    box = builder.finalize("float64")
+    qd = np.array([2.0, 0.7, 0.0, 0.0, 0.0, 4.0])
+    for name, cfm in (("hard box turns", 0.0), ("soft box turns", 0.5)):
+        yield Scene(name, box, box.q0, qd, 1 / 240, 10, sim.ContactOptions(cfm=cfm), {})
+
+
+def measure(scene: Scene, quick: bool) -> Iterator[Row]:
+    """Both adjoints, each with all numbers of sweeps."""
+    weight = np.random.default_rng(3).normal(size=scene.model.nv)
+    reference = differences(scene, REFERENCE_SWEEPS, weight)
+    for sweeps in SWEEPS[:2] if quick else SWEEPS:
+        own = differences(scene, sweeps, weight)
+        for adjoint in ("unrolled", "implicit"):
+            contact = replace(scene.contact, sweeps=sweeps, adjoint=adjoint)
+            simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", contact, scene.parameters)
+            trajectory = simulator.rollout(simulator.state(scene.q, scene.qd), steps=scene.steps)
+            found = directions(scene) @ trajectory.backward(qd_grad=weight[None]).qd.numpy()[0]
+            yield Row(
+                scene.name, adjoint, sweeps, float(simulator.residual[0]), float(simulator.adjoint_residual[0]),
+                error(found, own), error(found, reference), backward_time(scene, adjoint, sweeps, quick),
+                working_memory(scene, contact),
+            )  # fmt: skip
+
+
+def directions(scene: Scene) -> np.ndarray:
+    """Random changes of the first velocities [SAMPLES, nv]."""
+    return np.random.default_rng(7).normal(size=(SAMPLES, scene.model.nv))
+
+
+def differences(scene: Scene, sweeps: int, weight: np.ndarray) -> np.ndarray:
+    """Central differences of weight . qd(last) along the directions [SAMPLES]."""
+    contact = replace(scene.contact, sweeps=sweeps)
+    simulator = sim.Simulator(scene.model, scene.dt, 2 * SAMPLES, "cpu", contact, scene.parameters)
+    change = STEP * directions(scene)
+    qd = scene.qd + np.concatenate([change, -change])
+    trajectory = simulator.rollout(simulator.state(np.tile(scene.q, (2 * SAMPLES, 1)), qd), steps=scene.steps)
+    losses = trajectory.qd.numpy()[-1] @ weight
+    return (losses[:SAMPLES] - losses[SAMPLES:]) / (2.0 * STEP)
+
+
+def error(found: np.ndarray, expected: np.ndarray) -> float:
+    """Root mean square over the directions, relative."""
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+def backward_time(scene: Scene, adjoint: str, sweeps: int, quick: bool) -> float | None:
+    """The backward pass of the benchmark's standing quadruped; None beside other scenes."""
+    if "quadruped" not in scene.name:
+        return None
+    case = standing(WORLDS, device="cpu", dtype="float32", sweeps=sweeps, cores=1, adjoint=adjoint)
+    trajectory = case.simulator.rollout(case.state, case.control(STEPS))
+    seed = wp.ones_like(case.state.q)
+    run: Callable[[], object] = lambda: trajectory.backward(seed)  # noqa: E731
+    return time_call(run, seconds=0.05 if quick else 0.5).best * 1e6 / (STEPS * WORLDS)
+
+
+def working_memory(scene: Scene, contact: sim.ContactOptions) -> float:
+    """Growth of a simulator's arrays with the first backward pass, per world, halved for float32 [kB]."""
+    simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", contact, scene.parameters)
+    trajectory = simulator.rollout(simulator.state(scene.q, scene.qd), steps=1)
+    step = simulator.shards[0].step
+    before = held(step)
+    trajectory.backward(np.ones((1, scene.model.nq)))
+    return (held(step) - before) / 2000.0
+
+
+def held(step: object) -> int:
+    """Bytes of the arrays that an object holds, those in lists and structs once."""
+    arrays = [value for value in vars(step).values() if isinstance(value, wp.array)]
+    return sum({array.ptr: array.capacity for array in arrays}.values())
+
+
+def print_rows(rows: list[Row]) -> None:
+    """Print a table."""
+    print(
+        f"{'scene':18}{'adjoint':10}{'sweeps':>7}{'residual':>10}{'adjoint r.':>11}{'own error':>11}{'solution':>10}"
+        f"{'backward us':>12}{'kB':>8}"
+    )
+    for row in rows:
+        time = "-" if row.backward_us is None else f"{row.backward_us:.1f}"
+        print(
+            f"{row.scene:18}{row.adjoint:10}{row.sweeps:7}{row.residual:10.1e}{row.adjoint_residual:11.1e}"
+            f"{row.own_error:11.1e}{row.solution_error:10.1e}{time:>12}{row.kilobytes:8.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
