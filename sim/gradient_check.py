@@ -47,7 +47,7 @@ def check_gradients(
 
     Args:
         simulator: the simulator.
-        state: the state before the first step.
+        state: the state before the first step; a warm start begins with zero impulses.
         tau: joint forces, as for :meth:`sim.Simulator.rollout`.
         wrt: what to differentiate in: "q", "qd", "tau", "control" and names of parameters
             (:data:`sim.parameters.PARAMETERS`); default: state, tau and control, where they are given.
