@@ -11,7 +11,7 @@ from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHT
 UNSUPPORTED = [
     (PLANE, SPHERE),
     *((ELLIPSOID, kind) for kind in (CAPSULE, BOX, CONVEX, CYLINDER, ELLIPSOID)),
-    *((HEIGHTFIELD, kind) for kind in (CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD)),
+    *((HEIGHTFIELD, kind) for kind in (CONVEX, CYLINDER, HEIGHTFIELD)),
 ]  # fmt: skip
 
 

@@ -35,6 +35,7 @@ def on_terrain(flat: bool, body: str, **options: object) -> sim.Model:
         ("sphere", {"radius": 0.1}, 0.1),
         ("capsule", {"radius": 0.05, "half_length": 0.12}, 0.05),
         ("box", {"half_extents": (0.15, 0.12, 0.05)}, 0.05),
+        ("ellipsoid", {"semi_axes": (0.15, 0.12, 0.05)}, 0.05),
     ],
 )
 def test_on_a_flat_field_bodies_move_as_on_a_plane(body, size, height):
@@ -115,16 +116,17 @@ def test_box_dropped_across_two_ridges_rests_on_them():
     np.testing.assert_allclose(sum(forces), 2.0 * G, rtol=1e-9)
 
 
-@pytest.mark.parametrize("body", ["sphere", "capsule", "box"])
+@pytest.mark.parametrize("body", ["sphere", "capsule", "box", "ellipsoid"])
 def test_gradients_of_the_motion_in_everything_and_the_heights(body):
     builder = rough_terrain(5, 6, 0.2, 0.04)
     size = {
         "sphere": {"radius": 0.12},
         "capsule": {"radius": 0.06, "half_length": 0.1},
         "box": {"half_extents": (0.13, 0.1, 0.06)},
+        "ellipsoid": {"semi_axes": (0.16, 0.12, 0.1)},
     }[body]
     turn = Rotation.from_euler("xyz", (1.4, 0.2, 0.3) if body == "capsule" else (0.05, 0.1, 0.3)).as_quat()
-    height = {"sphere": 0.14, "capsule": 0.09, "box": 0.1}[body]
+    height = {"sphere": 0.14, "capsule": 0.09, "box": 0.1, "ellipsoid": 0.12}[body]
     getattr(builder, f"add_{body}")(mass=0.7, position=(0.03, 0.04, height), orientation=turn, friction=0.8, **size)
     model = builder.finalize("float64")
     c = case(model, 30, model.q0, [2.0, 0.7, -0.6, 0.2, 0.1, 0.3], sim.ContactOptions(sweeps=30))

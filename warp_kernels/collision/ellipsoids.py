@@ -1,9 +1,10 @@
-"""Contacts of ellipsoids with planes and spheres.
+"""Contacts of ellipsoids with planes, spheres and lines.
 
 An ellipsoid is the set of points with sum (x_i / r_i)^2 <= 1 for the semi-axes r. Against a plane its lowest point is known in
 closed form. A sphere touches it at the point closest to the sphere's centre, the root of one equation (Eberly 2013,
 *Distance from a Point to an Ellipse, an Ellipsoid, or a Hyperellipsoid*); its gradient is that of the closest point by
-the implicit function theorem, not that of the iteration.
+the implicit function theorem, not that of the iteration. A line is as far as its point from the ellipse that the
+ellipsoid shows along it.
 """
 
 import functools
@@ -24,7 +25,7 @@ MAX_ITERATIONS = 40
 def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision. Contact functions return (distance, point, normal from a to b)."""
     t = warp_types(scalar)
-    vec3, transform = t.vec3, t.transform
+    vec2, vec3, transform = t.vec2, t.vec3, t.transform
 
     @wp.func
     def lowest_point(pose: transform, radii: vec3, normal: vec3):
@@ -115,18 +116,91 @@ def ellipsoid_functions(scalar: Any) -> SimpleNamespace:
             wp.adjoint[r] += scalar(-2.0) * vec3(w_bar[0] * w[0] / r[0], w_bar[1] * w[1] / r[1], w_bar[2] * w[2] / r[2])
 
     @wp.func
-    def sphere_ellipsoid(pose_a: transform, radius: scalar, pose_b: transform, size_b: vec3):
-        """One formula outside and inside: the centre lies on the normal through the closest point."""
-        centre = wp.transform_get_translation(pose_a)
-        q = wp.transform_get_rotation(pose_b)
+    def principal_axis(p: vec3):
+        """Unit vector along the longer axis of the ellipse x^T P^-1 x = 1 with P = [p0 p1; p1 p2]."""
+        half = scalar(0.5) * (p[0] - p[2])
+        angle = scalar(0.5) * wp.atan2(p[1], half)
+        return vec2(wp.cos(angle), wp.sin(angle))
+
+    @wp.func
+    def closest_on_ellipse(y: vec2, p: vec3) -> vec2:
+        """The point of the ellipse x^T P^-1 x = 1, with P = [p0 p1; p1 p2], closest to a place inside or outside."""
+        axis = principal_axis(p)
+        beside = vec2(-axis[1], axis[0])
+        long = wp.sqrt(p[0] * axis[0] * axis[0] + scalar(2.0) * p[1] * axis[0] * axis[1] + p[2] * axis[1] * axis[1])
+        short = wp.sqrt(wp.abs(p[0] * p[2] - p[1] * p[1])) / long
+        # As an ellipsoid's closest point in a plane of symmetry.
+        x = closest_on_ellipsoid(vec3(wp.dot(y, axis), wp.dot(y, beside), scalar(0.0)), vec3(long, short, long))
+        return x[0] * axis + x[1] * beside
+
+    @wp.func_grad(closest_on_ellipse)
+    def adjoint_closest_on_ellipse(y: vec2, p: vec3, x_bar: vec2):
+        """Adjoint by the implicit function theorem, without the axes, which a circle doesn't have.
+
+        As for the ellipsoid with u = P^-1 x and D = 1 + t P^-1. Here z lies across u, and P^-1 has the adjoint
+        -t x z^T - m x x^T / 2, so P that of t (P^-1 z) u^T + m u u^T / 2.
+        """
+        x = closest_on_ellipse(y, p)
+        determinant = p[0] * p[2] - p[1] * p[1]
+        u = vec2(p[2] * x[0] - p[1] * x[1], p[0] * x[1] - p[1] * x[0]) / determinant
+        offset = wp.dot(y - x, u) / wp.dot(u, u)
+        across = vec2(-u[1], u[0])
+        bent = vec2(p[2] * across[0] - p[1] * across[1], p[0] * across[1] - p[1] * across[0]) / determinant
+        stiffness = wp.dot(across, across) + offset * wp.dot(across, bent)
+        if stiffness > scalar(1.0e-12) * wp.dot(across, across):
+            k = wp.dot(across, x_bar) / stiffness
+            m = (wp.dot(u, x_bar) - offset * k * wp.dot(u, bent)) / wp.dot(u, u)
+            q = offset * k * bent
+            wp.adjoint[y] += k * across
+            wp.adjoint[p] += vec3(
+                q[0] * u[0] + scalar(0.5) * m * u[0] * u[0],
+                q[0] * u[1] + q[1] * u[0] + m * u[0] * u[1],
+                q[1] * u[1] + scalar(0.5) * m * u[1] * u[1],
+            )
+
+    @wp.func
+    def least_radii(size: vec3):
         least = vec3(scalar(LEAST_SEMI_AXIS), scalar(LEAST_SEMI_AXIS), scalar(LEAST_SEMI_AXIS))
-        radii = wp.max(size_b, least)
-        local = wp.quat_rotate_inv(q, centre - wp.transform_get_translation(pose_b))
+        return wp.max(size, least)
+
+    @wp.func
+    def point_ellipsoid(place: vec3, pose: transform, size: vec3):
+        """Signed distance of a place and the unit normal from the ellipsoid to it.
+
+        One formula outside and inside: the place lies on the normal through the closest point.
+        """
+        q = wp.transform_get_rotation(pose)
+        radii = least_radii(size)
+        local = wp.quat_rotate_inv(q, place - wp.transform_get_translation(pose))
         closest = closest_on_ellipsoid(local, radii)
         outward = wp.normalize(wp.cw_div(wp.cw_div(closest, radii), radii))
-        distance = wp.dot(local - closest, outward) - radius
-        normal = -wp.quat_rotate(q, outward)
-        point = centre + (radius + scalar(0.5) * distance) * normal
-        return distance, point, normal
+        return wp.dot(local - closest, outward), wp.quat_rotate(q, outward)
 
-    return SimpleNamespace(lowest_point=lowest_point, sphere_ellipsoid=sphere_ellipsoid)
+    @wp.func
+    def line_ellipsoid(start: vec3, direction: vec3, side: vec3, pose: transform, size: vec3):
+        """Signed distance of a line and the unit normal from the ellipsoid to it; both unit vectors, side across it."""
+        q = wp.transform_get_rotation(pose)
+        radii = least_radii(size)
+        above = wp.cross(direction, side)
+        u = wp.cw_mul(radii, wp.quat_rotate_inv(q, side))
+        v = wp.cw_mul(radii, wp.quat_rotate_inv(q, above))
+        p = vec3(wp.dot(u, u), wp.dot(u, v), wp.dot(v, v))
+        delta = start - wp.transform_get_translation(pose)
+        y = vec2(wp.dot(delta, side), wp.dot(delta, above))
+        x = closest_on_ellipse(y, p)
+        outward = wp.normalize(vec2(p[2] * x[0] - p[1] * x[1], p[0] * x[1] - p[1] * x[0]))
+        return wp.dot(y - x, outward), outward[0] * side + outward[1] * above
+
+    @wp.func
+    def sphere_ellipsoid(pose_a: transform, radius: scalar, pose_b: transform, size_b: vec3):
+        centre = wp.transform_get_translation(pose_a)
+        gap, outward = point_ellipsoid(centre, pose_b, size_b)
+        distance = gap - radius
+        return distance, centre - (radius + scalar(0.5) * distance) * outward, -outward
+
+    return SimpleNamespace(
+        lowest_point=lowest_point,
+        point_ellipsoid=point_ellipsoid,
+        line_ellipsoid=line_ellipsoid,
+        sphere_ellipsoid=sphere_ellipsoid,
+    )

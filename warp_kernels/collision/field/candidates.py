@@ -15,7 +15,7 @@ import warp as wp
 from warp_kernels.collision.field.contact import END_PART, FIRST_EDGE, FIRST_FACE, PARTS, SEGMENT, contact_functions
 from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, KINDS, POINT, UPPER_TRIANGLE, grid_functions
 from warp_kernels.collision.hulls import hull_functions
-from warp_kernels.types import BOX, CAPSULE, warp_types
+from warp_kernels.types import BOX, CAPSULE, ELLIPSOID, warp_types
 
 # Lines with a smaller squared sine between them touch at their ends instead.
 PARALLEL_SINE_SQUARED = 1.0e-4
@@ -398,6 +398,96 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
         return choice
 
     @wp.func
+    def ellipsoid_touches(
+        height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33, least: scalar,
+        distance: scalar, place: vec3, normal: vec3,
+    ):  # fmt: skip
+        """Whether an ellipsoid, whose least semi-axis is given, touches an element."""
+        if kind <= UPPER_TRIANGLE:
+            return over_triangle(corners, place + least * normal)
+        # Deeper than this, the place is on the far side of the ellipsoid.
+        if distance < scalar(-2.0) * least or normal[2] <= scalar(angle):
+            return False
+        if kind == POINT:
+            return least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
+        if not between_ends(corners, place, scalar(angle) * least):
+            return False
+        return convex_at(height, field, kind, row, column, corners, normal)
+
+    @wp.func
+    def enters(corners: mat33, body: Body):
+        """Whether an edge, or a point as an edge without length, has a place inside an ellipsoid."""
+        q = wp.transform_get_rotation(body.pose)
+        start = wp.cw_div(wp.quat_rotate_inv(q, corners[0] - wp.transform_get_translation(body.pose)), body.size)
+        edge = wp.cw_div(wp.quat_rotate_inv(q, corners[1] - corners[0]), body.size)
+        along = scalar(0.0)
+        if wp.dot(edge, edge) > scalar(0.0):
+            along = wp.clamp(-wp.dot(start, edge) / wp.dot(edge, edge), scalar(0.0), scalar(1.0))
+        return wp.length_sq(start + along * edge) < scalar(1.0)
+
+    @wp.func
+    def shallowest_triangle(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, row: int, column: int
+    ):
+        """Distance and choice of that of a cell's two triangles in which an ellipsoid is, and least deep."""
+        depth = scalar(-1.0e30)
+        result = choice
+        for kind in range(UPPER_TRIANGLE + 1):
+            if grid.exists(field.shape, kind, row, column):
+                element = KINDS * (row * field.shape[2] + column) + kind
+                corners = grid.element_corners(height, field.row, field.shape, field.size, element)
+                distance, place, normal = contacts.part_contact(ELLIPSOID, 0, kind, corners, body.pose, body.size)
+                if distance < scalar(0.0) and distance > depth:
+                    depth = distance
+                    result = consider(choice, body, PARTS * element, distance, place, normal)
+        return depth, result
+
+    @wp.func
+    def with_ellipsoid(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
+        """Consider the places of an ellipsoid: with its centre below the surface only the triangle above that.
+
+        Where edges and points have come in past the middle, so that the nearest way out would be further in, it leaves
+        by the triangle at one of them that is the shallowest.
+        """
+        centre = wp.transform_get_translation(body.pose)
+        under = grid.triangle_below(field.shape, field.size, centre[0], centre[1])
+        if under >= 0:
+            corners = grid.element_corners(height, field.row, field.shape, field.size, under)
+            distance, place, normal = contacts.part_contact(ELLIPSOID, 0, under % KINDS, corners, body.pose, body.size)
+            if wp.dot(normal, centre - corners[0]) < scalar(0.0):
+                return consider(choice, body, PARTS * under, distance, place, normal)
+        least = wp.min(body.size[0], wp.min(body.size[1], body.size[2]))
+        shallowest = scalar(-1.0e30)
+        rescue = choice
+        room = wp.max(body.reach, scalar(0.0))
+        extent = body.extent + vec3(room, room, room)
+        around = rows_and_columns(field, centre, extent)
+        for row in range(around[0], around[1] + 1):
+            for column in range(around[2], around[3] + 1):
+                if top_of_cell(height, field, row, column) < centre[2] - extent[2]:
+                    continue
+                for kind in range(KINDS):
+                    if grid.exists(field.shape, kind, row, column):
+                        element = KINDS * (row * field.shape[2] + column) + kind
+                        corners = grid.element_corners(height, field.row, field.shape, field.size, element)
+                        distance, place, normal = contacts.part_contact(
+                            ELLIPSOID, 0, kind, corners, body.pose, body.size
+                        )
+                        if distance < body.reach:
+                            if ellipsoid_touches(
+                                height, field, kind, row, column, corners, least, distance, place, normal
+                            ):
+                                choice = consider(choice, body, PARTS * element, distance, place, normal)
+                            elif kind > UPPER_TRIANGLE and choice.stage == 0 and enters(corners, body):
+                                depth, way_out = shallowest_triangle(choice, height, field, body, row, column)
+                                if depth > shallowest:
+                                    shallowest = depth
+                                    rescue = way_out
+        if choice.feature < 0:
+            choice = rescue
+        return choice
+
+    @wp.func
     def best_place(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
         """The best of all places of a body in one stage."""
         centre = wp.transform_get_translation(body.pose)
@@ -412,6 +502,8 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
                     choice, height, field, body, end, centre + (contacts.sign_of(end) * body.size[1]) * axis
                 )
             choice = with_elements(choice, height, field, body)
+        elif body.type == ELLIPSOID:
+            choice = with_ellipsoid(choice, height, field, body)
         else:
             choice = with_ball(choice, height, field, body, 0, centre)
         return choice
@@ -423,6 +515,11 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
         extent = vec3(size[0], size[0], size[0])
         if type == CAPSULE:
             extent += size[1] * wp.abs(rotation * contacts.axis_of(2))
+        elif type == ELLIPSOID:
+            for k in range(3):
+                extent[k] = wp.length(
+                    wp.cw_mul(wp.quat_rotate_inv(wp.transform_get_rotation(pose), contacts.axis_of(k)), size)
+                )
         elif type == BOX:
             extent = wp.abs(rotation * vec3(size[0], scalar(0.0), scalar(0.0)))
             extent += wp.abs(rotation * vec3(scalar(0.0), size[1], scalar(0.0)))

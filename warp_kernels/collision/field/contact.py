@@ -2,7 +2,7 @@
 
 All is in the frame of the field. A feature is PARTS * element + part. Parts of a body:
 
-- sphere: 0, its centre;
+- sphere: 0, its centre; ellipsoid: 0, all of it;
 - capsule: 0 and 1, the lower and upper end of its segment; 2, the inside of the segment;
 - box: 0 to 7, its corners; 8 to 13, its faces (2 * axis, plus one on the positive side), against a point of the field;
   14 to 25, its edges (4 * axis, plus bits for the sides of the two following axes), against an edge of the field.
@@ -14,11 +14,12 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE, grid_functions
-from warp_kernels.types import BOX, CAPSULE, HEIGHTFIELD, SPHERE, warp_types
+from warp_kernels.types import BOX, CAPSULE, ELLIPSOID, HEIGHTFIELD, SPHERE, warp_types
 
 # The most contacts that a body of each type can have with a field at once.
-MAX_FIELD_CONTACTS = {(SPHERE, HEIGHTFIELD): 4, (CAPSULE, HEIGHTFIELD): 4, (BOX, HEIGHTFIELD): 4}
+MAX_FIELD_CONTACTS = {(kind, HEIGHTFIELD): 4 for kind in (SPHERE, CAPSULE, BOX, ELLIPSOID)}
 
 PARTS = 32
 SEGMENT = 2
@@ -35,6 +36,7 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
     """
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
+    ellipsoids = ellipsoid_functions(scalar)
 
     @wp.func
     def unit(v: vec3):
@@ -161,6 +163,30 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         return distance, place, normal
 
     @wp.func
+    def ellipsoid_contact(kind: int, corners: mat33, pose: transform, size: vec3):
+        """An ellipsoid against the plane of a triangle, the line of an edge, or a point."""
+        distance = scalar(0.0)
+        place = corners[0]
+        normal = vec3()
+        if kind <= UPPER_TRIANGLE:
+            normal = unit(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+            lowest = ellipsoids.lowest_point(pose, size, normal)
+            distance = wp.dot(normal, lowest - corners[0])
+            place = lowest - distance * normal
+        elif kind == POINT:
+            gap, outward = ellipsoids.point_ellipsoid(corners[0], pose, size)
+            distance = gap
+            normal = -outward
+        else:
+            direction = unit(corners[1] - corners[0])
+            side = unit(wp.cross(axis_of(2), direction))
+            gap, outward = ellipsoids.line_ellipsoid(corners[0], direction, side, pose, size)
+            distance = gap
+            normal = -outward
+            place = ellipsoids.lowest_point(pose, size, normal) - distance * normal
+        return distance, place, normal
+
+    @wp.func
     def part_contact(type: int, part: int, kind: int, corners: mat33, pose: transform, size: vec3):
         """The contact of a part of a body of this type, at a pose in the field's frame, with an element's corners."""
         distance = scalar(0.0)
@@ -168,6 +194,8 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         normal = vec3()
         if type == BOX:
             distance, place, normal = box_contact(part, kind, corners, pose, size)
+        elif type == ELLIPSOID:
+            distance, place, normal = ellipsoid_contact(kind, corners, pose, size)
         elif type == CAPSULE and part == SEGMENT:
             distance, place, normal = segment_contact(kind, corners, pose, size)
         else:
