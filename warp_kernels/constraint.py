@@ -337,6 +337,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     first = dof_row_start[k]
                     for e in range(d):
                         row[at + e, world] -= factor_l[first + e, world] * value
+            rhs[block, world] = free_velocity
+            approach[block, world] = before
+        # In a loop of its own: what it takes needs no registers beside what the rows take.
+        for block in range(lane, block_count[world], lanes):
+            kind = block_kind[block, world]
+            item = block_item[block, world]
+            before = approach[block, world]
             bias = vec2()  # and softness
             most = scalar(0.0)
             others = vec3()  # biases of three rows
@@ -373,9 +380,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             else:
                 gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
                 bias = limit.limit_bias(limits, item, gap, options, world)
-            rhs[block, world] = free_velocity + others + vec3(bias[0], scalar(0.0), scalar(0.0))
+            rhs[block, world] += others + vec3(bias[0], scalar(0.0), scalar(0.0))
             bound[block, world] = most
             softness[block, world] = bias[1]
-            approach[block, world] = before
 
     return SimpleNamespace(module=module, list_blocks=list_blocks, block_rows=block_rows)

@@ -427,9 +427,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             kind = block_kind[block, world]
             item = block_item[block, world]
             b_bar = rhs_bar[block, world]
-            before_bar = scalar(0.0)
             if kind == CONTACT:
-                before_bar = contacts.contact_bias_adjoint(
+                contacts.contact_bias_adjoint(
                     contact_distance[item, world],
                     approach[block, world],
                     contact_restitution[item, world],
@@ -474,62 +473,89 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     softness_bar[block, world],
                     limit_bars,
                 )
+        # In loops of their own: all at once has no room in the registers of a GPU.
+        for block in range(block_count[world]):
+            kind = block_kind[block, world]
+            if not geometric.is_geometric(kind):
+                continue
+            item = block_item[block, world]
+            b_bar = rhs_bar[block, world]
+            before_bar = scalar(0.0)
+            if kind == CONTACT:
+                before_bar = contacts.approach_adjoint(
+                    contact_distance[item, world],
+                    approach[block, world],
+                    contact_restitution[item, world],
+                    contact_spring,
+                    item,
+                    world,
+                    options,
+                    b_bar[0],
+                )
             for side in range(2):
                 tail = block_tail[2 * block + side, world]
                 if tail < 0:
                     continue
-                if geometric.is_geometric(kind):
-                    tree = dof_tree[tail]
-                    reference = block_reference[block, world]
-                    sign = rows.side_sign(side)
-                    at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs - tree_dof_start[tree]
-                    point = vec3()
-                    frame = sign * wp.identity(n=3, dtype=scalar)
-                    if kind == CONTACT or kind == TORSION:
-                        point = contact_point[item, world]
-                        frame = contact_frame[item, world] * sign
-                    elif kind == POINT:
-                        point = anchor_point[item, world]
-                    lever = point + (origin[reference, world] - origin[tree, world])
-                    frame_bar = mat33()
-                    lever_bar = vec3()
-                    for d in range(dof_depth[tail] + 1):
-                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
+                tree = dof_tree[tail]
+                reference = block_reference[block, world]
+                sign = rows.side_sign(side)
+                at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs - tree_dof_start[tree]
+                point = vec3()
+                frame = sign * wp.identity(n=3, dtype=scalar)
+                if kind == CONTACT or kind == TORSION:
+                    point = contact_point[item, world]
+                    frame = contact_frame[item, world] * sign
+                elif kind == POINT:
+                    point = anchor_point[item, world]
+                lever = point + (origin[reference, world] - origin[tree, world])
+                frame_bar = mat33()
+                lever_bar = vec3()
+                for d in range(dof_depth[tail] + 1):
+                    k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
+                    g = entry_bar(block, at, k, world, impulse, weight, rhs_bar, qd_next, coupling)
+                    g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
+                    column = subspace[k, world]
+                    push = g * frame
+                    subspace_bar[k, world] += geometric.column_adjoint(kind, push, lever)
+                    lever_bar += geometric.lever_adjoint(kind, push, column)
+                    motion = geometric.motion(kind, column, lever)
+                    frame_bar += wp.outer(g, motion)
+                    jacobian = frame * motion
+                    qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * before_bar
+                if kind == CONTACT or kind == TORSION:
+                    contact_frame_bar[item, world] += frame_bar * sign
+                    contact_point_bar[item, world] += lever_bar
+                elif kind == POINT:
+                    anchor_point_bar[item, world] += lever_bar
+                origin_bar[reference, world] += lever_bar
+                origin_bar[tree, world] -= lever_bar
+        for block in range(block_count[world]):
+            kind = block_kind[block, world]
+            if geometric.is_geometric(kind):
+                continue
+            item = block_item[block, world]
+            b_bar = rhs_bar[block, world]
+            for side in range(2):
+                tail = block_tail[2 * block + side, world]
+                if tail < 0:
+                    continue
+                own = int(1)  # degrees of freedom of the joint in the row
+                if kind == CONE_LIMIT:
+                    own = 3
+                row_bar = vec3()
+                for above in range(own):
+                    k = tail - above
+                    value = joints.joint_row(kind, item, side, above, world, coupling_ratio, cone_row)
+                    qd_bar[world, k] += value * b_bar[0]
+                    if kind == CONE_LIMIT or kind == COUPLING:
+                        at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs
+                        at -= tree_dof_start[dof_tree[tail]]
                         g = entry_bar(block, at, k, world, impulse, weight, rhs_bar, qd_next, coupling)
-                        g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
-                        column = subspace[k, world]
-                        push = g * frame
-                        subspace_bar[k, world] += geometric.column_adjoint(kind, push, lever)
-                        lever_bar += geometric.lever_adjoint(kind, push, column)
-                        motion = geometric.motion(kind, column, lever)
-                        frame_bar += wp.outer(g, motion)
-                        jacobian = frame * motion
-                        qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * before_bar
-                    if kind == CONTACT or kind == TORSION:
-                        contact_frame_bar[item, world] += frame_bar * sign
-                        contact_point_bar[item, world] += lever_bar
-                    elif kind == POINT:
-                        anchor_point_bar[item, world] += lever_bar
-                    origin_bar[reference, world] += lever_bar
-                    origin_bar[tree, world] -= lever_bar
-                else:
-                    own = int(1)  # degrees of freedom of the joint in the row
-                    if kind == CONE_LIMIT:
-                        own = 3
-                    row_bar = vec3()
-                    for above in range(own):
-                        k = tail - above
-                        value = joints.joint_row(kind, item, side, above, world, coupling_ratio, cone_row)
-                        qd_bar[world, k] += value * b_bar[0]
-                        if kind == CONE_LIMIT or kind == COUPLING:
-                            at = couplings.block_incidence[2 * block + side, world] * max_tree_dofs
-                            at -= tree_dof_start[dof_tree[tail]]
-                            g = entry_bar(block, at, k, world, impulse, weight, rhs_bar, qd_next, coupling)
-                            row_bar[2 - above] = g[0]
-                    if kind == CONE_LIMIT:
-                        cone_row_bar[item, world] = row_bar
-                    if kind == COUPLING and side == 0:
-                        rows.add_at(coupling_ratio_bar, world, item, -row_bar[2])
+                        row_bar[2 - above] = g[0]
+                if kind == CONE_LIMIT:
+                    cone_row_bar[item, world] = row_bar
+                if kind == COUPLING and side == 0:
+                    rows.add_at(coupling_ratio_bar, world, item, -row_bar[2])
 
     return SimpleNamespace(
         module=module,

@@ -59,6 +59,24 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         return vec2(bias, scalar(0.0))
 
     @wp.func
+    def approach_adjoint(
+        distance: scalar,
+        approach: scalar,
+        restitution: scalar,
+        spring: wp.array2d(dtype=vec2),
+        item: int,
+        world: int,
+        options: Options,
+        bias_bar: scalar,
+    ):
+        """Adjoint of the normal velocity before the step."""
+        bar = scalar(0.0)
+        if bounces(distance, approach, restitution, options) and not is_compliant(spring, item, world):
+            if restitution * approach < rows.correction(distance, options):
+                bar = bias_bar * restitution
+        return bar
+
+    @wp.func
     def contact_bias_adjoint(
         distance: scalar,
         approach: scalar,
@@ -73,19 +91,18 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         restitution_bar: wp.array2d(dtype=scalar),
         spring_bar: wp.array2d(dtype=vec2),
     ):
-        """Writes the adjoints of distance, restitution and spring; returns that of the approach."""
+        """Writes the adjoints of distance, restitution and spring."""
+        bias = rows.correction(distance, options)
         if is_compliant(spring, item, world):
             pair = spring[item, world]
             bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)
             distance_bar[item, world] = bars[0]
             spring_bar[item, world] = vec2(bars[1], bars[2])
-            return scalar(0.0)
-        bias = rows.correction(distance, options)
-        if bounces(distance, approach, restitution, options) and restitution * approach < bias:
+        elif bounces(distance, approach, restitution, options) and restitution * approach < bias:
             restitution_bar[item, world] = bias_bar * approach
-            return bias_bar * restitution
-        if bias > -options.max_correction:
+        elif bias > -options.max_correction:
             distance_bar[item, world] = bias_bar * options.erp / options.dt
-        return scalar(0.0)
 
-    return SimpleNamespace(contact_bias=contact_bias, contact_bias_adjoint=contact_bias_adjoint)
+    return SimpleNamespace(
+        contact_bias=contact_bias, contact_bias_adjoint=contact_bias_adjoint, approach_adjoint=approach_adjoint
+    )

@@ -29,8 +29,13 @@ def joint_functions(scalar: Any) -> SimpleNamespace:
         """Entry of a joint's row for the degree of freedom so many places above the tail."""
         value = scalar(0.0)
         if kind == CONE_LIMIT:
-            if above < 3:
-                value = cone_row[item, world][2 - above]
+            rate = cone_row[item, world]
+            if above == 0:
+                value = rate[2]
+            elif above == 1:
+                value = rate[1]
+            elif above == 2:
+                value = rate[0]
         elif above == 0:
             value = scalar(1.0)
             if kind == UPPER_LIMIT:
