@@ -11,6 +11,7 @@ from sim.errors import ContactOverflowWarning
 from sim.model import Model
 from sim.options import ContactOptions
 from sim.simulator import Simulator
+from sim.state import Impulses, State
 
 # What isn't a parameter.
 INPUTS = ("q", "qd", "tau", "control")
@@ -43,6 +44,7 @@ class Problem:
             are any, parameters [n, ...]; those not named have the model's value.
         q_weight: derivative of the loss in every q [steps + 1, nq].
         qd_weight: the same for qd [steps + 1, nv].
+        impulses: of a warm start, with which the first step begins: values [max_blocks, 3] and keys [max_blocks, 2].
     """
 
     model: Model
@@ -52,10 +54,17 @@ class Problem:
     values: dict[str, np.ndarray]
     q_weight: np.ndarray
     qd_weight: np.ndarray
+    impulses: tuple[np.ndarray, np.ndarray] | None = None
 
     def simulator(self, num_worlds: int, parameters: dict[str, np.ndarray]) -> Simulator:
         """A simulator of so many worlds."""
         return Simulator(self.model, self.dt, num_worlds, self.device, self.contact, parameters)
+
+    def _state(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray) -> State:
+        impulses = None
+        if self.impulses is not None:
+            impulses = [np.repeat(array[None], simulator.num_worlds, axis=0) for array in self.impulses]
+        return start_state(simulator, q, qd, impulses)
 
     def losses(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """Losses [count] of rollouts with other values [count, ...] of some inputs."""
@@ -80,11 +89,21 @@ class Problem:
             with warnings.catch_warnings():
                 # What it would say of a perturbed world has been said of the one itself.
                 warnings.simplefilter("ignore", ContactOverflowWarning)
-                state = simulator.state(given["q"], given["qd"])
+                state = self._state(simulator, given["q"], given["qd"])
                 trajectory = simulator.rollout(state, tau, len(self.q_weight) - 1, control=control)
             loss = np.einsum("tn,twn->w", self.q_weight, trajectory.q.numpy())
             found.append(loss + np.einsum("tn,twn->w", self.qd_weight, trajectory.qd.numpy()))
         return np.concatenate(found)[:count]
+
+
+def start_state(simulator: Simulator, q: np.ndarray, qd: np.ndarray, impulses: Sequence[np.ndarray] | None) -> State:
+    """A state of a simulator of float64; impulses: values [num_worlds, max_blocks, 3] and keys [..., 2], or None."""
+    state = simulator.state(q, qd)
+    if impulses is None:
+        return state
+    value: wp.array = wp.array(impulses[0], dtype=wp.float64, ndim=3, device=simulator.device)
+    key: wp.array = wp.array(impulses[1], dtype=wp.int32, ndim=3, device=simulator.device)
+    return State(state.q, state.qd, Impulses(value, key))
 
 
 @dataclass(frozen=True)

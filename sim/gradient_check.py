@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
-from sim.finite_differences import INPUTS, Differences, Problem, finite_differences
+from sim.finite_differences import INPUTS, Differences, Problem, finite_differences, start_state
 from sim.gradient_entries import Entry, entries
 from sim.gradient_report import CheckedEntry, GradientReport
 from sim.parameters import as_numbers
@@ -109,7 +109,9 @@ def _doubled(
     double = Simulator(
         replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, simulator.contact, parameters
     )
-    trajectory = double.rollout(double.state(q, qd), tau, steps, control=control)
+    started = simulator._impulses(state.impulses)
+    impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
+    trajectory = double.rollout(start_state(double, q, qd, impulses), tau, steps, control=control)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
         raise FloatingPointError(
             "check_gradients: the rollout itself is not finite; check_finite=True of the simulator says from where on"
@@ -168,9 +170,12 @@ def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], wor
     for name, given in (("tau", trajectory.tau), ("control", trajectory.control)):
         if given is not None:
             values[name] = given.numpy()[:, world]
+    impulses = None
+    if trajectory.impulses is not None:
+        impulses = trajectory.impulses.value.numpy()[0, world], trajectory.impulses.key.numpy()[0, world]
     return Problem(
         simulator.model, simulator.dt, simulator.contact, simulator.device, values, weights[0][:, world],
-        weights[1][:, world],
+        weights[1][:, world], impulses,
     )  # fmt: skip
 
 

@@ -212,6 +212,24 @@ def test_entries_without_a_derivative_on_both_sides_are_left_out():
     assert [entry.index for entry in found["gravity"]] == [(0,), (1,), (2,)]
 
 
+def test_warm_start_begins_with_the_impulses_of_the_state():
+    """Too few sweeps to forget them: the gradients of the user's own rollout, world by world."""
+    model = standing.robot(0.0).model
+    simulator = sim.Simulator(model, DT, WORLDS, "cpu", sim.ContactOptions(sweeps=2, warm_start=True))
+    state = simulator.state(model.q0, 0.05 * np.random.default_rng(3).normal(size=model.nv))
+    tau = np.zeros((STEPS, model.nv))
+    before = simulator.rollout(state, steps=30).final_state
+    report = sim.check_gradients(simulator, before, tau, ["q", "qd", "tau", "mass"], worlds=(2,), most=20)
+    assert {entry.verdict for entry in report.entries} == {"right"}, str(report)
+    rng = np.random.default_rng(0)
+    seeds = [rng.normal(size=(WORLDS, size)) for size in (model.nq, model.nv)]
+    found = [entry.analytic for entry in report.entries if entry.entry.argument == "qd"]
+    expected = simulator.rollout(before, tau).backward(*seeds).qd.numpy()[2]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    cold = simulator.rollout(simulator.state(before.q, before.qd), tau).backward(*seeds).qd.numpy()[2]
+    assert np.abs(cold - expected).max() > 1e-6 * np.abs(expected).max()
+
+
 def test_constraints_have_names():
     builder = sim.ModelBuilder()
     for name, x in (("left", 0.0), ("right", 0.3)):
