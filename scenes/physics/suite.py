@@ -1,6 +1,6 @@
 """All scenes of the fidelity suite."""
 
-from scenes.physics import bouncing, sliding, spinning, standing
+from scenes.physics import bouncing, piles, sliding, spinning, standing
 from scenes.physics.scene import PhysicsScene
 
 
@@ -15,6 +15,8 @@ def scenes() -> list[PhysicsScene]:
         bouncing.bouncing_ball(0.5),
         bouncing.bouncing_ball(0.8),
         bouncing.newtons_cradle(),
+        piles.stack(),
+        piles.dominoes(),
         spinning.top(),
         spinning.tossed_body(),
         spinning.floating_chain(),

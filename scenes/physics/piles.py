@@ -1,0 +1,70 @@
+"""Boxes on boxes: a stack that stays, dominoes that fall one after the other."""
+
+import numpy as np
+
+from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
+from sim.builder import ModelBuilder
+from sim.options import ContactOptions
+
+HALF = 0.1  # of the stacked cubes [m]
+# Forty contacts on ten boxes leave their impulses open, and the sweeps creep towards one solution among many. A little
+# softness singles one out and lets them arrive; each contact then sags by cfm * impulse * dt.
+STACKED = ContactOptions(sweeps=400, cfm=0.1)
+DOMINO = (0.01, 0.05, 0.1)  # half extents [m]
+SPACING = 0.08
+LEAN = 0.2  # of the first one at the start [rad]
+
+
+def stack(
+    boxes: int = 10, seconds: float = 10.0, dt: float = 1 / 240, contact: ContactOptions = STACKED
+) -> PhysicsScene:
+    """Cubes of 1 kg on top of each other, at rest."""
+    builder = ModelBuilder()
+    builder.add_ground()
+    for k in range(boxes):
+        builder.add_box(half_extents=(HALF,) * 3, mass=1.0, position=(0.0, 0.0, HALF * (2 * k + 1)))
+    model = builder.finalize("float64")
+    weight = boxes * G
+
+    def drift(motion: Motion) -> float:
+        places = motion.q.reshape(len(motion.q), boxes, 7)[..., :3]
+        return float(np.linalg.norm(places - places[0], axis=-1).max())
+
+    quantities = (
+        Quantity("drift of a box", "m", 0.0, 1e-3, "what a stack may move", drift),
+        Quantity(
+            "contact forces, vertical",
+            "N",
+            weight,
+            1e-5 * weight,
+            "what 400 sweeps leave",
+            lambda m: float(m.support[2]),
+        ),
+    )
+    return PhysicsScene(f"stack of {boxes} boxes", model, np.zeros(model.nv), dt, seconds, quantities, contact)
+
+
+def dominoes(count: int = 8, dt: float = 1e-3) -> PhysicsScene:
+    """A row of dominoes, the first one tilted so that it falls against the next."""
+    builder = ModelBuilder()
+    builder.add_ground()
+    x, _, z = DOMINO
+    for k in range(count):
+        # The first one leans over its lower edge.
+        angle = LEAN if k == 0 else 0.0
+        across, up = x - x * np.cos(angle) + z * np.sin(angle), x * np.sin(angle) + z * np.cos(angle)
+        place = (k * SPACING + across, 0.0, up)
+        builder.add_box(half_extents=DOMINO, mass=0.1, position=place, orientation=turn_about(1, angle))
+    model = builder.finalize("float64")
+    # Each comes to lie on the next one's foot, the last one on the ground.
+    flat = Quantity("tilt of the last", "rad", 0.5 * np.pi, 1e-3, "it lies", lambda m: float(tilts(m)[-1, -1]))
+    fallen = Quantity(
+        "fallen", "", float(count), 0.0, "each pushes the next", lambda m: float((tilts(m)[-1] > 1.0).sum())
+    )
+    return PhysicsScene(f"{count} dominoes", model, np.zeros(model.nv), dt, 2.0, (fallen, flat))
+
+
+def tilts(motion: Motion) -> np.ndarray:
+    """Angle of every domino from upright about y [steps + 1, count]."""
+    quaternion = motion.q.reshape(len(motion.q), -1, 7)[..., 3:]
+    return 2.0 * np.arctan2(quaternion[..., 1], quaternion[..., 3])
