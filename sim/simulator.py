@@ -28,7 +28,7 @@ from sim.state import Impulses, State
 from sim.step_adjoint import DifferentiableStep
 from sim.turns import one_at_a_time, turn
 from sim.workspace import Workspace
-from warp_kernels.types import POSITION, VELOCITY
+from warp_kernels.types import POSITION, SPHERICAL, VELOCITY
 from warp_kernels.warm_start import NO_KEY
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
@@ -360,6 +360,12 @@ class Simulator:
                 raise ModelError(
                     f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "
                     f"a {kind} actuator doesn't have this gain"
+                )
+        if name in ("swing_limit", "twist_limit"):
+            others = np.isfinite(value[..., self.model.joint_type != SPHERICAL])
+            if others.any():
+                raise ModelError(
+                    f"parameter '{name}' is finite on a joint that is not spherical; leave it infinite there"
                 )
         return value
 

@@ -195,6 +195,13 @@ def test_what_is_refused(kind, options, message):
         builder.add_joint("j", kind, child="a", **options)
 
 
+def test_only_spherical_joints_take_them_later():
+    simulator = sim.Simulator(arm(), DT, device="cpu")
+    with pytest.raises(sim.ModelError, match="parameter 'swing_limit' is finite on a joint that is not spherical"):
+        simulator.set_parameter("swing_limit", 1.0)
+    simulator.set_parameter("swing_limit", [np.inf, 1.0, np.inf])
+
+
 def test_dry_friction_of_a_free_joint():
     """On each of its six degrees of freedom."""
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
