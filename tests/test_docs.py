@@ -28,14 +28,16 @@ def test_readme_examples_run() -> None:
     assert names["tau"].grad.abs().max() > 0.0
 
 
-def test_examples_of_the_robot_run(monkeypatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_examples_of_the_robot_run(monkeypatch, tmp_path) -> None:
+    (tmp_path / "scenes").symlink_to(ROOT / "scenes")
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "robot.md").read_text(), re.DOTALL)
     names: dict = {}
     exec("".join(blocks), names)
     assert names["position"].shape == (64, 3)
     assert names["q"].grad.abs().max() > 0.1
     assert names["robot"].mass.grad.abs().max() > 0.01
+    assert (tmp_path / "learnt.urdf").exists()
 
 
 def test_parameter_table_is_complete() -> None:

@@ -1,6 +1,24 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
 from sim.torch.autograd import rollout, step
+from sim.torch.parametrisations import (
+    Parametrisation,
+    PhysicalInertia,
+    Positive,
+    PositiveDefinite,
+    Rotation,
+    Unconstrained,
+)
 from sim.torch.robot import Robot
 
-__all__ = ["Robot", "rollout", "step"]
+__all__ = [
+    "Parametrisation",
+    "PhysicalInertia",
+    "Positive",
+    "PositiveDefinite",
+    "Robot",
+    "Rotation",
+    "Unconstrained",
+    "rollout",
+    "step",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from sim.acceleration import acceleration_operation, jacobian_derivative_operati
 from sim.bias import bias_operation, coriolis_operation, gravity_operation
 from sim.dynamics import forward_dynamics_operation, inverse_dynamics_operation
 from sim.errors import ModelError
+from sim.exporters.urdf import write_urdf
 from sim.frames import frame_names
 from sim.kinematics import (
     difference_operation,
@@ -34,9 +36,11 @@ from sim.momentum import (
 )
 from sim.operation import DYNAMICS_PARAMETERS, Operation
 from sim.torch.arrays import DTYPES
+from sim.torch.parametrisations import Parametrisation
 from sim.torch.robot_arguments import Arguments
 from sim.torch.robot_engine import Engine
 from sim.torch.robot_function import evaluate
+from sim.torch.robot_learning import QUANTITIES, find_link, present_value, with_learnt
 from sim.wrenches import link_wrench_operation
 
 Frames = str | Sequence[str] | None
@@ -69,6 +73,7 @@ class Robot(torch.nn.Module):
 
     Attributes:
         model: what the robot was at first.
+        learnt: modules of single quantities that are learnt, see :meth:`make_learnable`.
         lower_limit, upper_limit: of each degree of freedom [nv], infinite where there is none [rad or m].
         velocity_limit, effort_limit: largest speed and force that the file gives [nv].
 
@@ -89,9 +94,11 @@ class Robot(torch.nn.Module):
             if options:
                 raise ModelError(f"options {', '.join(options)} are for robot files; the source is a model")
             self.model = source
+            self._source: Path | None = None
             given = torch.float64 if source.dtype == "float64" else torch.float32
         else:
             given = torch.get_default_dtype()
+            self._source = Path(source).resolve()
             defaults = {"visual": False, "collision": False, "collapse_fixed": False, "mimic": "free"}
             self.model = load(source, **{**defaults, **options})
         precision = dtype or given
@@ -101,6 +108,7 @@ class Robot(torch.nn.Module):
         values |= {name: getattr(self.model, name) for name in LIMITS[2:]}
         for name, value in values.items():
             self.register_buffer(name, torch.tensor(value, dtype=precision, device=device))
+        self.learnt = torch.nn.ModuleDict()
         self._arguments = Arguments(self.model)
         self._engines: dict[tuple[torch.device, torch.dtype], Engine] = {}
         self._operations: dict[Hashable, Operation] = {}
@@ -158,6 +166,74 @@ class Robot(torch.nn.Module):
                 assert value is not None
                 self.register_buffer(name, value.detach().clone())
         return self
+
+    def make_learnable(self, name: str, quantity: str, module: torch.nn.Module | None = None) -> torch.nn.Module:
+        """Let one quantity of a link or joint be learnt, from its present value on.
+
+        Args:
+            name: the link, or the joint that carries it.
+            quantity: "mass", "com", "inertia", "inertial" (these three together), "translation" or "rotation" of the
+                joint's placement, "damping", "armature", "stiffness" or "rest_position".
+            module: a :class:`sim.torch.Parametrisation`, or any module whose ``forward()`` gives the value, for
+                "rotation" a quaternion xyzw, for "inertial" mass, com and inertia. Default: Positive, Unconstrained,
+                PositiveDefinite, PhysicalInertia or Rotation, as befits the quantity.
+
+        Returns:
+            the module, which is now a part of the robot: its parameters are the robot's.
+
+        Raises:
+            ModelError: for an unknown name or quantity, a value that the parametrisation can't have, a wrong shape.
+        """
+        link = find_link(self.model, name, quantity)
+        module = QUANTITIES[quantity][1]() if module is None else module
+        for other in QUANTITIES:
+            shared = set(QUANTITIES[other][0]) & set(QUANTITIES[quantity][0]) - {"joint_placement"}
+            if other != quantity and shared and f"{other}_{link}" in self.learnt:
+                raise ModelError(f"{quantity} of '{name}': its {other} is learnt already; learn one of them")
+        if isinstance(module, Parametrisation):
+            value = present_value(self.model, self._values(QUANTITIES[quantity][0]), link, quantity)
+            try:
+                with torch.no_grad():
+                    module.start(value)
+            except ModelError as error:
+                raise ModelError(f"{quantity} of '{name}': {error}") from None
+        names = QUANTITIES[quantity][0]
+        with_learnt(self.model, {(link, quantity): module}, {key: getattr(self, key) for key in names})
+        self.learnt[f"{quantity}_{link}"] = module
+        return module
+
+    def learnable(self, name: str, quantity: str) -> torch.nn.Module:
+        """The module that :meth:`make_learnable` put in. Raises ModelError if there is none."""
+        key = f"{quantity}_{find_link(self.model, name, quantity)}"
+        if key not in self.learnt:
+            raise ModelError(f"{quantity} of '{name}' is not learnt; make_learnable comes first")
+        return self.learnt[key]
+
+    def save_urdf(self, path: str | os.PathLike[str]) -> None:
+        """Write the robot as a URDF file: the file that it came from with the values of now in it.
+
+        Only elements whose values have changed are touched. Masses, centres of mass, inertias, placements of joints and
+        damping have a place in URDF. Meshes keep their file names, which may be relative to the old place.
+
+        Args:
+            path: the file to write.
+
+        Raises:
+            ModelError: for a robot that isn't from a URDF file or had its fixed joints merged, and for a changed
+                parameter that URDF has no place for.
+        """
+        if self._source is None:
+            raise ModelError("the robot was made from a model and not from a file, so there is no URDF to write into")
+        with torch.no_grad():
+            values = {name: self.value(name).double().cpu().numpy() for name in DYNAMICS_PARAMETERS}
+            first = {name: self.model.parameters[name] for name in DYNAMICS_PARAMETERS}
+            rounded = {name: first[name].astype(DTYPES[self._like.dtype]).astype(float) for name in first}
+        write_urdf(self._source, path, self.model, {name: (rounded[name], values[name]) for name in values})
+
+    def value(self, name: str) -> torch.Tensor:
+        """A parameter as the methods see it [n, ...], with all that is learnt."""
+        self._check_name(name)
+        return self._values((name,))[name]
 
     # ---- kinematics --------------------------------------------------------------------------------------------
 
@@ -324,11 +400,17 @@ class Robot(torch.nn.Module):
 
     def _dynamics(self, key: str, make: Callable[[], Operation], **inputs: torch.Tensor | None) -> torch.Tensor:
         if self.model.massless_links:
-            names = ", ".join(repr(name) for name in self.model.massless_links)
-            raise ModelError(
-                f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
-            )
+            self._require_masses()
         return self._call(key, make, **inputs)
+
+    def _require_masses(self) -> None:
+        learnt = {key.rsplit("_", 1)[1] for key in self.learnt if key.startswith(("mass_", "inertial_"))}
+        missing = [name for name in self.model.massless_links if str(self.model.link(name)) not in learnt]
+        if missing:
+            raise ModelError(
+                f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
+                "give them a mass"
+            )
 
     def _link_wrench(self, q: torch.Tensor, wrench: Wrench, reference: str) -> torch.Tensor | None:
         if wrench is None or isinstance(wrench, torch.Tensor):
@@ -344,12 +426,20 @@ class Robot(torch.nn.Module):
         operation = self._operations.get(key)
         if operation is None:
             operation = self._operations[key] = make()
-        parameters = [getattr(self, name) for name in operation.parameters]
+        parameters = list(self._values(operation.parameters).values())
         like = self._like
         flat, batch, rows = self._arguments.flatten(inputs, like)
         self._arguments.check_parameters(operation.parameters, parameters, rows, like)
         result = evaluate(self._engine(like), operation, flat, parameters)
         return result.reshape((*batch, *operation.shape))
+
+    def _values(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
+        values = {name: getattr(self, name) for name in names}
+        if not len(self.learnt):
+            return values
+        parts = [key.rsplit("_", 1) for key in self.learnt]
+        learnt = {(int(link), quantity): self.learnt[f"{quantity}_{link}"] for quantity, link in parts}
+        return with_learnt(self.model, learnt, values)
 
     def _engine(self, like: torch.Tensor) -> Engine:
         key = (like.device, like.dtype)

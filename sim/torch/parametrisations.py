@@ -1,0 +1,127 @@
+"""Physical quantities as functions of free numbers, so that no step of an optimiser leads out of what is physical."""
+
+from typing import Any
+
+import torch
+
+from sim.errors import ModelError
+
+
+class Parametrisation(torch.nn.Module):
+    """A value as a function of parameters of its own: ``forward()`` gives it."""
+
+    def start(self, value: torch.Tensor) -> None:
+        """Choose the parameters so that ``forward()`` is ``value``. Raises ModelError if it can't be."""
+        raise NotImplementedError
+
+
+class Unconstrained(Parametrisation):
+    """The value itself."""
+
+    def start(self, value: torch.Tensor) -> None:
+        """See :class:`Parametrisation`."""
+        self.value = torch.nn.Parameter(value.clone())
+
+    def forward(self) -> torch.Tensor:
+        """The value."""
+        return self.value
+
+
+class Positive(Parametrisation):
+    """Numbers above a minimum: ``minimum + exp(free)``.
+
+    Args:
+        minimum: what they stay above.
+    """
+
+    def __init__(self, minimum: float = 0.0):
+        super().__init__()
+        self.minimum = minimum
+
+    def start(self, value: torch.Tensor) -> None:
+        """See :class:`Parametrisation`."""
+        if not bool((value > self.minimum).all()):
+            raise ModelError(f"its value {value.tolist()} is not above {self.minimum}; set it first")
+        self.free = torch.nn.Parameter((value - self.minimum).log())
+
+    def forward(self) -> torch.Tensor:
+        """The value."""
+        return self.minimum + self.free.exp()
+
+
+class PositiveDefinite(Parametrisation):
+    """A symmetric positive definite matrix: ``L L'`` with a lower triangle L whose diagonal is of exponentials.
+
+    For an inertia that alone doesn't give the triangle inequality of the principal moments; see
+    :class:`PhysicalInertia`.
+    """
+
+    def start(self, value: torch.Tensor) -> None:
+        """See :class:`Parametrisation`."""
+        self.free = torch.nn.Parameter(_log_cholesky(value))
+
+    def forward(self) -> torch.Tensor:
+        """The value."""
+        return _from_log_cholesky(self.free)
+
+
+class PhysicalInertia(Parametrisation):
+    """Mass, centre of mass and inertia of a body that can exist: no principal moment above the sum of the other two.
+
+    The free numbers are the log-Cholesky form of the pseudo-inertia, 4x4 and positive definite (Rucker and Wensing,
+    *Smooth parameterization of rigid-body inertia*, 2022).
+    """
+
+    def start(self, value: Any) -> None:
+        """``value``: mass, centre of mass [3], inertia about it [3, 3]. See :class:`Parametrisation`."""
+        mass, com, inertia = value
+        identity = torch.eye(3, dtype=inertia.dtype, device=inertia.device)
+        spread = 0.5 * inertia.trace() * identity - inertia + mass * torch.outer(com, com)
+        moment = (mass * com)[:, None]
+        pseudo = torch.cat([torch.cat([spread, moment], 1), torch.cat([moment.T, mass.reshape(1, 1)], 1)])
+        self.free = torch.nn.Parameter(_log_cholesky(pseudo))
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Mass, centre of mass [3] and inertia about it [3, 3]."""
+        pseudo = _from_log_cholesky(self.free)
+        mass = pseudo[3, 3]
+        com = pseudo[:3, 3] / mass
+        spread = pseudo[:3, :3] - mass * torch.outer(com, com)
+        identity = torch.eye(3, dtype=spread.dtype, device=spread.device)
+        return mass, com, spread.trace() * identity - spread
+
+
+class Rotation(Parametrisation):
+    """A rotation by a free vector v before the one at the start: the quaternion ``start * (v / 2, 1)``, normalised.
+
+    It reaches every rotation but those half a turn away, and turns by v where v is small.
+    """
+
+    def start(self, value: torch.Tensor) -> None:
+        """See :class:`Parametrisation`."""
+        self.register_buffer("origin", value / value.norm())
+        self.free = torch.nn.Parameter(torch.zeros(3, dtype=value.dtype, device=value.device))
+
+    def forward(self) -> torch.Tensor:
+        """Quaternion xyzw, of unit length."""
+        origin = self.origin
+        assert isinstance(origin, torch.Tensor)
+        v, w = origin[:3], origin[3]
+        turn = 0.5 * self.free
+        quaternion = torch.cat([w * turn + v + torch.linalg.cross(v, turn), (w - v @ turn).reshape(1)])
+        return quaternion / quaternion.norm()
+
+
+def _log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
+    factor, failed = torch.linalg.cholesky_ex(0.5 * (matrix + matrix.T))
+    if int(failed):
+        raise ModelError(
+            f"its value {matrix.tolist()} is not positive definite, so no body has it; set it to a physical one "
+            "first, or use Unconstrained()"
+        )
+    return factor.tril(-1) + torch.diag(factor.diagonal().log())
+
+
+def _from_log_cholesky(free: torch.Tensor) -> torch.Tensor:
+    factor = free.tril(-1) + torch.diag(free.diagonal().exp())
+    return factor @ factor.T

@@ -1,0 +1,259 @@
+"""Single quantities of links and joints that are learnt, kept physical, frozen, and written back to a file."""
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import sim
+from sim.torch import PhysicalInertia, Positive, PositiveDefinite, Rotation, Unconstrained
+from tests.torch.robots import state, zoo_robot
+from tests.torch.test_robot_traps import ROBOT
+
+CASES = [
+    ("link3", "mass", None),
+    ("link3", "mass", Unconstrained()),
+    ("joint3", "mass", Positive(minimum=0.01)),
+    ("link4", "com", None),
+    ("link3", "inertia", None),
+    ("link3", "inertia", Unconstrained()),
+    ("link3", "inertial", None),
+    ("link5", "translation", None),
+    ("link5", "rotation", None),
+    ("link4", "rotation", Unconstrained()),
+    ("joint3", "damping", None),
+    ("joint2", "damping", Positive()),
+    ("joint3", "armature", None),
+    ("joint3", "stiffness", None),
+    ("joint3", "rest_position", None),
+]
+
+
+@pytest.mark.parametrize(("name", "quantity", "module"), CASES)
+def test_starts_at_the_present_value_and_has_its_gradient(name, quantity, module, device):
+    """gradcheck through the free numbers of the parametrisation, at the start and away from it."""
+    robot = zoo_robot(device)
+    q, qd, qdd, _ = state(robot, (2,), seed=1)
+    before = robot.inverse_dynamics(q, qd, qdd)
+    module = robot.make_learnable(name, quantity, copy.deepcopy(module))
+    torch.testing.assert_close(robot.inverse_dynamics(q, qd, qdd), before, rtol=1e-12, atol=1e-12)
+    assert {id(p) for p in robot.parameters()} == {id(p) for p in module.parameters()}
+    (free,) = module.parameters()
+    assert robot.learnable(name, quantity) is module
+
+    def function(value: torch.Tensor) -> torch.Tensor:
+        key = next(key for key, p in robot.named_parameters() if p is free)
+        with torch.nn.utils.stateless._reparametrize_module(robot, {key: value}):
+            return robot.inverse_dynamics(q, qd, qdd)
+
+    for shift in (0.0, 0.1):
+        value = (free.detach() + shift).requires_grad_()
+        assert torch.autograd.gradcheck(function, (value,), rtol=1e-6, atol=1e-7)
+    (gradient,) = torch.autograd.grad(function(value).square().sum(), value)
+    assert gradient.abs().max() > 1e-6
+
+
+def test_any_module_gives_the_value(device):
+    """A network whose output is a mass, and one that gives a wrong shape."""
+
+    class Net(torch.nn.Module):
+        def __init__(self, outputs: int):
+            super().__init__()
+            self.linear = torch.nn.Linear(2, outputs, dtype=torch.float64, device=device)
+
+        def forward(self) -> torch.Tensor:
+            return torch.nn.functional.softplus(self.linear(self.linear.weight.new_ones(2)))
+
+    robot = zoo_robot(device)
+    net = Net(1)
+    robot.make_learnable("link2", "mass", net)
+    q, qd, qdd, _ = state(robot, (2,))
+    torch.testing.assert_close(robot.value("mass")[2], net()[0])
+    robot.inverse_dynamics(q, qd, qdd).sum().backward()
+    assert net.linear.weight.grad.abs().max() > 0.0
+    with pytest.raises(sim.ModelError, match=r"the module for mass of 'link3' gives \(2,\); expected \(\)"):
+        robot.make_learnable("link3", "mass", Net(2))
+
+
+def test_frozen_quantities_stay(device):
+    robot = zoo_robot(device)
+    module = robot.make_learnable("link3", "mass")
+    robot.make_learnable("link3", "com")
+    optimiser = torch.optim.SGD(robot.parameters(), lr=0.1)
+    q, qd, qdd, _ = state(robot, (2,))
+
+    def step() -> tuple[torch.Tensor, torch.Tensor]:
+        optimiser.zero_grad()
+        robot.inverse_dynamics(q, qd, qdd).sum().backward()
+        before = robot.value("mass").detach().clone(), robot.value("com").detach().clone()
+        optimiser.step()
+        return robot.value("mass") - before[0], robot.value("com") - before[1]
+
+    module.requires_grad_(False)
+    mass, com = step()
+    assert not mass.any()
+    assert com[3].any()
+    module.requires_grad_(True)
+    mass, com = step()
+    assert mass[3] != 0.0
+    # Nothing but what is learnt has moved.
+    others = [k for k in range(robot.model.num_links) if k != 3]
+    assert not mass[others].any()
+    assert not com[others].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_step_leads_out_of_what_is_physical(seed, device):
+    """Random free numbers, large ones too: positive mass, positive moments, the triangle inequality."""
+    rng = torch.Generator().manual_seed(seed)
+    robot = zoo_robot(device)
+    modules = {
+        "inertial": robot.make_learnable("link1", "inertial"),
+        "inertia": robot.make_learnable("link2", "inertia"),
+        "mass": robot.make_learnable("link2", "mass", Positive(0.2)),
+        "rotation": robot.make_learnable("link2", "rotation"),
+    }
+    for module in modules.values():
+        for p in module.parameters():
+            p.data += torch.randn(p.shape, generator=rng, dtype=p.dtype).to(device)
+    mass, _, inertia = modules["inertial"]()
+    moments = torch.linalg.eigvalsh(inertia)
+    assert mass > 0.0
+    assert moments[0] > 0.0
+    assert moments[0] + moments[1] > moments[2] * (1.0 - 1e-9)
+    assert torch.linalg.eigvalsh(modules["inertia"]())[0] > 0.0
+    assert modules["mass"]() > 0.2
+    torch.testing.assert_close(modules["rotation"]().norm(), torch.ones((), dtype=torch.float64, device=device))
+
+
+def test_a_mass_and_an_origin_are_found(device):
+    """From torques, and from positions of a link behind a fixed joint."""
+    robot = zoo_robot(device)
+    q, qd, qdd, _ = state(robot, (50,), seed=3)
+    torque = robot.inverse_dynamics(q, qd, qdd)
+    position, _ = robot.forward_kinematics(q, "link5")
+    learner = copy.deepcopy(robot)
+    with torch.no_grad():
+        learner.mass[3] *= 1.5
+        learner.joint_placement[5, :3] += 0.1
+    learner.make_learnable("link3", "mass")
+    learner.make_learnable("link5", "translation")
+    optimiser = torch.optim.LBFGS(
+        learner.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_grad=0.0, tolerance_change=0.0
+    )
+
+    def loss() -> torch.Tensor:
+        optimiser.zero_grad()
+        wrong = (learner.inverse_dynamics(q, qd, qdd) - torque).square().mean()
+        wrong = wrong + (learner.forward_kinematics(q, "link5")[0] - position).square().mean()
+        wrong.backward()
+        return wrong
+
+    optimiser.step(loss)
+    torch.testing.assert_close(learner.value("mass"), robot.mass, rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(learner.value("joint_placement"), robot.joint_placement, rtol=1e-6, atol=1e-7)
+
+
+def test_what_is_learnt_is_in_the_state(device):
+    robot = zoo_robot(device)
+    robot.make_learnable("link3", "inertial")
+    robot.make_learnable("link3", "rotation")
+    other = copy.deepcopy(robot)
+    for p in robot.parameters():
+        p.data += 0.1
+    q, qd, qdd, _ = state(robot, (2,))
+    assert not torch.equal(other.inverse_dynamics(q, qd, qdd), robot.inverse_dynamics(q, qd, qdd))
+    other.load_state_dict(robot.state_dict())
+    assert torch.equal(other.inverse_dynamics(q, qd, qdd), robot.inverse_dynamics(q, qd, qdd))
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> sim.torch.Robot:
+    file = tmp_path / "robot.urdf"
+    file.write_text(ROBOT)
+    return sim.torch.Robot(file, dtype=torch.float64)
+
+
+def test_a_learnt_robot_is_written_and_read(robot, tmp_path):
+    """Values as they were learnt, through the file; what hasn't changed stands as it stood."""
+    robot.make_learnable("turn", "inertial")
+    robot.make_learnable("slide", "com")
+    robot.make_learnable("weld", "translation")
+    robot.make_learnable("hinge", "rotation")
+    robot.make_learnable("continuous", "damping")
+    rng = torch.Generator().manual_seed(0)
+    for p in robot.parameters():
+        p.data += 0.1 * torch.randn(p.shape, generator=rng, dtype=p.dtype)
+    robot.save_urdf(tmp_path / "learnt.urdf")
+    again = sim.torch.Robot(tmp_path / "learnt.urdf", dtype=torch.float64)
+    for name in ("mass", "com", "inertia", "damping"):
+        torch.testing.assert_close(again.value(name), robot.value(name).detach(), rtol=1e-14, atol=1e-15)
+    q = torch.tensor([0.3, -0.7, 1.1], dtype=torch.float64)
+    expected = robot.forward_kinematics_matrix(q).detach()
+    torch.testing.assert_close(again.forward_kinematics_matrix(q), expected, rtol=1e-13, atol=1e-14)
+    torch.testing.assert_close(again.mass_matrix(q), robot.mass_matrix(q).detach(), rtol=1e-13, atol=1e-14)
+    text = (tmp_path / "learnt.urdf").read_text()
+    assert text.count('rpy="0.4 -0.7 1.1"') == 1  # the inertial of the tip, untouched
+    assert '<axis xyz="0.3 -0.4 1.2"' in text
+
+
+def test_an_unchanged_robot_is_the_same_file(robot, tmp_path):
+    robot.float().save_urdf(tmp_path / "same.urdf")
+    one, other = (sim.load(tmp_path / name, dtype="float64") for name in ("robot.urdf", "same.urdf"))
+    for name, value in one.parameters.items():
+        np.testing.assert_array_equal(value, other.parameters[name])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.armature.add_(1.0), "armature has changed, and URDF has no place for it"),
+        (lambda r: r.joint_placement[0].add_(1.0), "placement of joint 'base_fixed' has changed"),
+    ],
+)
+def test_what_has_no_place_in_a_file_is_refused(change, message, robot, tmp_path):
+    change(robot)
+    with pytest.raises(sim.ModelError, match=message):
+        robot.save_urdf(tmp_path / "out.urdf")
+    assert not (tmp_path / "out.urdf").exists()
+
+
+def test_merged_links_and_models_are_refused(robot, tmp_path):
+    merged = sim.torch.Robot(tmp_path / "robot.urdf", collapse_fixed=True)
+    with pytest.raises(sim.ModelError, match="collapse_fixed=False"):
+        merged.save_urdf(tmp_path / "out.urdf")
+    with pytest.raises(sim.ModelError, match="made from a model"):
+        sim.torch.Robot(robot.model).save_urdf(tmp_path / "out.urdf")
+    with pytest.raises(sim.ModelError, match="'tool' was merged into another link"):
+        merged.make_learnable("tool", "mass")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere", "mass"), "no link or joint named 'nowhere'"),
+        (("turn", "friction"), "unknown quantity 'friction'"),
+        (("weld", "damping"), "joint 'weld' is fixed and has no damping"),
+        (("tool", "mass"), r"mass of 'tool': its value 0.0 is not above 0.0"),
+        (("tool", "inertial"), "inertial of 'tool': its value .* is not positive definite"),
+        (("tool", "inertia", PositiveDefinite()), "inertia of 'tool': its value .* is not positive definite"),
+        (("hinge", "armature"), "armature of 'hinge': its value 0.0 is not above 0.0"),
+    ],
+)
+def test_misuse(arguments, message, robot):
+    with pytest.raises(sim.ModelError, match=message):
+        robot.make_learnable(*arguments)
+    assert not len(robot.learnt)
+    assert not list(robot.parameters())
+
+
+def test_one_quantity_is_learnt_once(robot):
+    robot.make_learnable("turn", "inertial", PhysicalInertia())
+    with pytest.raises(sim.ModelError, match="mass of 'turn': its inertial is learnt already"):
+        robot.make_learnable("turn", "mass")
+    robot.make_learnable("turn", "rotation", Rotation())
+    robot.make_learnable("turn", "translation")
+    with pytest.raises(sim.ModelError, match="mass of 'slide' is not learnt"):
+        robot.learnable("slide", "mass")
