@@ -1,9 +1,11 @@
 """An ellipsoid's closest point in every place, its gradient, and how it rolls, rocks and comes to rest."""
 
+import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 import sim
+from scenes.mjcf import to_mjcf
 from tests.collision.harness import Bench, random_quaternions
 from tests.collision.test_gradients import differences
 from tests.contact.worlds import G, run
@@ -115,6 +117,25 @@ def test_gradients_near_the_medial_disc_and_at_the_surface():
         for key in ("pose", "geometry_size"):
             a, b = (np.moveaxis(v[key], 1 if key == "pose" else 0, 0)[good] for v in (found, expected[name]))
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=f"{name} in {key}")
+
+
+def test_mujoco_gets_the_same_bodies():
+    """Size, mass and inertia of an ellipsoid and a cylinder, which MuJoCo computes from the shapes by itself."""
+    builder = sim.ModelBuilder()
+    builder.add_ellipsoid(semi_axes=(0.3, 0.2, 0.1), density=800.0)
+    builder.add_cylinder(radius=0.1, half_length=0.4, density=500.0, group=2, mask=2)
+    model = builder.finalize("float64")
+    text = to_mjcf(model, dt=0.01, sweeps=10)
+    given = mujoco.MjModel.from_xml_string(text)
+    own = text.replace('inertiafromgeom="false"', 'inertiafromgeom="true"').replace(
+        'type="ellipsoid"', 'density="800" type="ellipsoid"'
+    )
+    own = mujoco.MjModel.from_xml_string(own.replace('type="cylinder"', 'density="500" type="cylinder"'))
+    for peer in (given, own):
+        np.testing.assert_allclose(peer.geom_size, [(0.3, 0.2, 0.1), (0.1, 0.4, 0.0)])
+        np.testing.assert_allclose(peer.body_mass[1:], model.parameters["mass"], rtol=1e-12)
+        moments = [np.sort(np.diag(inertia)) for inertia in model.parameters["inertia"]]
+        np.testing.assert_allclose(np.sort(peer.body_inertia[1:], axis=1), moments, rtol=1e-9)
 
 
 def ellipsoid_model(semi_axes: tuple[float, ...], *, damping: float = 0.0, **options: object) -> sim.Model:
