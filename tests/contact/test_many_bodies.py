@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import crowd
@@ -98,8 +99,8 @@ def loose_limit(model: sim.Model) -> sim.Model:
     return rebuilt
 
 
-def touching_robots(simulator: sim.Simulator) -> set[frozenset[int]]:
-    """The pairs of robots (trees) between which there is a contact in world 0."""
+def touching_trees(simulator: sim.Simulator) -> set[frozenset[int]]:
+    """The pairs of trees between which there is a contact in world 0."""
     (shard,) = simulator.shards
     step = shard.step
     model = simulator.model
@@ -125,7 +126,7 @@ def test_gradients_of_quadrupeds_that_bump_into_each_other():
     simulator = c.simulator()
     c.rollout(simulator)
     assert not simulator.contact_overflow.any()
-    assert len(touching_robots(simulator)) >= 2
+    assert len(touching_trees(simulator)) >= 2
     assert {"open", "slide"} <= regimes(c)
     check(c, ["mass", "friction", "geometry_size", "geometry_placement", "damping", "gravity"], most=12)
 
@@ -140,7 +141,7 @@ def test_ten_quadrupeds_push_each_other(device):
     model = scene.model
     simulator = sim.Simulator(model, 2e-3, 1, device, parameters=crowd.springs(scene))
     state = simulator.step(simulator.state(scene.q0))
-    assert len(touching_robots(simulator)) >= 9
+    assert len(touching_trees(simulator)) >= 9
     trajectory = simulator.rollout(state, steps=1500)
     assert not simulator.contact_overflow.any()
     qd = trajectory.qd.numpy()
@@ -168,6 +169,56 @@ def test_gradients_of_a_heap_of_balls(friction):
     contact = sim.ContactOptions(sweeps=15, friction=friction)
     c = Case(model, q.reshape(-1), qd, 0.1 * rng.normal(size=(5, model.nv)), contact, 1 / 240)
     check(c, ["mass", "inertia", "friction", "geometry_size", "gravity"], most=15)
+
+
+@pytest.mark.parametrize("friction", ["cone", "pyramid"])
+def test_gradients_of_a_heap_of_boxes(friction):
+    """Four boxes, askew, three on one another: contacts of faces and edges between bodies."""
+    c = falling_boxes(4, 0.102, 4, friction=friction, sweeps=15)
+    simulator = c.simulator()
+    c.rollout(simulator)
+    assert len(touching_trees(simulator)) >= 2
+    check(c, ["mass", "friction", "geometry_size", "gravity"], most=15)
+
+
+def falling_boxes(count: int, spacing: float, layers: int, turn: float = 0.05, **options: object) -> Case:
+    """Boxes in layers, each turned by random angles of about so much, about to fall on one another [m, rad]."""
+    scene = crowd.loose("box", count, "float64", spacing=spacing, height=0.001, layers=layers)
+    rng = np.random.default_rng(0)
+    q = scene.q0.reshape(-1, 7).copy()
+    q[:, 3:] = Rotation.from_rotvec(turn * rng.normal(size=(count, 3))).as_quat()
+    nv = scene.model.nv
+    contact = sim.ContactOptions(**options)
+    return Case(
+        scene.model, q.reshape(-1), 0.1 * rng.normal(size=nv), 0.05 * rng.normal(size=(6, nv)), contact, 1 / 240
+    )
+
+
+def test_fifty_boxes_begin_to_fall(device):
+    """Room by default, and a finite gradient, while fifty boxes of all orientations come down on each other."""
+    c = falling_boxes(50, 0.16, 5, turn=2.0)
+    simulator = c.simulator(1, device)
+    trajectory = simulator.rollout(simulator.state(c.q, c.qd), steps=12)
+    assert not simulator.contact_overflow.any()
+    assert simulator.shards[0].step.contact_count.numpy()[0] > 50
+    gradients = trajectory.backward(np.ones((1, c.model.nq)), parameters=["friction"])
+    assert np.isfinite(gradients.q.numpy()).all()
+    assert np.isfinite(gradients.parameters["friction"]).all()
+
+
+@pytest.mark.slow
+def test_a_pile_of_fifty_boxes_settles(device):
+    """Two seconds later they lie in a pile: nothing has sunk in, nothing is thrown about, all had room."""
+    c = falling_boxes(50, 0.16, 5, turn=2.0)
+    simulator = c.simulator(1, device)
+    trajectory = simulator.rollout(simulator.state(c.q, c.qd), steps=480)
+    assert not simulator.contact_overflow.any()
+    last = trajectory.q.numpy()[-1, 0].reshape(-1, 7)
+    # No centre is nearer to the ground than half an edge, less what max_correction gives back per step.
+    assert last[:, 2].min() > crowd.SIZE - 2e-3
+    assert last[:, 2].max() > 3.5 * crowd.SIZE  # and some lie on others
+    # What 50 sweeps leave of so many contacts keeps the pile trembling by a few centimetres a second.
+    assert np.abs(trajectory.qd.numpy()[-1].reshape(-1, 6)[:, :3]).max() < 0.1
 
 
 @pytest.mark.parametrize("room", [0, 3, 20])
