@@ -99,6 +99,10 @@ def depth_outside(bench: Bench, geometry: int, pose: np.ndarray, points: np.ndar
         return np.maximum(np.hypot(local[:, 0], local[:, 1]) - size[:, 0], np.abs(local[:, 2]) - size[:, 1])
     if kind == BOX:
         return (np.abs(local) - size).max(axis=1)
+    if kind == ELLIPSOID:
+        # The equation over the length of its gradient.
+        square = ((local / size) ** 2).sum(axis=1)
+        return 0.5 * (square - 1.0) / np.maximum(np.linalg.norm(local / size**2, axis=1), 1e-6)
     planes = ConvexHull(bench.mesh.vertices).equations
     normals = planes[:, :3] / size[:, None]
     heights = np.einsum("wfi,wi->wf", normals, local) + planes[:, 3]

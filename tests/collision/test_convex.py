@@ -13,7 +13,7 @@ from tests.collision.harness import Bench, aligned_bench, random_bench
 from tests.collision.oracle import NAMES, coal_distance, depth_outside, separation
 from warp_kernels.collision.convex.contact import EDGES, FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, ROUND
 from warp_kernels.collision.pairs import CONVEX_PAIRS
-from warp_kernels.types import CAPSULE, CYLINDER
+from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID
 
 WORLDS = 10_000
 ALIGNED = 2_000
@@ -21,6 +21,11 @@ MARGIN = 0.15
 GAPS = (0.0, 1e-9, -1e-9, 1e-5, -1e-5, 1e-3, -1e-3, 0.03, -0.02)
 PAIRS = [pytest.param(types, id="-".join(NAMES[t] for t in types)) for types in CONVEX_PAIRS]
 MODES = {FACE_VERTEX, FACE_CUT, FACE_BACK, OF_B + FACE_VERTEX, OF_B + FACE_CUT, OF_B + FACE_BACK, EDGES, ROUND}
+
+
+def is_curved(bench: Bench) -> bool:
+    """Whether coal's polytope never ends on a face of the Minkowski difference."""
+    return bool({CYLINDER, ELLIPSOID} & {*bench.types})
 
 
 class Found:
@@ -59,10 +64,10 @@ def aligned(request):
 def expected(found):
     """Distance, normal and middle that coal finds, and where they are right.
 
-    With cylinders coal's polytope sometimes ends at a depth that its own normal contradicts, or at one that is not the
-    least: then the separation along the normal found here proves it wrong.
+    With cylinders and ellipsoids coal's polytope sometimes ends at a depth that its own normal contradicts, or at one
+    that is not the least: then the separation along the normal found here proves it wrong.
     """
-    curved = CYLINDER in found.bench.types
+    curved = is_curved(found.bench)
     results = [coal_distance(found.bench, world, found.poses, 1e-8 if curved else 1e-12) for world in range(WORLDS)]
     distance, normal, middle = (np.array(column) for column in zip(*results, strict=True))
     right = np.abs(separation(found.bench, found.poses, normal) - distance) < 1e-6
@@ -121,7 +126,7 @@ def test_least_distance_normal_and_point(found, expected):
     distance, normal, middle, right = (column[found.world] for column in expected)
     np.testing.assert_allclose(found.least[right], distance[right], rtol=0.0, atol=1e-6)
     # coal's places on curved surfaces are as good as the root of its tolerance.
-    bound = 2e-3 if CYLINDER in found.bench.types else 1e-5
+    bound = 2e-3 if is_curved(found.bench) else 1e-5
     # Near parallel, or where two features are equally near, either normal is right.
     unique = right & (found.separation(normal) < found.distance[0] + 1e-7)
     difference = np.abs(found.normal[0] - normal).max(axis=1)
@@ -161,7 +166,8 @@ def test_aligned_shapes(aligned):
 def test_single_precision(found):
     """Within 2e-5 m of what double precision finds.
 
-    In very few deep poses of a cylinder its polytope is not fine enough to tell which of two directions is the shorter.
+    In very few deep poses of a curved shape the polytope is not fine enough to tell which of two directions is the
+    shorter.
     """
     single = Bench(found.bench.types, WORLDS, dtype="float32", mesh=found.bench.mesh)
     single.values = found.bench.values
@@ -169,8 +175,8 @@ def test_single_precision(found):
     least = np.full(WORLDS, np.inf)
     least[other.world] = other.least
     error = np.abs(least[found.world] - found.least)
-    assert np.mean(error > 2e-5) <= (1e-3 if CYLINDER in found.bench.types else 0.0)
-    assert error.max() < 0.01
+    assert np.mean(error > 2e-5) <= (1e-3 if is_curved(found.bench) else 0.0)
+    assert error.max() < 0.02
 
 
 def test_turning_both_changes_nothing(found):

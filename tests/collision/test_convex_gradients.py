@@ -8,7 +8,7 @@ from tests.collision.oracle import NAMES
 from tests.collision.test_gradients import differences
 from warp_kernels.collision.convex.contact import EDGES, FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, ROUND
 from warp_kernels.collision.pairs import CONVEX_PAIRS
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, SPHERE
 
 WORLDS = 400
 # Smaller than elsewhere: one Newton step about the normal of the detection is the contact to second order in a change.
@@ -23,6 +23,9 @@ MODES = {
     (CAPSULE, BOX): {*SEGMENT_ON_B, EDGES, ROUND},
     (CAPSULE, CONVEX): {*SEGMENT_ON_B, EDGES, ROUND},
     (CAPSULE, CYLINDER): {*SEGMENT_ON_B, EDGES, ROUND},
+    (CAPSULE, ELLIPSOID): {ROUND},
+    (ELLIPSOID, ELLIPSOID): {ROUND},
+    **{(kind, ELLIPSOID): {FACE_VERTEX, ROUND} for kind in (BOX, CONVEX, CYLINDER)},
     **{
         (a, b): {*ON_A, *ON_B, EDGES, ROUND} for a in (BOX, CONVEX, CYLINDER) for b in (BOX, CONVEX, CYLINDER) if a <= b
     },

@@ -22,7 +22,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.convex.shapes import AXIS, shape_functions
-from warp_kernels.types import CAPSULE, CYLINDER, SPHERE, warp_types
+from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, SPHERE, warp_types
 
 FACE_VERTEX = 0
 FACE_CUT = 1
@@ -58,6 +58,9 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         elif type == CYLINDER and code >= AXIS:
             local = shapes.across_axis(wp.quat_rotate_inv(rotation, direction), size[0])
             result = wp.quat_rotate(rotation, local)
+        elif type == ELLIPSOID:
+            local = shapes.ellipsoid_point(wp.quat_rotate_inv(rotation, direction), size)
+            result = wp.quat_rotate(rotation, local)
         return result
 
     @wp.func
@@ -73,6 +76,14 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
             if square > scalar(1.0e-24):
                 along = m[0] * u[1] - m[1] * u[0]
                 result = size[0] * along * along / (square * wp.sqrt(square))
+        elif type == ELLIPSOID:
+            # x = r^2 m / |r m| changes by (r^2 u - (x . u) x) / |r m|.
+            m = wp.cw_mul(size, wp.quat_rotate_inv(rotation, direction))
+            u = wp.cw_mul(size, wp.quat_rotate_inv(rotation, turn))
+            square = wp.dot(m, m)
+            if square > scalar(1.0e-24):
+                along = wp.dot(m, u)
+                result = (wp.dot(u, u) - along * along / square) / wp.sqrt(square)
         return result
 
     @wp.func

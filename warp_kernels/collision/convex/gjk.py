@@ -93,9 +93,10 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
             s = wp.dot(n, point)
             if s > reach:
                 return FAR, n, count
-            result = APART
+            # A direction that separates proves that they are apart.
+            result = wp.where(s > scalar(0.0), APART, OVERLAP)
             if length - s <= tolerance * length or known(points, count, point):
-                return APART, n, count
+                return result, n, count
             points[count] = point
             codes_a[count] = code_a
             codes_b[count] = code_b
@@ -107,7 +108,7 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
                 closer += weights[k] * points[k]
             if wp.length_sq(closer) >= length * length:
                 # Rounding: there is no place that is nearer. The newest point may belong to the contact all the same.
-                return APART, n, wp.min(count + 1, 3)
+                return result, n, wp.min(count + 1, 3)
             kept = wp.int32(0)
             for k in range(count + 1):
                 if weights[k] > scalar(0.0):

@@ -19,7 +19,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, SPHERE, warp_types
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, SPHERE, warp_types
 
 # Corners of the polygon that stands for an end disc of a cylinder, and the code of the lower end of its axis.
 DISC_SIDES = 8
@@ -111,8 +111,18 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
+    def ellipsoid_point(direction: vec3, radii: vec3):
+        """The point of an ellipsoid that lies farthest in a direction."""
+        stretched = wp.cw_mul(direction, radii)
+        square = wp.dot(stretched, stretched)
+        result = vec3()
+        if square > scalar(1.0e-24):
+            result = wp.cw_mul(stretched, radii) / wp.sqrt(square)
+        return result
+
+    @wp.func
     def core_support(shape: Shape, vertices: wp.array(dtype=vec3), direction: vec3):
-        """The point of the core that lies farthest in a direction, and the code of the vertex, -1 on a curved surface."""
+        """The point of the core that lies farthest in a direction, and the code of the vertex, -1 on a cylinder."""
         code = wp.int32(0)
         point = vec3()
         if shape.type == BOX:
@@ -127,6 +137,8 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
         elif shape.type == CYLINDER:
             point = vertex(shape, vertices, AXIS + sign_bit(direction[2])) + across_axis(direction, shape.size[0])
             code = -1
+        elif shape.type == ELLIPSOID:
+            point = ellipsoid_point(direction, shape.size)
         return point, code
 
     @wp.func
@@ -157,6 +169,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
         sign_bit=sign_bit,
         farthest_vertex=farthest_vertex,
         across_axis=across_axis,
+        ellipsoid_point=ellipsoid_point,
         core_support=core_support,
         face_normal=face_normal,
         facing=facing,

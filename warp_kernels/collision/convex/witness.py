@@ -14,7 +14,7 @@ import warp as wp
 from warp_kernels.collision.convex.contact import EDGES, FACE_VERTEX, OF_B, ROUND, contact_functions
 from warp_kernels.collision.convex.gjk import gjk_functions
 from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, UPRIGHT_SINE_SQUARED, shape_functions
-from warp_kernels.types import CAPSULE, CYLINDER, warp_types
+from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 NEWTON_STEPS = 4
 
@@ -269,7 +269,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
                      corners: ints, normals: wp.array(dtype=vec3), n: vec3, near_a: wp.vec3i, near_b: wp.vec3i):  # fmt: skip
         """The contact near the normal n, where the vertices near_a and near_b lie."""
         found = by_face(a, b, rotation, offset, vertices, starts, corners, normals, n)
-        curved = a.type == CYLINDER or b.type == CYLINDER
+        curved = a.type == CYLINDER or b.type == CYLINDER or a.type == ELLIPSOID or b.type == ELLIPSOID
         bound = gjk.separation(a, b, rotation, offset, vertices, n)
         if found.separation >= bound - slack and not curved:
             return found
