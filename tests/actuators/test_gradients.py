@@ -17,7 +17,7 @@ Q = np.array([0.2, -0.3, 0.1, 0.4])
 QD = np.array([0.5, -1.0, 0.4, 2.0])
 
 
-def moved(model: sim.Model, steps: int, control: np.ndarray, q: np.ndarray, qd: np.ndarray, **options: float) -> Case:
+def moved(model: sim.Model, steps: int, control: np.ndarray, q: np.ndarray, qd: np.ndarray, **options: object) -> Case:
     """The inputs change a little from step to step."""
     control = control + 0.05 * np.random.default_rng(1).normal(size=(steps, model.nu))
     return replace(case(model, steps, q, qd, sim.ContactOptions(**options)), control=control)
@@ -30,10 +30,12 @@ def test_within_the_limits():
     check(c, [*GAINS, *LINK, "actuator_force_limit"], zero=["actuator_force_limit"])
 
 
-@pytest.mark.parametrize("sweeps", [1, 5, 50])
-def test_beyond_the_limits(sweeps):
+@pytest.mark.parametrize(("sweeps", "adjoint"), [(1, "unrolled"), (5, "unrolled"), (50, "unrolled"), (300, "implicit")])
+def test_beyond_the_limits(sweeps, adjoint):
     """The torque is cut off in some steps, one servo is at its limit, the other and the drive cross theirs."""
-    c = moved(arm(limits=(0.33, 4.0, 9.0, 1.2)), 12, np.array([0.3, 0.9, 0.8, 0.5]), Q, QD, sweeps=sweeps)
+    c = moved(
+        arm(limits=(0.33, 4.0, 9.0, 1.2)), 12, np.array([0.3, 0.9, 0.8, 0.5]), Q, QD, sweeps=sweeps, adjoint=adjoint
+    )
     rows = [{block.item for block in step} for step in single_steps(c)]
     assert (rows[0], rows[1], rows[-1]) == ({1}, {1, 3}, {1, 2, 3})
     check(c, [*GAINS, *LINK, "actuator_force_limit"])

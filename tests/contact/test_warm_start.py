@@ -36,6 +36,20 @@ class TestGradients:
         c = case(ball(), 10, qd=spin(0.3, 0.1, 0.0), contact=sim.ContactOptions(friction=friction))
         check(warm(c, sweeps), [name for name in BODY if name != "friction"])
 
+    def test_landing_stack(self, friction, sweeps):
+        """Tilted, since two parallel faces meet in all corners at once, which is a kink."""
+        builder = sim.ModelBuilder()
+        builder.add_ground(friction=0.8)
+        for size, mass, position, tilt in (
+            ((0.1, 0.1, 0.1), 1.0, (0.0, 0.0, 0.109), (0.03, 0.018, 0.1, 1.0)),
+            ((0.08, 0.09, 0.07), 0.6, (0.02, 0.03, 0.279), (0.015, 0.036, 0.3, 1.0)),
+        ):
+            builder.add_box(half_extents=size, mass=mass, position=position, orientation=tilt, friction=0.6)
+        model = builder.finalize("float64")
+        qd = [*spin(0.5, 0.25, -0.3), *spin(1.4, 0.6, -0.6)]
+        c = case(model, 8, qd=qd, contact=sim.ContactOptions(friction=friction))
+        check(warm(c, sweeps), ["mass", "com", "friction", "geometry_size"])
+
     def test_robot_ball_limits_and_dry_friction(self, friction, sweeps):
         check(warm(arm_and_ball(friction), sweeps), ["mass", "friction", "friction_loss", "upper_limit", "lower_limit"])
 
