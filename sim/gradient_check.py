@@ -70,6 +70,7 @@ def check_gradients(
     shape = (trajectory.steps + 1, simulator.num_worlds)
     weights = _weights(simulator, shape, q_grad, qd_grad, seed)
     weights = weights[0][:, chosen_worlds], weights[1][:, chosen_worlds]
+    residual = float(trajectory.simulator.residual.max())
     gradients = trajectory.backward(*weights, [name for name in names if name not in INPUTS])
     rng = np.random.default_rng(seed)
     checked: list[CheckedEntry] = []
@@ -87,7 +88,7 @@ def check_gradients(
             analytic = np.array([entry.direction.along(gradient) for entry in some])
             checked += judge(some, world, analytic, differences[name], bound)
     norms = replace(trajectory.gradient_norms(*weights), worlds=tuple(chosen_worlds))
-    about = _about(simulator, trajectory.steps, q_grad is None and qd_grad is None, seed)
+    about = _about(simulator, trajectory.steps, residual, q_grad is None and qd_grad is None, seed)
     return GradientReport(tuple(checked), totals, norms, about)
 
 
@@ -217,11 +218,17 @@ def judge(
     ]  # fmt: skip
 
 
-def _about(simulator: Simulator, steps: int, projected: bool, seed: int) -> tuple[str, ...]:
+def _about(simulator: Simulator, steps: int, residual: float, projected: bool, seed: int) -> tuple[str, ...]:
     loss = f"a random projection of the last state (seed {seed})" if projected else "the given derivatives of states"
     own = simulator.model.dtype
     note = "" if own == "float64" else f"; the simulator itself computes in {own}, which adds rounding"
-    return (
+    lines = [
         f"Gradients of {steps} steps of {simulator.dt:g} s beside finite differences, of {loss}.",
         f"Both in float64{note}.",
-    )
+    ]
+    if simulator.contact.adjoint == "implicit":
+        lines.append(
+            f"The adjoint is implicit, that of sweeps that have converged; these left {residual:.1e} m/s. Where that "
+            'is much, compare with adjoint="unrolled".'
+        )
+    return tuple(lines)

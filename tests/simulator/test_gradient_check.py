@@ -230,6 +230,18 @@ def test_warm_start_begins_with_the_impulses_of_the_state():
     assert np.abs(cold - expected).max() > 1e-6 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize(("sweeps", "converged"), [(2, False), (100, True)])
+def test_implicit_adjoint_of_sweeps_that_have_converged_or_not(sweeps, converged):
+    scene = standing.robot(0.0)
+    contact = sim.ContactOptions(sweeps=sweeps, adjoint="implicit")
+    simulator = sim.Simulator(scene.model, scene.dt, device="cpu", contact=contact)
+    qd = 0.1 * np.random.default_rng(0).normal(size=scene.model.nv)
+    qd[2] = -0.3
+    report = sim.check_gradients(simulator, simulator.state(scene.model.q0, qd), wrt=["qd", "mass"], steps=5)
+    assert bool(report.wrong) != converged, str(report)
+    assert "The adjoint is implicit" in str(report)
+
+
 def test_constraints_have_names():
     builder = sim.ModelBuilder()
     for name, x in (("left", 0.0), ("right", 0.3)):
