@@ -58,11 +58,11 @@ class PositiveDefinite(Parametrisation):
 
     def start(self, value: torch.Tensor) -> None:
         """See :class:`Parametrisation`."""
-        self.free = torch.nn.Parameter(_log_cholesky(value))
+        self.free = torch.nn.Parameter(log_cholesky(value))
 
     def forward(self) -> torch.Tensor:
         """The value."""
-        return _from_log_cholesky(self.free)
+        return from_log_cholesky(self.free)
 
 
 class PhysicalInertia(Parametrisation):
@@ -79,11 +79,11 @@ class PhysicalInertia(Parametrisation):
         spread = 0.5 * inertia.trace() * identity - inertia + mass * torch.outer(com, com)
         moment = (mass * com)[:, None]
         pseudo = torch.cat([torch.cat([spread, moment], 1), torch.cat([moment.T, mass.reshape(1, 1)], 1)])
-        self.free = torch.nn.Parameter(_log_cholesky(pseudo))
+        self.free = torch.nn.Parameter(log_cholesky(pseudo))
 
     def forward(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Mass, centre of mass [3] and inertia about it [3, 3]."""
-        pseudo = _from_log_cholesky(self.free)
+        pseudo = from_log_cholesky(self.free)
         mass = pseudo[3, 3]
         com = pseudo[:3, 3] / mass
         spread = pseudo[:3, :3] - mass * torch.outer(com, com)
@@ -112,7 +112,8 @@ class Rotation(Parametrisation):
         return quaternion / quaternion.norm()
 
 
-def _log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
+def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
+    """The lower Cholesky factor of a matrix with the logarithm of its diagonal. Raises ModelError if there is none."""
     factor, failed = torch.linalg.cholesky_ex(0.5 * (matrix + matrix.T))
     if int(failed):
         raise ModelError(
@@ -122,6 +123,7 @@ def _log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
     return factor.tril(-1) + torch.diag(factor.diagonal().log())
 
 
-def _from_log_cholesky(free: torch.Tensor) -> torch.Tensor:
+def from_log_cholesky(free: torch.Tensor) -> torch.Tensor:
+    """The positive definite matrix of any square one; what stands above the diagonal doesn't matter."""
     factor = free.tril(-1) + torch.diag(free.diagonal().exp())
     return factor @ factor.T
