@@ -40,6 +40,7 @@ from sim.torch.parametrisations import Parametrisation
 from sim.torch.robot_arguments import Arguments
 from sim.torch.robot_engine import Engine
 from sim.torch.robot_function import evaluate
+from sim.torch.robot_ik import Solution, inverse_kinematics
 from sim.torch.robot_learning import QUANTITIES, find_link, present_value, with_learnt
 from sim.wrenches import link_wrench_operation
 
@@ -80,6 +81,10 @@ class Robot(torch.nn.Module):
     Raises:
         ModelError: for a wrong shape, dtype, device or name, and by dynamics for links that came without inertial data.
     """
+
+    mass: torch.Tensor
+    lower_limit: torch.Tensor
+    upper_limit: torch.Tensor
 
     def __init__(
         self,
@@ -299,6 +304,42 @@ class Robot(torch.nn.Module):
         """The velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
         return self._call("difference", lambda: difference_operation(self.model), q0=q0, q1=q1)
 
+    def inverse_kinematics(
+        self,
+        frame: str,
+        position: torch.Tensor,
+        quaternion: torch.Tensor | None = None,
+        *,
+        start: torch.Tensor | None = None,
+        restarts: int = 8,
+        iterations: int = 100,
+        position_tolerance: float = 1e-4,
+        rotation_tolerance: float = 1e-3,
+        seed: int = 0,
+    ) -> Solution:
+        """Coordinates that bring a frame to targets, within the limits, by damped least squares from several starts.
+
+        The solution is differentiable in the targets and in the placements of joints where it was found (``success``):
+        by the implicit function theorem, with the smallest change of the coordinates that follows the target. Joints
+        at a limit stay there.
+
+        Args:
+            frame: name of the frame.
+            position: targets in the world [..., 3] [m].
+            quaternion: targets xyzw [..., 4]; None for any orientation.
+            start: where the first try begins [..., nq]; default the robot's initial coordinates.
+            restarts: number of tries for each target, all but the first from random coordinates.
+            iterations: most steps of each try.
+            position_tolerance: distance at which a try is good enough [m].
+            rotation_tolerance: angle at which it is [rad].
+            seed: of the random starts; the same one gives the same result.
+
+        Returns:
+            the best of the tries, with its errors and whether it is within the tolerances.
+        """
+        goal = (position_tolerance, rotation_tolerance)
+        return inverse_kinematics(self, frame, position, quaternion, start, restarts, iterations, goal, seed)
+
     # ---- dynamics ----------------------------------------------------------------------------------------------
 
     def inverse_dynamics(
@@ -454,9 +495,7 @@ class Robot(torch.nn.Module):
     @property
     def _like(self) -> torch.Tensor:
         """The parameter by which dtype and device of the robot go."""
-        mass = self.mass
-        assert isinstance(mass, torch.Tensor)
-        return mass
+        return self.mass
 
     def _check_name(self, name: str) -> None:
         if name not in DYNAMICS_PARAMETERS:
