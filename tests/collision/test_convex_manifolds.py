@@ -119,6 +119,35 @@ def test_tilted_cylinder_s_lowest_point_of_the_rim_is_a_contact():
     np.testing.assert_allclose(out["distance"][:, 0].min(), lowest, atol=1e-12)
 
 
+@pytest.mark.parametrize("types", [(CAPSULE, CYLINDER), (CYLINDER, CYLINDER)])
+@pytest.mark.parametrize("tilt", [0.0, 1e-12, 5e-3])
+def test_lines_side_by_side_touch_at_both_ends_of_their_overlap(types, tilt):
+    bench = Bench(types, 1)
+    bench.values["geometry_size"][0] = [(0.1, 0.3, 0.0), (0.05, 0.2, 0.0)]
+    bench.values["pose"][1, 0] = (0.149, 0.0, 0.2, *Rotation.from_rotvec((tilt, 0.0, 0.0)).as_quat())
+    slots = bench.detect(0.01)
+    out = bench.evaluate(slots)
+    count = slots.count.numpy()[0]
+    assert count == (2 if tilt < 1e-6 else 3)
+    np.testing.assert_allclose(out["distance"][:count, 0], -1e-3, atol=1e-5)
+    heights = out["point"][:count, 0, 2]
+    np.testing.assert_allclose((heights.min(), heights.max()), (0.0, 0.3), atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_equal_cylinders_side_by_side_touch_at_both_rims(dtype):
+    bench = Bench((CYLINDER, CYLINDER), 50, dtype=dtype)
+    bench.values["geometry_size"][:] = (0.1, 0.3, 0.0)
+    turn = Rotation.random(50, rng=np.random.default_rng(2))
+    bench.values["pose"][:, :, 3:] = turn.as_quat()
+    bench.values["pose"][1, :, :3] = turn.apply((0.199, 0.0, 0.0))
+    slots = bench.detect(0.01)
+    assert (slots.count.numpy() == 2).all()
+    points = bench.evaluate(slots)["point"]
+    apart = np.linalg.norm(points[0] - points[1], axis=1)
+    np.testing.assert_allclose(apart, 0.6, atol=1e-5)
+
+
 def test_rounding_chooses_no_other_contacts():
     found = set()
     for rotvec in [(0.0, 0.0, 0.0), *(1e-10 * np.concatenate([np.eye(3), -np.eye(3)]))]:

@@ -115,6 +115,7 @@ def detect_convex_kernels(scalar: Any) -> SimpleNamespace:
         modes = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.int32)
         codes_a = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
         codes_b = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
+        directions = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
         following = next_near(first_pair, end_pair, near, world)
         while following < end_pair:
             pair = int(following)
@@ -151,13 +152,13 @@ def detect_convex_kernels(scalar: Any) -> SimpleNamespace:
                 )
                 chosen = manifolds.find_manifold(
                     a, b, rotation, offset, vertices, face_start, face_corner, face_normal, witness, reach, modes,
-                    codes_a, codes_b,
+                    codes_a, codes_b, directions,
                 )  # fmt: skip
                 for k in range(4):
                     c = chosen[k]
                     if c >= 0:
                         distance = contact_distance(
-                            a, b, rotation, offset, vertices, modes[c], codes_a[c], codes_b[c], witness.normal
+                            a, b, rotation, offset, vertices, modes[c], codes_a[c], codes_b[c], directions[c]
                         )
                         if distance < reach:
                             if found < slot_pair.shape[0]:
@@ -165,7 +166,7 @@ def detect_convex_kernels(scalar: Any) -> SimpleNamespace:
                                 slot_feature[found, world] = modes[c]
                                 slot_codes_a[found, world] = codes_a[c]
                                 slot_codes_b[found, world] = codes_b[c]
-                                slot_witness[found, world] = witness.normal
+                                slot_witness[found, world] = directions[c]
                             found += 1
         contact_count[world] = wp.min(found, slot_pair.shape[0])
         contact_overflow[world] = wp.max(found - slot_pair.shape[0], 0)

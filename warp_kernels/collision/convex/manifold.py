@@ -11,7 +11,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.convex.contact import FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, contact_functions
+from warp_kernels.collision.capsules import PARALLEL_SINE_SQUARED
+from warp_kernels.collision.convex.contact import FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, ROUND, contact_functions
 from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
 from warp_kernels.collision.convex.spread import spread_functions
 from warp_kernels.collision.convex.witness import witness_functions
@@ -35,6 +36,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     triples = wp.array(dtype=wp.vec3i)
     scalars = wp.array(dtype=scalar)
     places = wp.array(dtype=vec3)
+    # Cosine between the normals at the ends of parallel lines and that of their first contact.
+    aligned = scalar(0.99)
     # How much deeper than the distance of the shapes a contact of their faces may be all the same: but for this, faces
     # that are as good as parallel would lose their lowest corners to an edge nearby [m].
     deeper = scalar(2.0e-7 if scalar is wp.float64 else 1.0e-5)
@@ -224,16 +227,108 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
+    def line_start(shape: Shape):
+        """The code of the lower end of a capsule's axis or of the line of a cylinder's side; -1 for other shapes."""
+        start = wp.int32(-1)
+        if shape.type == CAPSULE:
+            start = 0
+        elif shape.type == CYLINDER:
+            start = AXIS
+        return start
+
+    @wp.func
+    def add_line_end(
+        a: Shape,
+        b: Shape,
+        rotation: quat,
+        offset: vec3,
+        vertices: places,
+        code_a: wp.vec3i,
+        code_b: wp.vec3i,
+        start: vec3,
+        end: vec3,
+        normal: vec3,
+        lower: scalar,
+        upper: scalar,
+        count: int,
+        modes: ints,
+        codes_a: triples,
+        codes_b: triples,
+        directions: places,
+        found: places,
+        distances: scalars,
+    ):
+        """Add the contact of the end of a line with the other line, if it is beside that; how many candidates there are
+        then. The other line goes from ``start`` to ``end``.
+        """
+        direction = witnesses.by_turning(a, b, rotation, offset, vertices, code_a, code_b, normal)
+        if wp.dot(direction, normal) < aligned:
+            return count
+        distance, middle, _normal = contact.feature_contact(
+            ROUND, a.type, code_a, a.size, shapes.vertex(a, vertices, code_a[0]),
+            shapes.vertex(a, vertices, code_a[1]), vec3(), b.type, code_b, b.size, rotation,
+            offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, code_b[0])),
+            offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, code_b[1])), vec3(), direction,
+        )  # fmt: skip
+        along = end - start
+        place = wp.dot(middle - start, along)
+        length = wp.dot(along, along)
+        # Lines that end together: rounding must not drop both ends.
+        beside = place >= scalar(-1.0e-6) * length and place <= scalar(1.000001) * length
+        if not beside or distance < lower or distance >= upper:
+            return count
+        modes[count] = ROUND
+        codes_a[count] = code_a
+        codes_b[count] = code_b
+        directions[count] = direction
+        found[count] = middle
+        distances[count] = distance
+        return count + 1
+
+    @wp.func
+    def add_line_ends(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, normal: vec3,
+                      lower: scalar, upper: scalar, count: int, modes: ints, codes_a: triples,
+                      codes_b: triples, directions: places, found: places, distances: scalars):  # fmt: skip
+        """Add both ends of the overlap of two lines that are parallel, side by side; how many candidates there are then."""
+        first_a = line_start(a)
+        first_b = line_start(b)
+        if first_a < 0 or first_b < 0:
+            return count
+        a0 = shapes.vertex(a, vertices, first_a)
+        a1 = shapes.vertex(a, vertices, first_a + 1)
+        b0 = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, first_b))
+        b1 = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, first_b + 1))
+        size = wp.length_sq(a1 - a0) * wp.length_sq(b1 - b0)
+        beside = wp.abs(wp.dot(normal, a1 - a0)) < scalar(0.1) * wp.length(a1 - a0)
+        if not beside or wp.length_sq(wp.cross(a1 - a0, b1 - b0)) > scalar(PARALLEL_SINE_SQUARED) * size:
+            return count
+        line_a = wp.vec3i(first_a, first_a + 1, -1)
+        line_b = wp.vec3i(first_b, first_b + 1, -1)
+        total = wp.int32(count)
+        for k in range(2):
+            end_a = wp.vec3i(first_a + k, -1, -1)
+            total = add_line_end(a, b, rotation, offset, vertices, end_a, line_b, b0, b1,
+                                 normal, lower, upper, total, modes, codes_a, codes_b, directions, found,
+                                 distances)  # fmt: skip
+            end_b = wp.vec3i(first_b + k, -1, -1)
+            total = add_line_end(a, b, rotation, offset, vertices, line_a, end_b, a0, a1,
+                                 normal, lower, upper, total, modes, codes_a, codes_b, directions, found,
+                                 distances)  # fmt: skip
+        return total
+
+    @wp.func
     def find_manifold(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, starts: ints,
                       corners: ints, normals: places, witness: Witness, reach: scalar, modes: ints,
-                      codes_a: triples, codes_b: triples):  # fmt: skip
+                      codes_a: triples, codes_b: triples, directions: places):  # fmt: skip
         """Which of the candidates are the contacts, the deepest first; -1 for those that are missing.
 
-        The candidates are written to arrays with room for MAX_CANDIDATES.
+        The candidates are written to arrays with room for MAX_CANDIDATES; of directions, the normals near which those of
+        edges and corners are.
         """
         identity = wp.quat_identity(dtype=scalar)
         found = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
         distances = wp.zeros(shape=(MAX_CANDIDATES,), dtype=scalar)
+        directions[0] = witness.normal
         total = wp.int32(0)
         lower = scalar(-1.0e30)
         if witness.mode != FACE_VERTEX and witness.mode != FACE_VERTEX + OF_B:
@@ -246,6 +341,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             found[0] = witness.place
             distances[0] = distance
             total = 1
+        if total == 1:
+            total = add_line_ends(a, b, rotation, offset, vertices, witness.normal, lower, reach, total, modes, codes_a,
+                                  codes_b, directions, found, distances)  # fmt: skip
         # A sphere that touches an edge or a corner touches there alone.
         if witness.face >= 0 and (total == 0 or wp.min(a.num_vertices, b.num_vertices) > 1):
             if witness.face_of_b == 0:

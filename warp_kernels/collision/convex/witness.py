@@ -301,4 +301,4 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
             found = completed(a, b, rotation, offset, vertices, normals, found)
         return found
 
-    return SimpleNamespace(Witness=Witness, lowest_code=lowest_code, find_witness=find_witness)
+    return SimpleNamespace(Witness=Witness, lowest_code=lowest_code, by_turning=by_turning, find_witness=find_witness)
