@@ -162,6 +162,13 @@ class CollisionModel:
         return [*self._convex, self.extent, self.shape_vertices]
 
     @property
+    def convex_identity(self) -> list:
+        """What stands under ``# Model`` in ``contact_identity``."""
+        return [
+            self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link, self.link_tree,
+        ]  # fmt: skip
+
+    @property
     def _convex(self) -> list:
         return [
             self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link,

@@ -10,6 +10,7 @@ from warp_kernels.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.convex.detect import detect_convex_kernels
 from warp_kernels.collision.convex.evaluate import evaluate_convex_kernels
+from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.field.detect import detect_field_kernels
@@ -250,8 +251,18 @@ class Step(Workspace):
 
     def _match_blocks(self) -> None:
         """The impulses that the solver begins with, from those of the step before."""
+        c = self.collision
+        identity = self.slot_feature
+        if c.has_convex_pairs:
+            identity = self.slot_identity
+            inputs = [
+                *c.convex_identity, self.device_model.parameters["geometry_placement"], self.pose, self.origin,
+                self.slot_pair, self.slot_feature, self.contact_point, self.contact_count,
+            ]  # fmt: skip
+            kernel = identity_kernels(self.scalar).contact_identity
+            self._launch(kernel, (self.max_contacts, self.num_worlds), inputs, [identity])
         inputs = [
-            self.block_count, self.block_kind, self.block_item, self.slot_pair, self.slot_feature, self.previous_key,
+            self.block_count, self.block_kind, self.block_item, self.slot_pair, identity, self.previous_key,
             self.previous_impulse,
         ]  # fmt: skip
         outputs = [self.block_key, self.start_source, self.start]

@@ -137,6 +137,7 @@ class Workspace:
         )
         self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
         convex_slots = self.max_contacts if self.collision.has_convex_pairs else 0
+        self.slot_identity = worlds_last(convex_slots, wp.int32)
         self.slot_details = [worlds_last(convex_slots, dtype) for dtype in (wp.vec3i, wp.vec3i, t.vec3)]
         self.contact_count, self.contact_overflow, self.block_count, self.block_overflow = (
             per_world(wp.int32) for _ in range(4)

@@ -1,8 +1,8 @@
 """Initial impulses of a step from the impulses at the end of the one before, and the way back.
 
-A block is known again by its key: a contact by its pair of geometries and the feature that it is of, spinning and rolling friction by
-that of their contact, any other block by its joint, actuator or constraint. A block that is new starts from zero. Impulses are
-taken over as they are, in the axes of the contact's own frame.
+A block is known again by its key: a contact by its pair of geometries and the feature that it is of, or for convex shapes
+where it lies on them; spinning and rolling friction by that of their contact; any other block by its joint, actuator or
+constraint. A block that is new starts from zero. Impulses are taken over as they are, in the axes of the contact's own frame.
 
 Impulses and keys of a step lie in the order of its blocks, ``[block, world]``.
 """
@@ -28,11 +28,11 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def block_key(
-        kind: int, item: int, world: int, slot_pair: wp.array2d(dtype=int), slot_feature: wp.array2d(dtype=int)
+        kind: int, item: int, world: int, slot_pair: wp.array2d(dtype=int), slot_identity: wp.array2d(dtype=int)
     ):
         key = wp.vec2i(kind * wp.static(KIND_STRIDE) + item, 0)
         if kind == CONTACT or kind == TORSION:
-            key = wp.vec2i(kind * wp.static(KIND_STRIDE) + slot_pair[item, world], slot_feature[item, world])
+            key = wp.vec2i(kind * wp.static(KIND_STRIDE) + slot_pair[item, world], slot_identity[item, world])
         return key
 
     @wp.kernel(module=module, enable_backward=False)
@@ -42,7 +42,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         block_kind: wp.array2d(dtype=int),
         block_item: wp.array2d(dtype=int),
         slot_pair: wp.array2d(dtype=int),
-        slot_feature: wp.array2d(dtype=int),
+        slot_identity: wp.array2d(dtype=int),
         previous_key: wp.array2d(dtype=wp.vec2i),
         previous_impulse: wp.array2d(dtype=vec3),
         # Data out
@@ -63,7 +63,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
             found = int(-1)
             value = vec3()
             if i < count:
-                key = block_key(block_kind[i, world], block_item[i, world], world, slot_pair, slot_feature)
+                key = block_key(block_kind[i, world], block_item[i, world], world, slot_pair, slot_identity)
                 # Mostly it is the one after the last that was found.
                 tried = int(0)
                 while found < 0 and tried < before:

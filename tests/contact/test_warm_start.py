@@ -11,6 +11,7 @@ import warp as wp
 import sim
 import sim.torch
 from scenes import quadruped
+from scenes.physics import piles
 from tests.actuators.worlds import leg
 from tests.contact import test_cones, test_equalities, test_torsion
 from tests.contact.test_gradients import BODY, arm_and_ball, ball, box, spin
@@ -284,3 +285,20 @@ def test_worlds_of_all_shards():
         np.testing.assert_array_equal(other.impulses.value.numpy()[:, 0], trajectory.impulses.value.numpy()[:, world])
         expected = other.backward(np.ones((1, model.nq)))
         np.testing.assert_array_equal(expected.impulses.numpy()[0], gradients.impulses.numpy()[world])
+
+
+def test_contacts_of_convex_shapes_are_known_again(device):
+    """Cubes flat on each other touch in many features at once; each of their corners goes on with its own impulse."""
+    scene = piles.stack(3)
+    simulator = sim.Simulator(scene.model, scene.dt, num_worlds=1, device=device, contact=scene.contact)
+    state = simulator.state(scene.model.q0, scene.qd0)
+    step = simulator.shards[0].step
+    state = simulator.step(state)
+    for _ in range(30):
+        before = step.impulse.numpy()[:12, 0].copy()
+        state = simulator.step(state)
+        assert step.contact_count.numpy()[0] == 12
+        source = step.start_source.numpy()[:12, 0]
+        assert sorted(source) == list(range(12))
+        np.testing.assert_array_equal(step.start.numpy()[:12, 0], before[source])
+    assert simulator.residual.max() < 1e-4, "the impulses have arrived"
