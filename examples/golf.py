@@ -52,7 +52,10 @@ def optimise(
 def main() -> None:
     options = parse()
     if options.random_targets:
-        shoot_at_random(options)
+        targets = golf.random_targets(options.seed, options.random_targets)
+        torques.try_each(
+            targets, lambda at: optimise(golf.build(tuple(at)), options.iterations, options.device, bar=False)
+        )
         return
     target = options.target if options.target is not None else golf.random_targets(options.seed, 1)[0]
     scene = golf.build(tuple(target))
@@ -78,17 +81,6 @@ def write(options: argparse.Namespace, scene: golf.GolfScene, result: Result) ->
         trail_of=scene.model.link(scene.ball.links[0]), animation=not options.no_render, device=options.device,
     )  # fmt: skip
     print(f"wrote loss.png, golf.npz, {', '.join(path.name for path in motion)} to {out}")
-
-
-def shoot_at_random(options: argparse.Namespace) -> None:
-    """Shoot at random targets and say how many were hit."""
-    hits = 0
-    targets = golf.random_targets(options.seed, options.random_targets)
-    for number, target in enumerate(targets):
-        result = optimise(golf.build(tuple(target)), options.iterations, options.device, bar=False)
-        hits += result.hit
-        print(f"{number + 1:3d}  target {np.round(target, 2)}  {result}", flush=True)
-    print(f"{hits} of {len(targets)} targets hit within {options.iterations} iterations")
 
 
 def parse() -> argparse.Namespace:

@@ -72,7 +72,10 @@ def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.n
 def main() -> None:
     options = parse()
     if options.random_targets:
-        throw_at_random(options)
+        targets = throw.random_targets(options.seed, options.random_targets)
+        torques.try_each(
+            targets, lambda at: optimise(throw.build(tuple(at)), options.iterations, options.device, bar=False)
+        )
         return
     target = options.target if options.target is not None else throw.random_targets(options.seed, 1)[0]
     scene = throw.build(tuple(target))
@@ -100,17 +103,6 @@ def write(options: argparse.Namespace, scene: throw.ThrowScene, result: Result) 
         animation=not options.no_render, device=options.device,
     )  # fmt: skip
     print(f"wrote {', '.join(path.name for path in (curve, numbers, *motion))} to {out}")
-
-
-def throw_at_random(options: argparse.Namespace) -> None:
-    """Throw at random targets and say how many were hit."""
-    hits = 0
-    targets = throw.random_targets(options.seed, options.random_targets)
-    for number, target in enumerate(targets):
-        result = optimise(throw.build(tuple(target)), options.iterations, options.device, bar=False)
-        hits += result.hit
-        print(f"{number + 1:3d}  target {np.round(target, 2)}  {result}", flush=True)
-    print(f"{hits} of {len(targets)} targets hit within {options.iterations} iterations")
 
 
 def parse() -> argparse.Namespace:

@@ -145,6 +145,16 @@ def optimise(
     return Result(*best, distances, problem.goal, time.perf_counter() - start)
 
 
+def try_each(targets: np.ndarray, solve: Callable[[np.ndarray], Result]) -> None:
+    """Solve for one target [n, 2 or 3] after the other, and say how many were hit."""
+    hits = 0
+    for number, target in enumerate(targets):
+        result = solve(target)
+        hits += result.hit
+        print(f"{number + 1:3d}  target {np.round(target, 2)}  {result}", flush=True)
+    print(f"{hits} of {len(targets)} targets hit")
+
+
 def shortened(miss: np.ndarray, longest: float) -> np.ndarray:
     """A way [3] of no more than ``longest``, which a linear model can be trusted with."""
     return miss * min(1.0, longest / float(np.linalg.norm(miss)))

@@ -56,4 +56,4 @@ def test_torques_start_at_zero(monkeypatch, tmp_path):
 def test_random_targets(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     run(monkeypatch, "--random-targets", 10, "--seed", 1)
-    assert capsys.readouterr().out.splitlines()[-1] == "10 of 10 targets hit within 50 iterations"
+    assert capsys.readouterr().out.splitlines()[-1] == "10 of 10 targets hit"
