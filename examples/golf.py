@@ -22,7 +22,7 @@ from examples import torques
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import write_curve, write_motion
 from examples.resume import Progress
-from examples.torques import Problem, Result
+from examples.torques import Problem, Result, last_position
 from scenes import golf
 from sim.render import Marker
 
@@ -41,12 +41,7 @@ def optimise(
         scene.target, GOAL, LONGEST_STEP,
     )  # fmt: skip
 
-    def last_position(q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        q_seed, qd_seed = np.zeros((len(q), 3, model.nq)), np.zeros((len(q), 3, model.nv))
-        q_seed[-1, range(3), range(ball.start, ball.stop)] = 1.0
-        return q[-1, ball].astype(np.float64), q_seed, qd_seed
-
-    return torques.optimise(problem, last_position, iterations, device, kept, bar)
+    return torques.optimise(problem, lambda q, qd: last_position(q, ball, model.nv), iterations, device, kept, bar)
 
 
 def main() -> None:

@@ -9,12 +9,16 @@ Ctrl-C ends it sooner and keeps the best throw so far; the same command then goe
     python -m examples.throw
     python -m examples.throw --target 1.4 0.2 0.5 --out out/mine
     python -m examples.throw --random-targets 10
+    python -m examples.throw --settle --target 1.5 0.2 0
+
+With --settle the ball should lie still at a target on the ground, and rolls out on its way there.
 
 Files: loss.png, the distance over the iterations; throw.gif, half as fast as life; throw.usda, for any USD viewer; and
 throw.npz with the best throw's tau [steps, nv], q [steps + 1, nq], qd [steps + 1, nv], all distances, target and dt.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +27,13 @@ from examples import torques
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import write_curve, write_motion
 from examples.resume import Progress
-from examples.torques import Problem, Result
+from examples.torques import Problem, Result, last_position
 from scenes import throw
 from sim.render import Marker
 
 GOAL = 0.01  # distance at which the throw counts as a hit [m]
 LONGEST_STEP = 0.4  # how far one iteration tries to move the ball's last position [m]
+LONGEST_SETTLING_STEP = 0.8  # the same for the place where it comes to rest [m]
 ON_THE_GROUND = 0.002  # height of the ball above the ground below which it has come down [m]
 TARGET_COLOR = (0.10, 0.62, 0.28)
 
@@ -37,12 +42,25 @@ def optimise(
     scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
     """Find torques that bring the ball to the target; see :func:`examples.torques.optimise`."""
+    problem = problem_of(scene, LONGEST_STEP)
+    return torques.optimise(problem, lambda q, qd: flight(scene, q, qd), iterations, device, kept, bar)
+
+
+def settle(
+    scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
+) -> Result:
+    """Find torques that bring the ball to rest at the target on the ground."""
+    problem, ball, nv = problem_of(scene, LONGEST_SETTLING_STEP), scene.ball_position, scene.model.nv
+    return torques.optimise(problem, lambda q, qd: last_position(q, ball, nv), iterations, device, kept, bar)
+
+
+def problem_of(scene: throw.ThrowScene, longest_step: float) -> Problem:
+    """The search for torques, from those that hold the arm still on."""
     tau = np.tile(scene.hold, (scene.steps, 1))
     motors = scene.model.qd_slice(scene.arm)
-    problem = Problem(
-        scene.model, scene.dt, scene.q0, scene.qd0, tau, motors, scene.ball_position, scene.target, GOAL, LONGEST_STEP
+    return Problem(
+        scene.model, scene.dt, scene.q0, scene.qd0, tau, motors, scene.ball_position, scene.target, GOAL, longest_step
     )
-    return torques.optimise(problem, lambda q, qd: flight(scene, q, qd), iterations, device, kept, bar)
 
 
 def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,22 +89,29 @@ def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.n
 
 def main() -> None:
     options = parse()
+    draw = throw.random_places if options.settle else throw.random_targets
+    solve = settle if options.settle else optimise
     if options.random_targets:
-        targets = throw.random_targets(options.seed, options.random_targets)
-        torques.try_each(
-            targets, lambda at: optimise(throw.build(tuple(at)), options.iterations, options.device, bar=False)
-        )
+        targets = draw(options.seed, options.random_targets)
+        torques.try_each(targets, lambda at: solve(build(options, at), options.iterations, options.device, bar=False))
         return
-    target = options.target if options.target is not None else throw.random_targets(options.seed, 1)[0]
-    scene = throw.build(tuple(target))
+    target = options.target if options.target is not None else draw(options.seed, 1)[0]
+    scene = build(options, target)
     print(f"target: {np.round(scene.target, 3)} m, {scene.steps} steps of {1000.0 * scene.dt:g} ms, 9 motors")
     problem = {"target": scene.target, "steps": scene.steps, "dt": scene.dt}
     kept = Progress(options.out / "interrupted.npz", problem, options.restart)
-    result = optimise(scene, options.iterations, options.device, kept)
+    result = solve(scene, options.iterations, options.device, kept)
     print(result)
     if not result.hit:
-        print("more --iterations may help, if a ball thrown from the arm can be there after a second")
+        print("more --iterations may help, if a ball thrown from the arm can be there in that time")
     write(options, scene, result)
+
+
+def build(options: argparse.Namespace, target: Sequence[float] | np.ndarray) -> throw.ThrowScene:
+    """The scene of the command line, with a target [m] in the air or, of which x and y count, on the ground."""
+    if options.settle:
+        return throw.build_settling((target[0], target[1]))
+    return throw.build((target[0], target[1], target[2]))
 
 
 def write(options: argparse.Namespace, scene: throw.ThrowScene, result: Result) -> None:
@@ -113,6 +138,9 @@ def parse() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--random-targets", type=int, default=0, metavar="COUNT", help="try so many random targets, write nothing"
+    )
+    parser.add_argument(
+        "--settle", action="store_true", help="bring the ball to rest on the ground, at x and y of the target"
     )
     options = parse_example(parser, counts=["random_targets"], finite=["target"])
     if not options.random_targets:

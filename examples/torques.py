@@ -145,6 +145,19 @@ def optimise(
     return Result(*best, distances, problem.goal, time.perf_counter() - start)
 
 
+def last_position(q: np.ndarray, body: slice, nv: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The simplest aim: where the body is after the last step.
+
+    Args:
+        q: coordinates of a motion [steps + 1, nq].
+        body: slice of q with the position of the body.
+        nv: number of velocities.
+    """
+    q_seed, qd_seed = np.zeros((len(q), 3, q.shape[1])), np.zeros((len(q), 3, nv))
+    q_seed[-1, range(3), range(body.start, body.stop)] = 1.0
+    return q[-1, body].astype(np.float64), q_seed, qd_seed
+
+
 def try_each(targets: np.ndarray, solve: Callable[[np.ndarray], Result]) -> None:
     """Solve for one target [n, 2 or 3] after the other, and say how many were hit."""
     hits = 0

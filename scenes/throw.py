@@ -26,10 +26,15 @@ START_POSE = np.array([0.0, -0.9, 0.0, -1.2, 0.0, 2.1 - np.pi / 2.0, 0.0, 0.0, 0
 STEPS = 1000
 DT = 1.0e-3
 TARGET = (1.5, 0.0, 0.5)
+# To come to rest on the ground the ball needs longer, and ground that slows its rolling: by 4 m/s every second.
+SETTLING_STEPS = 2500
+ROLLING_FRICTION = 0.02
 # Random targets lie here: azimuth [rad], distance from the arm's axis and height [m], all out of the hand's reach.
 AZIMUTH_RANGE = (-0.35, 0.35)
 DISTANCE_RANGE = (1.2, 1.8)
 HEIGHT_RANGE = (0.2, 0.8)
+# Random targets on the ground lie at these distances [m].
+SETTLING_DISTANCE_RANGE = (1.2, 2.2)
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ def build(
     dt: float = DT,
     friction: float = 0.8,
     restitution: float = 0.0,
+    rolling_friction: float = 0.0,
 ) -> ThrowScene:
     """Make the scene.
 
@@ -88,6 +94,7 @@ def build(
         dt: their length [s].
         friction: Coulomb friction between all that touch.
         restitution: restitution of the ball on the ground.
+        rolling_friction: of the ball [m].
 
     Raises:
         ModelError: for a target that is not three finite numbers, steps or dt that are not positive.
@@ -106,7 +113,7 @@ def build(
     centre = hand[:3] + Rotation.from_quat(hand[3:]).apply(BALL_IN_HAND)
     ball = builder.add_sphere(
         radius=BALL_RADIUS, mass=BALL_MASS, name="ball", position=centre, friction=friction, restitution=restitution,
-        rgba=(0.86, 0.16, 0.14, 1.0),
+        rolling_friction=rolling_friction, rgba=(0.86, 0.16, 0.14, 1.0),
     )  # fmt: skip
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
@@ -114,6 +121,28 @@ def build(
     hold = np.zeros(model.nv)
     hold[model.qd_slice(arm)] = holding_torques(alone, START_POSE, centre)
     return ThrowScene(model, arm, ball, q0, np.zeros(model.nv), hold, steps, dt, goal)
+
+
+def build_settling(target: tuple[float, float], dtype: str = "float32", *, steps: int = SETTLING_STEPS) -> ThrowScene:
+    """The scene in which the ball should come to rest on the ground.
+
+    Args:
+        target: where the ball should lie after the last step, x and y in the world frame [m].
+        dtype: "float32" or "float64".
+        steps: number of time steps.
+
+    Raises:
+        ModelError: as :func:`build`.
+    """
+    return build((*target, BALL_RADIUS), dtype, steps=steps, rolling_friction=ROLLING_FRICTION)
+
+
+def random_places(seed: int, count: int) -> np.ndarray:
+    """Places on the ground to which a ball can be thrown, x and y [count, 2]; the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    azimuth = rng.uniform(*AZIMUTH_RANGE, count)
+    distance = rng.uniform(*SETTLING_DISTANCE_RANGE, count)
+    return np.stack([distance * np.cos(azimuth), distance * np.sin(azimuth)], axis=1)
 
 
 def random_targets(seed: int, count: int) -> np.ndarray:

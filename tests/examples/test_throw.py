@@ -182,3 +182,19 @@ def test_goes_on_after_an_interruption(monkeypatch, tmp_path, capsys):
         assert len(whole["distances"]) == 5
         for name in ("distances", "tau", "q", "qd"):
             np.testing.assert_array_equal(whole[name], parts[name])
+
+
+def test_settling_aims_at_the_ground(monkeypatch, tmp_path):
+    run(monkeypatch, "--settle", "--iterations", 0, "--no-render", "--target", 1.5, 0.2, 7.0, "--out", tmp_path)
+    with np.load(tmp_path / "throw.npz") as file:
+        np.testing.assert_array_equal(file["target"], [1.5, 0.2, scenes.BALL_RADIUS])
+        assert len(file["tau"]) == scenes.SETTLING_STEPS
+
+
+@pytest.mark.slow
+def test_settling_comes_near(device):
+    """Whether one target is hit in so many iterations hangs on rounding; that the ball gets half the way doesn't."""
+    scene = scenes.build_settling((1.5, 0.05))
+    result = example.settle(scene, 12, device, bar=False)
+    assert result.distances[0] > 2.0
+    assert min(result.distances) < 0.5 * result.distances[0]
