@@ -114,9 +114,11 @@ def test_inertias_start_where_they_should_and_stay_physical(net):
     turn = torch.tensor(Rotation.from_rotvec([0.3, -0.5, 0.7]).as_matrix(), dtype=torch.float32)
     start = turn @ torch.diag(torch.tensor([0.3, 0.1, 0.25])) @ turn.T
     torch.testing.assert_close(net(init_param=start)(), start)
+    torch.manual_seed(0)
     for _ in range(20):
         moments = torch.linalg.eigvalsh(net(init_param_std=2.0)())
-        assert moments[0] > 0.0
+        # Positive in exact arithmetic; the matrix itself is rounded to float32, relative to its largest entry.
+        assert moments[0] > -1e-6 * moments[2]
         if net is drm.CovParameterized3DInertiaMatrixNet:
             assert moments[0] + moments[1] >= moments[2] * (1.0 - 1e-5)
 
