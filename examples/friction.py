@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 import sim
 from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import write_curve, write_motion
+from examples.outputs import write_result
 from examples.resume import Progress
 from scenes import racecar
 
@@ -73,7 +73,8 @@ def estimate(
         frictions, distances = list(before["frictions"]), list(before["distances"])
         start -= float(before["seconds"])
     with tqdm(total=iterations, initial=len(distances), desc="estimating", unit="iteration") as progress:
-        for iteration in range(len(distances), iterations + 1):
+        # Also where more iterations than these were made before: the last friction has not been tried yet.
+        for iteration in range(len(distances), max(iterations, len(distances)) + 1):
             all_frictions[scene.ground] = frictions[-1]
             simulator.set_parameter("friction", all_frictions)
             trajectory = simulator.rollout(state, steps=scene.steps)
@@ -81,7 +82,7 @@ def estimate(
             miss = float(forward[0] @ q[-1]) - distance
             distances.append(abs(miss))
             progress.set_postfix_str(f"friction {frictions[-1]:.4f}, {100.0 * abs(miss):.1f} cm off")
-            if abs(miss) < GOAL or iteration == iterations:
+            if abs(miss) < GOAL or iteration >= iterations:
                 kept.done()
                 break
             gradient = trajectory.backward(forward, parameters=["friction"]).parameters["friction"]
@@ -106,16 +107,8 @@ def main() -> None:
         f"{verdict}: friction {result.frictions[-1]:.4f} after {len(result.distances) - 1} iterations, "
         f"{result.seconds:.1f} s, {1000.0 * result.distances[-1]:.2f} mm off; v^2 / (2 g x) is {closed:.4f}"
     )
-    np.savez(
-        options.out / "friction.npz",
-        frictions=result.frictions, distances=result.distances, q=result.q, qd=result.qd, dt=scene.dt,
-    )  # fmt: skip
-    write_curve(options.out / "loss.png", result.distances, GOAL, "Where a sliding car stops")
-    motion = write_motion(
-        options.out, "friction", scene.model, result.q, scene.dt,
-        animation=not options.no_render, device=options.device,
-    )  # fmt: skip
-    print(f"wrote loss.png, friction.npz, {', '.join(path.name for path in motion)} to {options.out}")
+    numbers = dict(frictions=result.frictions, distances=result.distances, q=result.q, qd=result.qd, dt=scene.dt)
+    write_result(options, "friction", "Where a sliding car stops", scene.model, numbers, goal=GOAL)
 
 
 def parse() -> argparse.Namespace:

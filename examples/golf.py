@@ -20,7 +20,7 @@ import numpy as np
 
 from examples import torques
 from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import write_curve, write_motion
+from examples.outputs import write_result
 from examples.resume import Progress
 from examples.torques import Problem, Result, last_position
 from scenes import golf
@@ -60,22 +60,11 @@ def main() -> None:
     result = optimise(scene, options.iterations, options.device, kept)
     speed = float(np.linalg.norm(result.qd[-1, scene.model.qd_slice(scene.ball)][:3]))
     print(f"{result}; the ball's last speed is {100.0 * speed:.2f} cm/s")
-    write(options, scene, result)
-
-
-def write(options: argparse.Namespace, scene: golf.GolfScene, result: Result) -> None:
-    out = options.out
-    np.savez(
-        out / "golf.npz",
-        tau=result.tau, q=result.q, qd=result.qd, distances=result.distances, target=scene.target, dt=scene.dt,
-    )  # fmt: skip
-    write_curve(out / "loss.png", result.distances, GOAL, "A ball hit to rest at a target")
     marker = Marker("target", tuple(scene.target), radius=0.9 * golf.BALL_RADIUS, color=TARGET_COLOR)
-    motion = write_motion(
-        out, "golf", scene.model, result.q, scene.dt, markers=[marker],
-        trail_of=scene.model.link(scene.ball.links[0]), animation=not options.no_render, device=options.device,
+    write_result(
+        options, "golf", "A ball hit to rest at a target", scene.model, result.numbers(scene.target, scene.dt),
+        goal=GOAL, markers=[marker], trail_of=scene.model.link(scene.ball.links[0]),
     )  # fmt: skip
-    print(f"wrote loss.png, golf.npz, {', '.join(path.name for path in motion)} to {out}")
 
 
 def parse() -> argparse.Namespace:

@@ -1,7 +1,9 @@
 """What an example leaves behind: the loss curve, the numbers, a USD stage and an animation."""
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -33,6 +35,40 @@ def write_curve(path: Path, distances: Sequence[float], goal: float, title: str)
     axes.legend()
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
+
+
+def write_result(
+    options: argparse.Namespace,
+    name: str,
+    title: str,
+    model: sim.Model,
+    numbers: Mapping[str, Any],
+    *,
+    goal: float,
+    markers: Sequence[Marker] = (),
+    trail_of: int | None = None,
+) -> None:
+    """Write all that a finished search leaves behind, and say what it is.
+
+    Args:
+        options: the command line, see :func:`examples.options.example_parser`.
+        name: of the example, and of its files but the curve, ``loss.png``.
+        title: of the curve.
+        model: the model.
+        numbers: what goes into ``name.npz``: ``q`` [steps + 1, nq], ``distances`` of all iterations [m], the time step
+            ``dt`` [s] and whatever else was found.
+        goal: distance that counts as a hit [m].
+        markers: marks that stand still, such as a target.
+        trail_of: link whose path is drawn.
+    """
+    curve, file = options.out / "loss.png", options.out / f"{name}.npz"
+    np.savez(file, **numbers)
+    write_curve(curve, numbers["distances"], goal, title)
+    motion = write_motion(
+        options.out, name, model, numbers["q"], numbers["dt"], markers=markers, trail_of=trail_of,
+        animation=not options.no_render, device=options.device,
+    )  # fmt: skip
+    print(f"wrote {', '.join(path.name for path in (curve, file, *motion))} to {options.out}")
 
 
 def write_motion(

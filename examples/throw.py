@@ -19,13 +19,12 @@ throw.npz with the best throw's tau [steps, nv], q [steps + 1, nq], qd [steps + 
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from examples import torques
 from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import write_curve, write_motion
+from examples.outputs import write_result
 from examples.resume import Progress
 from examples.torques import Problem, Result, last_position
 from scenes import throw
@@ -104,7 +103,12 @@ def main() -> None:
     print(result)
     if not result.hit:
         print("more --iterations may help, if a ball thrown from the arm can be there in that time")
-    write(options, scene, result)
+    # A little smaller than the ball, which hides it when it hits.
+    marker = Marker("target", tuple(scene.target), radius=0.9 * throw.BALL_RADIUS, color=TARGET_COLOR)
+    write_result(
+        options, "throw", "Throwing a ball at a target", scene.model, result.numbers(scene.target, scene.dt), goal=GOAL,
+        markers=[marker], trail_of=scene.ball_link,
+    )  # fmt: skip
 
 
 def build(options: argparse.Namespace, target: Sequence[float] | np.ndarray) -> throw.ThrowScene:
@@ -112,22 +116,6 @@ def build(options: argparse.Namespace, target: Sequence[float] | np.ndarray) -> 
     if options.settle:
         return throw.build_settling((target[0], target[1]))
     return throw.build((target[0], target[1], target[2]))
-
-
-def write(options: argparse.Namespace, scene: throw.ThrowScene, result: Result) -> None:
-    out: Path = options.out
-    numbers, curve = out / "throw.npz", out / "loss.png"
-    np.savez(
-        numbers, tau=result.tau, q=result.q, qd=result.qd, distances=result.distances, target=scene.target, dt=scene.dt
-    )
-    write_curve(curve, result.distances, GOAL, "Throwing a ball at a target")
-    # A little smaller than the ball, which hides it when it hits.
-    marker = Marker("target", tuple(scene.target), radius=0.9 * throw.BALL_RADIUS, color=TARGET_COLOR)
-    motion = write_motion(
-        out, "throw", scene.model, result.q, scene.dt, markers=[marker], trail_of=scene.ball_link,
-        animation=not options.no_render, device=options.device,
-    )  # fmt: skip
-    print(f"wrote {', '.join(path.name for path in (curve, numbers, *motion))} to {out}")
 
 
 def parse() -> argparse.Namespace:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -70,6 +71,10 @@ class Result:
     def hit(self) -> bool:
         """Whether the target was reached."""
         return min(self.distances) < self.goal
+
+    def numbers(self, target: np.ndarray, dt: float) -> dict[str, Any]:
+        """What a file keeps of it, beside the target [3] and the time step [s]."""
+        return dict(tau=self.tau, q=self.q, qd=self.qd, distances=self.distances, target=target, dt=dt)
 
     def __str__(self) -> str:
         verdict = "hit" if self.hit else "missed"

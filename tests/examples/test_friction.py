@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from examples import friction as example
+from examples.resume import Progress
 from scenes import racecar
 
 
@@ -19,7 +20,7 @@ def test_finds_the_friction_of_the_closed_form(distance, device):
     assert result.frictions[0] == example.START
 
 
-def test_files_and_going_on(monkeypatch, tmp_path, capsys):
+def test_files(monkeypatch, tmp_path, capsys):
     def run(*arguments):
         monkeypatch.setattr("sys.argv", ["friction", "--no-render", "--out", str(tmp_path), *arguments])
         example.main()
@@ -38,3 +39,28 @@ def test_a_distance_out_of_reach_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         example.main()
     assert "the car can stop between 0 and 2.5 m ahead" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("iterations", [20, 1])
+def test_goes_on_after_an_interruption(monkeypatch, tmp_path, device, iterations):
+    """As without the interruption; asked for fewer iterations than were made, it tries what they led to."""
+    scene = racecar.build()
+    whole = example.estimate(scene, 0.8, 20, device)
+    kept = Progress(tmp_path / "interrupted.npz", {})
+    set_parameter, tried = example.sim.Simulator.set_parameter, []
+
+    def interrupted(self, *arguments):
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        tried.append(1)
+        return set_parameter(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(example.sim.Simulator, "set_parameter", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            example.estimate(scene, 0.8, 20, device, kept)
+    result = example.estimate(scene, 0.8, iterations, device, kept)
+    count = len(whole.distances) if iterations == 20 else 3
+    assert result.distances == whole.distances[:count]
+    assert result.frictions == whole.frictions[:count]
+    assert not list(tmp_path.iterdir())
