@@ -64,16 +64,8 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         link_a = geometry_link[a]
         link_b = geometry_link[b]
         reference = frame.reference_tree(link_a, link_b, link_tree)
-        pose_a = transform(
-            frame.geometry_centre(a, link_a, geometry_placement, pose, world)
-            + frame.origin_offset(link_a, reference, link_tree, origin, world),
-            frame.geometry_orientation(a, link_a, geometry_placement, pose, world),
-        )
-        pose_b = transform(
-            frame.geometry_centre(b, link_b, geometry_placement, pose, world)
-            + frame.origin_offset(link_b, reference, link_tree, origin, world),
-            frame.geometry_orientation(b, link_b, geometry_placement, pose, world),
-        )
+        pose_a = frame.geometry_pose(a, link_a, reference, link_tree, geometry_placement, pose, origin, world)
+        pose_b = frame.geometry_pose(b, link_b, reference, link_tree, geometry_placement, pose, origin, world)
         feature = slot_feature[slot, world]
         vertex = vec3()
         if geometry_type[b] == CONVEX:

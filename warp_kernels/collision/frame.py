@@ -91,6 +91,24 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         return wp.transform_get_rotation(pose[link, world]) * q
 
     @wp.func
+    def geometry_pose(
+        geometry: int,
+        link: int,
+        reference: int,
+        link_tree: wp.array(dtype=wp.int32),
+        geometry_placement: wp.array2d(dtype=transform),
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        world: int,
+    ):
+        """Pose of a geometry's frame, seen from the origin of the tree ``reference``."""
+        return transform(
+            geometry_centre(geometry, link, geometry_placement, pose, world)
+            + origin_offset(link, reference, link_tree, origin, world),
+            geometry_orientation(geometry, link, geometry_placement, pose, world),
+        )
+
+    @wp.func
     def closing_speed(
         link_a: int,
         link_b: int,
@@ -136,6 +154,7 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         origin_offset=origin_offset,
         geometry_centre=geometry_centre,
         geometry_orientation=geometry_orientation,
+        geometry_pose=geometry_pose,
         closing_speed=closing_speed,
         contact_frame=contact_frame,
     )

@@ -75,12 +75,12 @@ def evaluate_convex_kernels(scalar: Any) -> SimpleNamespace:
         link_a = geometry_link[a]
         link_b = geometry_link[b]
         reference = frame.reference_tree(link_a, link_b, link_tree)
-        centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
-        centre_a = centre_a + frame.origin_offset(link_a, reference, link_tree, origin, world)
-        centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world)
-        centre_b = centre_b + frame.origin_offset(link_b, reference, link_tree, origin, world)
-        turn_a = frame.geometry_orientation(a, link_a, geometry_placement, pose, world)
-        turn_b = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
+        pose_a = frame.geometry_pose(a, link_a, reference, link_tree, geometry_placement, pose, origin, world)
+        pose_b = frame.geometry_pose(b, link_b, reference, link_tree, geometry_placement, pose, origin, world)
+        centre_a = wp.transform_get_translation(pose_a)
+        centre_b = wp.transform_get_translation(pose_b)
+        turn_a = wp.transform_get_rotation(pose_a)
+        turn_b = wp.transform_get_rotation(pose_b)
         # All in the frame of a.
         rotation = wp.mul(wp.quat_inverse(turn_a), turn_b)
         offset = wp.quat_rotate_inv(turn_a, centre_b - centre_a)

@@ -66,10 +66,11 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
                 if side == 1:
                     geometry = pair_b[pair]
                 link = geometry_link[geometry]
-                centre = frame.geometry_centre(geometry, link, geometry_placement, pose, world)
-                centre += frame.origin_offset(link, reference, link_tree, origin, world)
-                turn = frame.geometry_orientation(geometry, link, geometry_placement, pose, world)
-                identity = 8 * identity + octant(wp.quat_rotate_inv(turn, contact_point[slot, world] - centre))
+                place = frame.geometry_pose(
+                    geometry, link, reference, link_tree, geometry_placement, pose, origin, world
+                )
+                point = contact_point[slot, world] - wp.transform_get_translation(place)
+                identity = 8 * identity + octant(wp.quat_rotate_inv(wp.transform_get_rotation(place), point))
         slot_identity[slot, world] = identity
 
     return SimpleNamespace(module=module, contact_identity=contact_identity)

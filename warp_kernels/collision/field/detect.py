@@ -9,7 +9,6 @@ import warp as wp
 from warp_kernels.collision.field.candidates import candidate_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.pairs import pair_functions
-from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -17,30 +16,11 @@ from warp_kernels.types import kernel_module, warp_types
 def detect_field_kernels(scalar: Any) -> SimpleNamespace:
     """Kernel ``detect_field`` of one precision, launched over (world,) after ``detect``."""
     t = warp_types(scalar)
-    sp = spatial_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = frame_functions(scalar)
     pairs = pair_functions(scalar)
     candidates = candidate_functions(scalar)
     mod = kernel_module("collision.field.detect", scalar)
-
-    @wp.func
-    def reach_of(
-        link_a: int, link_b: int, from_a: vec3, from_b: vec3, radius: scalar, velocity: wp.array2d(dtype=spatial),
-        world: int, margin: scalar, dt: scalar,
-    ):  # fmt: skip
-        """The margin and the way of the body on the field within dt.
-
-        ``from_a`` and ``from_b`` are the body's centre seen from the origins of the trees of body and field.
-        """
-        motion = sp.join(vec3(), vec3())
-        if link_a >= 0:
-            v = velocity[link_a, world]
-            motion += sp.join(sp.angular(v), sp.point_velocity(v, from_a))
-        if link_b >= 0:
-            v = velocity[link_b, world]
-            motion -= sp.join(sp.angular(v), sp.point_velocity(v, from_b))
-        return margin + dt * (wp.length(sp.linear(motion)) + wp.length(sp.angular(motion)) * radius)
 
     @wp.kernel(module=mod, enable_backward=False)
     def detect_field(
@@ -88,8 +68,9 @@ def detect_field_kernels(scalar: Any) -> SimpleNamespace:
             centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
             size_a = geometry_size[size_row, a]
             radius = pairs.bounding_radius(geometry_type[a], size_a)
-            reach = reach_of(
-                link_a, link_b, centre_a - offset_a, centre_a - offset_b, radius, velocity, world, margin, dt
+            # The body, which is a, as seen from the field.
+            reach = margin + dt * frame.closing_speed(
+                link_b, link_a, centre_a - offset_b, centre_a - offset_a, radius, velocity, world
             )
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
