@@ -1,4 +1,8 @@
-"""Many steps, and their gradient: states are kept, everything else is computed again on the way back."""
+"""Many steps, and their gradient: states are kept, everything else is computed again on the way back.
+
+All states are kept, or every k-th: then the way back first fills in those of a stretch of k steps; those of the
+stretch before take their place.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from sim.parameters import as_numbers
 from sim.state import Impulses, State
 from sim.turns import one_at_a_time
 from warp_kernels.checkpoint import (
+    BETWEEN,
     CONTROL,
     CONTROL_BAR,
     IMPULSE,
@@ -62,12 +67,14 @@ class Trajectory:
     """States and inputs of a rollout; nothing else is stored.
 
     Attributes:
-        q: coordinates [steps + 1, num_worlds, nq].
-        qd: velocities [steps + 1, num_worlds, nv].
+        q: coordinates [steps + 1, num_worlds, nq]; with a checkpoint interval those at ``stored_steps`` alone.
+        qd: velocities [steps + 1, num_worlds, nv], likewise.
         tau: joint forces [steps, num_worlds, nv], or None.
         control: inputs of the actuators [steps, num_worlds, nu], or None.
         impulses: with a warm start those after every step, with one more dimension in front than
             :class:`sim.Impulses` says; else None.
+        steps: number of steps.
+        checkpoint_interval: k, where only the states before every k-th step and the last one are stored.
     """
 
     def __init__(
@@ -78,6 +85,8 @@ class Trajectory:
         tau: wp.array | None = None,
         control: wp.array | None = None,
         impulses: Impulses | None = None,
+        steps: int | None = None,
+        checkpoint_interval: int = 1,
     ):
         self.simulator = simulator
         self.q = q
@@ -85,11 +94,13 @@ class Trajectory:
         self.tau = tau
         self.control = control
         self.impulses = impulses
+        self.steps = int(q.shape[0]) - 1 if steps is None else steps
+        self.checkpoint_interval = checkpoint_interval
 
     @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return int(self.q.shape[0]) - 1
+    def stored_steps(self) -> np.ndarray:
+        """The steps before which the stored states are, in order; the last is the number of steps."""
+        return np.minimum(np.arange(self.q.shape[0]) * self.checkpoint_interval, self.steps)
 
     @property
     def final_state(self) -> State:
@@ -97,18 +108,30 @@ class Trajectory:
         return self.state(self.steps)
 
     def state(self, step: int) -> State:
-        """The state before a step, or the last one, as views."""
+        """The state before a step, or the last one, as views.
+
+        Raises:
+            ModelError: for a step whose state isn't stored.
+        """
+        if not 0 <= step <= self.steps or (step % self.checkpoint_interval and step != self.steps):
+            raise ModelError(
+                f"the state before step {step} is not stored: {self.steps} steps, checkpoint_interval "
+                f"{self.checkpoint_interval}; trajectory.stored_steps lists those that are"
+            )
+        row = -(-step // self.checkpoint_interval)
         impulses = None
         if self.impulses is not None:
-            impulses = Impulses(self.impulses.value[step], self.impulses.key[step])
-        return State(self.q[step], self.qd[step], impulses)
+            impulses = Impulses(self.impulses.value[row], self.impulses.key[row])
+        return State(self.q[row], self.qd[row], impulses)
 
     def arrays(self) -> Arrays:
-        """States and inputs, for the shards."""
-        arrays = {Q: self.q, QD: self.qd, TAU: self.tau, CONTROL: self.control}
+        """States and inputs, and room for the states between two stored ones, for the shards."""
+        states = {Q: self.q, QD: self.qd}
         if self.impulses is not None:
-            arrays |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
-        return arrays
+            states |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
+        room = min(self.checkpoint_interval, self.steps) - 1
+        between = {place + BETWEEN: _rows_like(array, room) for place, array in states.items()} if room > 0 else {}
+        return {**states, **between, TAU: self.tau, CONTROL: self.control}
 
     @one_at_a_time
     def backward(
@@ -117,11 +140,11 @@ class Trajectory:
         """Gradients of a loss, given its direct derivatives in the states.
 
         Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint
-        is applied.
+        is applied. States that aren't stored are computed again first, a stretch at a time.
         Parameters are taken at their present values.
 
         Args:
-            q_grad: derivative of the loss in every q, [steps + 1, num_worlds, nq]; or in the last one, [num_worlds,
+            q_grad: derivative of the loss in every stored q, in the shape of ``q``; or in the last one, [num_worlds,
                 nq]; None for zero.
             qd_grad: the same for qd.
             parameters: names of the parameters whose gradient is wanted (:data:`sim.parameters.PARAMETERS`).
@@ -181,7 +204,10 @@ class Trajectory:
         with paused_tape():
             for shard in simulator.shards:
                 shard.record_backward(names)
-        simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), self.steps))
+                if self.checkpoint_interval > 1:
+                    shard.record_again()
+        length = (self.steps, self.checkpoint_interval)
+        simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
         q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
         parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
         return Gradients(
@@ -198,7 +224,7 @@ class Trajectory:
         if last is None:
             return every
         every = wp.zeros_like(self.impulses.value, requires_grad=False)
-        wp.copy(every[self.steps], last)
+        wp.copy(every[every.shape[0] - 1], last)
         return every
 
     def _first_impulse_adjoint(self, direct: wp.array | None) -> wp.array | None:
@@ -260,29 +286,20 @@ def add_to(total: wp.array, value: wp.array) -> None:
 
 
 def run_rollout(
-    simulator: Simulator, state: State, tau: wp.array | None, control: wp.array | None, steps: int
+    simulator: Simulator, state: State, tau: wp.array | None, control: wp.array | None, steps: int, interval: int
 ) -> Trajectory:
     """See :meth:`sim.Simulator.rollout`; shapes have been checked, and there are impulses if they are needed."""
-    m = simulator.model
-    q, qd = (
-        wp.empty((steps + 1, simulator.num_worlds, size), dtype=m.scalar, device=simulator.device)
-        for size in (m.nq, m.nv)
-    )
-    wp.copy(q[0], state.q)
-    wp.copy(qd[0], state.qd)
+    rows = -(-steps // interval) + 1
+    q, qd = (_begun_with(first, rows) for first in (state.q, state.qd))
     impulses = None
     if state.impulses is not None:
-        given = (state.impulses.value, state.impulses.key)
-        value, key = (wp.empty((steps + 1, *each.shape), dtype=each.dtype, device=each.device) for each in given)
-        wp.copy(value[0], given[0])
-        wp.copy(key[0], given[1])
-        impulses = Impulses(value, key)
+        impulses = Impulses(*(_begun_with(first, rows) for first in (state.impulses.value, state.impulses.key)))
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward()
-    trajectory = Trajectory(simulator, q, qd, tau, control, impulses)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval)
     arrays = trajectory.arrays()
-    simulator.each_shard(lambda shard: shard.run_forward(arrays, steps))
+    simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     if simulator.check_finite:
         _raise_for_bad_state(trajectory)
     if simulator.device.is_cpu or simulator.check_finite:  # on CUDA it would wait for the device
@@ -291,18 +308,30 @@ def run_rollout(
     return trajectory
 
 
+def _begun_with(first: wp.array, rows: int) -> wp.array:
+    """So many rows of the shape of ``first``, which is the first of them; the others are still to be written."""
+    array: wp.array = wp.empty((rows, *first.shape), dtype=first.dtype, device=first.device)
+    wp.copy(array[0], first)
+    return array
+
+
+def _rows_like(array: wp.array, rows: int) -> wp.array:
+    """So many rows of the shape that an array's rows have, still to be written."""
+    return wp.empty((rows, *array.shape[1:]), dtype=array.dtype, device=array.device)
+
+
 def _raise_for_bad_state(trajectory: Trajectory) -> None:
     simulator = trajectory.simulator
     found = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
     wp.launch(
-        checkpoint_kernels(simulator.model.scalar).first_bad_step, dim=simulator.num_worlds,
+        checkpoint_kernels(simulator.model.scalar).first_bad_row, dim=simulator.num_worlds,
         inputs=[trajectory.q, trajectory.qd], outputs=[found], device=simulator.device, record_tape=False,
     )  # fmt: skip
-    steps = found.numpy()
-    if (steps >= 0).any():
-        worlds = np.flatnonzero(steps >= 0)
-        world = int(worlds[np.argmin(steps[worlds])])
-        step = int(steps[world])
+    rows = found.numpy()
+    if (rows >= 0).any():
+        worlds = np.flatnonzero(rows >= 0)
+        world = int(worlds[np.argmin(rows[worlds])])
+        step = int(trajectory.stored_steps[rows[world]])
         where = "the initial state" if step == 0 else f"the state after step {step - 1}"
         raise FloatingPointError(
             f"rollout: {where} is not finite in world {world}; check dt, masses and controls there"

@@ -162,7 +162,15 @@ class Simulator:
         return read_contacts([shard.step for shard in self.shards])
 
     @one_at_a_time
-    def rollout(self, state: State, tau: Any = None, steps: int | None = None, *, control: Any = None) -> Trajectory:
+    def rollout(
+        self,
+        state: State,
+        tau: Any = None,
+        steps: int | None = None,
+        *,
+        control: Any = None,
+        checkpoint_interval: int = 1,
+    ) -> Trajectory:
         """Many steps.
 
         Only states and inputs are kept. The backward pass runs each step again from its state.
@@ -172,13 +180,15 @@ class Simulator:
             tau: joint forces of every step [steps, num_worlds, nv] (or [steps, nv] for all worlds); None for none.
             steps: number of steps; needed where neither tau nor control is given.
             control: inputs of the actuators [steps, num_worlds, nu] (or [steps, nu]); None for zeros.
+            checkpoint_interval: k, to keep only the states before every k-th step and the last one, for k - 1 further
+                steps of each k on the way back. Gradients are the same bit for bit.
 
         Returns:
-            the trajectory, with steps + 1 states. On an active :class:`wp.Tape` the rollout is recorded as one
-            operation.
+            the trajectory, with steps + 1 states, or those of its ``stored_steps``. On an active :class:`wp.Tape` the
+            rollout is recorded as one operation.
 
         Raises:
-            ModelError: for wrong shapes.
+            ModelError: for wrong shapes, or an interval that is no whole number of at least 1.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
         q = self._batch(state.q, self.model.nq, "state.q")
@@ -192,7 +202,12 @@ class Simulator:
                 steps = given.shape[0]
         if steps is None or steps < 0:
             raise ModelError("rollout: give tau, control, or the number of steps")
-        return run_rollout(self, State(q, qd, self._impulses(state.impulses)), tau, control, steps)
+        if not is_whole(checkpoint_interval, 1):
+            raise ModelError(
+                f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
+            )
+        state = State(q, qd, self._impulses(state.impulses))
+        return run_rollout(self, state, tau, control, steps, int(checkpoint_interval))
 
     # ---- parameters --------------------------------------------------------------------------------------------
 

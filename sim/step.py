@@ -4,6 +4,8 @@ A step never sees a trajectory: kernels load the state before it and store that 
 (see :mod:`warp_kernels.checkpoint`).
 """
 
+import warp as wp
+
 from sim.operation import run_kinematics
 from sim.workspace import Workspace
 from warp_kernels.actuators import actuator_kernels
@@ -41,14 +43,14 @@ class Step(Workspace):
         if self.warm:
             self._launch(kernels.load_impulses, self._warm_blocks, inputs, [self.previous_impulse, self.previous_key])
 
-    def store(self) -> None:
-        """Write the next state and move the cursor on."""
+    def store(self, reports: list[wp.array]) -> None:
+        """Write the next state and move the cursor on. reports: where the residual and what found no room are added."""
         kernels = checkpoint_kernels(self.scalar)
         inputs = [
             *self.place, self.table, self.cursor, self.q_next, self.qd_next, self.residual, self.contact_overflow,
             self.block_overflow,
         ]  # fmt: skip
-        self._launch(kernels.store_state, self.num_worlds, inputs, [self.largest_residual, self.total_overflow])
+        self._launch(kernels.store_state, self.num_worlds, inputs, reports)
         if self.warm:
             inputs = [*self.place, self.table, self.cursor, self.block_count, self.impulse, self.block_key]
             self._launch(kernels.store_impulses, self._warm_blocks, inputs, [])

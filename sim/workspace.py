@@ -11,7 +11,7 @@ from sim.device_model import DeviceModel
 from sim.model import Model
 from sim.options import ContactOptions
 from sim.row_layout import RowLayout
-from warp_kernels.checkpoint import TABLE_SIZE
+from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.delassus import Couplings
 from warp_kernels.rows.limits import limit_functions
@@ -105,7 +105,8 @@ class Workspace:
             return wp.zeros(n, dtype=dtype, device=self.device)
 
         self.table = wp.zeros(TABLE_SIZE, dtype=wp.uint64, device=self.device)
-        self.cursor = wp.zeros(1, dtype=wp.int32, device=self.device)
+        self.cursor = wp.zeros(3, dtype=wp.int32, device=self.device)
+        self.cursor_step = self.cursor[STEP : STEP + 1]
         self.largest_residual, self.adjoint_residual = (per_world(scalar) for _ in range(2))
         self.total_overflow = per_world(wp.int32)
         self.last_bad_step = per_world(wp.int32)

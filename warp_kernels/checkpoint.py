@@ -2,6 +2,9 @@
 
 A captured step must not hold the addresses of the caller's arrays. These kernels read them from a small table of
 pointers, and the step index from a cursor, so that one captured graph serves every rollout and every step.
+
+A trajectory stores the state before every step whose index is a multiple of the interval, and the last one. The states
+between two stored ones live in arrays of their own, which each stretch uses again.
 """
 
 import functools
@@ -12,9 +15,14 @@ import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
 
-# Places in the pointer table; zero stands for an array that wasn't given.
-Q, QD, TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE, KEY, IMPULSE_BAR = range(12)
-TABLE_SIZE = 12
+# Places in the pointer table; zero stands for an array that wasn't given. The first four are what a state is made of; so
+# many places further is where it is kept between two stored ones.
+BETWEEN = 4
+Q, QD, IMPULSE, KEY = range(BETWEEN)
+TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR = range(2 * BETWEEN, 2 * BETWEEN + 8)
+TABLE_SIZE = 2 * BETWEEN + 8
+# Places in the cursor: the step, the interval between stored states, the number of steps.
+STEP, INTERVAL, STEPS = range(3)
 
 
 @functools.cache
@@ -27,14 +35,34 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("checkpoint", scalar)
 
     @wp.func
-    def read(address: wp.uint64, step: int, num_worlds: int, size: int, world: int, i: int):
-        source = wp.array(ptr=address, shape=(step + 1, num_worlds, size), dtype=scalar)
-        return source[step, world, i]
+    def read(address: wp.uint64, row: int, num_worlds: int, size: int, world: int, i: int):
+        source = wp.array(ptr=address, shape=(row + 1, num_worlds, size), dtype=scalar)
+        return source[row, world, i]
 
     @wp.func
-    def write(address: wp.uint64, step: int, num_worlds: int, size: int, world: int, i: int, value: scalar):
-        target = wp.array(ptr=address, shape=(step + 1, num_worlds, size), dtype=scalar)
-        target[step, world, i] = value
+    def write(address: wp.uint64, row: int, num_worlds: int, size: int, world: int, i: int, value: scalar):
+        target = wp.array(ptr=address, shape=(row + 1, num_worlds, size), dtype=scalar)
+        target[row, world, i] = value
+
+    @wp.func
+    def is_stored(step: int, cursor: wp.array(dtype=int)):
+        """Whether the state before a step is one that the trajectory stores."""
+        return step % cursor[wp.static(INTERVAL)] == 0 or step == cursor[wp.static(STEPS)]
+
+    @wp.func
+    def state_row(step: int, cursor: wp.array(dtype=int)):
+        """Row of the state before a step, among the stored ones or among those between two of them."""
+        interval = cursor[wp.static(INTERVAL)]
+        if is_stored(step, cursor):
+            return (step + interval - 1) // interval
+        return step % interval - 1
+
+    @wp.func
+    def state_address(place: int, step: int, table: wp.array(dtype=wp.uint64), cursor: wp.array(dtype=int)):
+        """Address of the array that has the state before a step."""
+        if is_stored(step, cursor):
+            return table[place]
+        return table[place + wp.static(BETWEEN)]
 
     @wp.func
     def row_norm(values: wp.array2d(dtype=scalar), world: int):
@@ -60,11 +88,14 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         control: wp.array2d(dtype=scalar),
     ):
         world = wp.tid()
-        step = cursor[0]
+        step = cursor[wp.static(STEP)]
+        row = state_row(step, cursor)
+        q_address = state_address(wp.static(Q), step, table, cursor)
+        qd_address = state_address(wp.static(QD), step, table, cursor)
         for i in range(q.shape[1]):
-            q[world, i] = read(table[wp.static(Q)], step, num_worlds, q.shape[1], first_world + world, i)
+            q[world, i] = read(q_address, row, num_worlds, q.shape[1], first_world + world, i)
         for i in range(qd.shape[1]):
-            qd[world, i] = read(table[wp.static(QD)], step, num_worlds, qd.shape[1], first_world + world, i)
+            qd[world, i] = read(qd_address, row, num_worlds, qd.shape[1], first_world + world, i)
             if table[wp.static(TAU)] != wp.uint64(0):
                 tau[world, i] = read(table[wp.static(TAU)], step, num_worlds, qd.shape[1], first_world + world, i)
             else:
@@ -95,11 +126,14 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         total_overflow: wp.array(dtype=int),
     ):
         world = wp.tid()
-        step = cursor[0] + 1
+        step = cursor[wp.static(STEP)] + 1
+        row = state_row(step, cursor)
+        q_address = state_address(wp.static(Q), step, table, cursor)
+        qd_address = state_address(wp.static(QD), step, table, cursor)
         for i in range(q_next.shape[1]):
-            write(table[wp.static(Q)], step, num_worlds, q_next.shape[1], first_world + world, i, q_next[world, i])
+            write(q_address, row, num_worlds, q_next.shape[1], first_world + world, i, q_next[world, i])
         for i in range(qd_next.shape[1]):
-            write(table[wp.static(QD)], step, num_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
+            write(qd_address, row, num_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + block_overflow[world]
 
@@ -117,13 +151,14 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Impulses and keys of the blocks of the step before (see :mod:`warp_kernels.warm_start`)."""
         block, world = wp.tid()
-        step = cursor[0]
+        step = cursor[wp.static(STEP)]
+        row = state_row(step, cursor)
         at = first_world + world
-        room = impulse.shape[0]
-        values = wp.array(ptr=table[wp.static(IMPULSE)], shape=(step + 1, num_worlds, room), dtype=vec3)
-        keys = wp.array(ptr=table[wp.static(KEY)], shape=(step + 1, num_worlds, room), dtype=wp.vec2i)
-        impulse[block, world] = values[step, at, block]
-        key[block, world] = keys[step, at, block]
+        shape = (row + 1, num_worlds, impulse.shape[0])
+        values = wp.array(ptr=state_address(wp.static(IMPULSE), step, table, cursor), shape=shape, dtype=vec3)
+        keys = wp.array(ptr=state_address(wp.static(KEY), step, table, cursor), shape=shape, dtype=wp.vec2i)
+        impulse[block, world] = values[row, at, block]
+        key[block, world] = keys[row, at, block]
 
     @wp.kernel(module=module, enable_backward=False)
     def store_impulses(
@@ -139,16 +174,17 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Impulses and keys after the step; zeros where there is no block."""
         block, world = wp.tid()
-        step = cursor[0] + 1
+        step = cursor[wp.static(STEP)] + 1
+        row = state_row(step, cursor)
         at = first_world + world
-        room = impulse.shape[0]
-        values = wp.array(ptr=table[wp.static(IMPULSE)], shape=(step + 1, num_worlds, room), dtype=vec3)
-        keys = wp.array(ptr=table[wp.static(KEY)], shape=(step + 1, num_worlds, room), dtype=wp.vec2i)
+        shape = (row + 1, num_worlds, impulse.shape[0])
+        values = wp.array(ptr=state_address(wp.static(IMPULSE), step, table, cursor), shape=shape, dtype=vec3)
+        keys = wp.array(ptr=state_address(wp.static(KEY), step, table, cursor), shape=shape, dtype=wp.vec2i)
         value = vec3()
         if block < block_count[world]:
             value = impulse[block, world]
-        values[step, at, block] = value
-        keys[step, at, block] = key[block, world]
+        values[row, at, block] = value
+        keys[row, at, block] = key[block, world]
 
     @wp.kernel(module=module, enable_backward=False)
     def add_impulse_adjoint(
@@ -164,12 +200,13 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """What later steps carry back to the impulses of this one, plus what the loss says of them directly."""
         block, world = wp.tid()
-        step = cursor[0] + 1
+        step = cursor[wp.static(STEP)] + 1
         value = carried_impulse[block, world]
-        if table[wp.static(IMPULSE_BAR)] != wp.uint64(0):
-            room = carried_impulse.shape[0]
-            direct = wp.array(ptr=table[wp.static(IMPULSE_BAR)], shape=(step + 1, num_worlds, room), dtype=vec3)
-            value += direct[step, first_world + world, block]
+        if table[wp.static(IMPULSE_BAR)] != wp.uint64(0) and is_stored(step, cursor):
+            row = state_row(step, cursor)
+            shape = (row + 1, num_worlds, carried_impulse.shape[0])
+            direct = wp.array(ptr=table[wp.static(IMPULSE_BAR)], shape=shape, dtype=vec3)
+            value += direct[row, first_world + world, block]
         impulse_bar[block, world] += value
 
     @wp.kernel(module=module, enable_backward=False)
@@ -179,7 +216,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         cursor: wp.array(dtype=int),
     ):
-        cursor[0] += by
+        cursor[wp.static(STEP)] += by
 
     @wp.kernel(module=module, enable_backward=False)
     def load_adjoint(
@@ -200,16 +237,18 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         Where the table has a place for them, the norms of both parts are written there.
         """
         world = wp.tid()
-        step = cursor[0] + 1
+        step = cursor[wp.static(STEP)] + 1
+        row = state_row(step, cursor)
+        stored = is_stored(step, cursor)
         for i in range(carried_q.shape[1]):
             value = carried_q[world, i]
-            if table[wp.static(Q_BAR)] != wp.uint64(0):
-                value += read(table[wp.static(Q_BAR)], step, num_worlds, carried_q.shape[1], first_world + world, i)
+            if stored and table[wp.static(Q_BAR)] != wp.uint64(0):
+                value += read(table[wp.static(Q_BAR)], row, num_worlds, carried_q.shape[1], first_world + world, i)
             q_next_bar[world, i] = value
         for i in range(carried_qd.shape[1]):
             value = carried_qd[world, i]
-            if table[wp.static(QD_BAR)] != wp.uint64(0):
-                value += read(table[wp.static(QD_BAR)], step, num_worlds, carried_qd.shape[1], first_world + world, i)
+            if stored and table[wp.static(QD_BAR)] != wp.uint64(0):
+                value += read(table[wp.static(QD_BAR)], row, num_worlds, carried_qd.shape[1], first_world + world, i)
             qd_next_bar[world, i] = value
         norms = table[wp.static(NORMS)]
         if norms != wp.uint64(0):
@@ -235,7 +274,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """last_bad_step: the first step, seen from the end, whose gradient isn't finite; -1 as long as there is none."""
         world = wp.tid()
-        step = cursor[0]
+        step = cursor[wp.static(STEP)]
         finite = int(1)
         for i in range(q_bar.shape[1]):
             carried_q[world, i] = q_bar[world, i]
@@ -272,25 +311,25 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             last_bad_step[world] = step
 
     @wp.kernel(module=module, enable_backward=False)
-    def first_bad_step(
+    def first_bad_row(
         # Data in
         q: wp.array3d(dtype=scalar),
         qd: wp.array3d(dtype=scalar),
         # Data out
-        step_found: wp.array(dtype=int),
+        row_found: wp.array(dtype=int),
     ):
-        """The first step at which a world's state isn't finite, -1 if there is none."""
+        """The first row in which a world's state isn't finite, -1 if there is none."""
         world = wp.tid()
         found = int(-1)
-        for step in range(q.shape[0]):
+        for row in range(q.shape[0]):
             if found < 0:
                 for i in range(q.shape[2]):
-                    if not wp.isfinite(q[step, world, i]):
-                        found = step
+                    if not wp.isfinite(q[row, world, i]):
+                        found = row
                 for i in range(qd.shape[2]):
-                    if not wp.isfinite(qd[step, world, i]):
-                        found = step
-        step_found[world] = found
+                    if not wp.isfinite(qd[row, world, i]):
+                        found = row
+        row_found[world] = found
 
     @wp.kernel(module=module, enable_backward=False)
     def accumulate(
@@ -314,5 +353,5 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         move_cursor=move_cursor,
         load_adjoint=load_adjoint,
         store_adjoint=store_adjoint,
-        first_bad_step=first_bad_step,
+        first_bad_row=first_bad_row,
     )

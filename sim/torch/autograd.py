@@ -32,6 +32,7 @@ def rollout(
     control: torch.Tensor | None = None,
     *,
     steps: int | None = None,
+    checkpoint_interval: int = 1,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Many steps, differentiable in state, control and the parameters given.
@@ -43,11 +44,13 @@ def rollout(
         tau: joint forces [steps, num_worlds, nv]; None for none.
         control: inputs of the actuators [steps, num_worlds, nu]; None for zeros.
         steps: number of steps; needed where neither tau nor control is given.
+        checkpoint_interval: k, to keep and return only the states before every k-th step and the last one.
         **parameters: values used for this call only, by the names of :data:`sim.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
 
     Returns:
-        q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state.
+        q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a
+        checkpoint interval as many as are stored, ceil(steps / k) + 1.
 
     Raises:
         ModelError: for a wrong shape, dtype, device or parameter name.
@@ -67,7 +70,7 @@ def rollout(
                 raise ModelError(f"{name} has shape {tuple(given.shape)}; expected (steps, {shape[0]}, {shape[1]})")
             _tensor(simulator, name, given[0] if len(given) else q.new_zeros(simulator.num_worlds, size), size)
             steps = given.shape[0] if steps is None else steps
-    states = _Rollout.apply(simulator, names, steps, q, qd, tau, control, *values)
+    states = _Rollout.apply(simulator, names, (steps, checkpoint_interval), q, qd, tau, control, *values)
     return states[0], states[1]
 
 
@@ -99,7 +102,7 @@ def step(
     if simulator.contact.warm_start:
         raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
     forces, inputs = (None if given is None else given.unsqueeze(0) for given in (tau, control))
-    q_all, qd_all = rollout(simulator, q, qd, forces, inputs, steps=1, **parameters)
+    q_all, qd_all = rollout(simulator, q, qd, forces, inputs, steps=1, checkpoint_interval=1, **parameters)
     return q_all[1], qd_all[1]
 
 
@@ -110,7 +113,7 @@ class _Rollout(torch.autograd.Function):
     def forward(
         simulator: Simulator,
         names: tuple[str, ...],
-        steps: int | None,
+        length: tuple[int | None, int],
         q: torch.Tensor,
         qd: torch.Tensor,
         tau: torch.Tensor | None,
@@ -119,7 +122,10 @@ class _Rollout(torch.autograd.Function):
     ) -> tuple[torch.Tensor, ...]:
         with _stream(simulator), _parameters(simulator, names, values):
             state = State(_warp(q), _warp(qd))
-            trajectory = simulator.rollout(state, _warp_or_none(tau), steps, control=_warp_or_none(control))
+            steps, interval = length
+            trajectory = simulator.rollout(
+                state, _warp_or_none(tau), steps, control=_warp_or_none(control), checkpoint_interval=interval
+            )
             states = [trajectory.q, trajectory.qd]
             if trajectory.impulses is not None:
                 states += [trajectory.impulses.value, trajectory.impulses.key]
@@ -127,8 +133,8 @@ class _Rollout(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
-        simulator, names, _, _, _, tau, control, *values = inputs
-        ctx.simulator, ctx.names = simulator, names
+        simulator, names, length, _, _, tau, control, *values = inputs
+        ctx.simulator, ctx.names, ctx.length = simulator, names, length
         # All parameters as they are now: the way back must not see what is set later.
         ctx.others = simulator.parameter_values()
         ctx.mark_non_differentiable(*output[2:])
@@ -149,7 +155,7 @@ class _Rollout(torch.autograd.Function):
             _parameters(simulator, ctx.names, tuple(values)),
         ):
             inputs = _warp_or_none(tau), _warp_or_none(control)
-            trajectory = Trajectory(simulator, _warp(q), _warp(qd), *inputs, impulses)
+            trajectory = Trajectory(simulator, _warp(q), _warp(qd), *inputs, impulses, *ctx.length)
             gradients = trajectory.backward(_warp_or_none(q_grad), _warp_or_none(qd_grad), wanted)
             parameter_gradients = [
                 torch.as_tensor(gradients.parameters[name], dtype=value.dtype, device=value.device).reshape(value.shape)

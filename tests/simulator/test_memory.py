@@ -26,11 +26,15 @@ def test_growth_of_the_peak_per_step():
 def test_only_states_are_new():
     """A trajectory holds its two arrays and the control it was given."""
     simulator = sim.Simulator(hopper("float32"), DT, 3, "cpu")
-    trajectory = rollout(simulator, 50)
-    held = {name: value for name, value in vars(trajectory).items() if name != "simulator"}
-    assert {name for name, value in held.items() if value is not None} == {"q", "qd", "tau"}
-    assert trajectory.q.capacity == 51 * 3 * simulator.model.nq * 4
-    assert trajectory.qd.capacity == 51 * 3 * simulator.model.nv * 4
+    for interval, states in ((1, 51), (7, 9)):
+        state = simulator.initial_state()
+        tau = np.zeros((50, 3, simulator.model.nv))
+        trajectory = simulator.rollout(state, tau, checkpoint_interval=interval)
+        trajectory.backward(np.ones((3, simulator.model.nq)))
+        held = {name for name, value in vars(trajectory).items() if not isinstance(value, int | None)}
+        assert held == {"simulator", "q", "qd", "tau"}
+        assert trajectory.q.capacity == states * 3 * simulator.model.nq * 4
+        assert trajectory.qd.capacity == states * 3 * simulator.model.nv * 4
 
 
 def test_working_arrays_do_not_grow_with_steps():
