@@ -1,7 +1,8 @@
 """What an example leaves behind: the loss curve, the numbers, a USD stage and an animation."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,43 @@ from sim.usd import write_usd
 
 FPS = 50
 WIDTH, HEIGHT = 640, 360
+BLUE, RED, GREY = "#26639e", "#c0392b", "#9aa3ab"
 
 
-def write_curve(path: Path, distances: Sequence[float], goal: float, title: str) -> None:
-    """Plot the distance from the target [m] over the iterations, on a logarithmic axis, with the goal as a line."""
+@contextmanager
+def plot(path: Path, columns: int = 1, rows: int = 1) -> Iterator[list[Any]]:
+    """Axes side by side, row by row, for what a picture shows; it is written at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    from matplotlib.ticker import MaxNLocator
 
-    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), constrained_layout=True)
-    axes.semilogy(range(len(distances)), distances, marker="o", markersize=4, color="#26639e")
-    axes.axhline(goal, color="#c0392b", linewidth=1.0, linestyle="--", label=f"goal: {100.0 * goal:g} cm")
-    axes.set_xlabel("iteration")
-    axes.set_ylabel("distance from the target [m]")
-    axes.set_title(title)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(True, which="both", linewidth=0.3)
-    axes.legend()
+    size = (6.4 if columns == 1 else 4.8 * columns, 4.0 if rows == 1 else 2.8 * rows)
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, constrained_layout=True, squeeze=False)
+    for each in axes.flat:
+        each.grid(True, which="both", linewidth=0.3)
+    yield list(axes.flat)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
+
+
+def draw_curve(axes: Any, values: Sequence[float] | np.ndarray, goal: float, told: str, color: str = BLUE) -> None:
+    """A figure over the iterations, on a logarithmic axis, with the goal as a line."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.semilogy(range(len(values)), values, marker="o", markersize=4, color=color)
+    axes.axhline(goal, color=RED, linewidth=1.0, linestyle="--", label=f"goal: {told}")
+    axes.set_xlabel("iteration")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend()
+
+
+def write_curve(path: Path, distances: Sequence[float], goal: float, title: str) -> None:
+    """Plot the distance from the target [m] over the iterations."""
+    with plot(path) as (axes,):
+        draw_curve(axes, distances, goal, f"{100.0 * goal:g} cm")
+        axes.set_ylabel("distance from the target [m]")
+        axes.set_title(title)
 
 
 def write_result(

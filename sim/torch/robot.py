@@ -83,8 +83,18 @@ class Robot(torch.nn.Module):
     """
 
     mass: torch.Tensor
+    com: torch.Tensor
+    inertia: torch.Tensor
+    joint_placement: torch.Tensor
+    damping: torch.Tensor
+    armature: torch.Tensor
+    stiffness: torch.Tensor
+    rest_position: torch.Tensor
+    gravity: torch.Tensor
     lower_limit: torch.Tensor
     upper_limit: torch.Tensor
+    velocity_limit: torch.Tensor
+    effort_limit: torch.Tensor
 
     def __init__(
         self,

@@ -7,11 +7,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
+from scenes.manipulator import MANIPULATOR_URDF
 from scenes.quadruped import QUADRUPED_URDF
 from scenes.throw import ARM_URDF
 from warp_kernels import types as codes
 
-ROBOTS = [ARM_URDF, QUADRUPED_URDF]
+ROBOTS = [ARM_URDF, MANIPULATOR_URDF, QUADRUPED_URDF]
 
 
 def numbers(element, key, default="0 0 0"):
@@ -82,6 +83,15 @@ def test_arm_has_the_joints_it_should():
     total = sum(spec.mass for spec in builder.links.values())
     assert total == pytest.approx(20.77)
     assert model.qd_slice(part) == slice(0, 9)
+
+
+def test_manipulator_has_its_masses_beside_the_axes():
+    model = sim.load(MANIPULATOR_URDF, dtype="float64")
+    assert (model.nq, model.nv) == (7, 7)
+    moving = np.flatnonzero(model.joint_type == codes.REVOLUTE)
+    assert model.parameters["mass"][moving].sum() == pytest.approx(21.3)
+    assert (np.abs(model.parameters["com"][moving][:, 0]) > 0.04).all()
+    assert (model.velocity_limit > 0.0).all()
 
 
 def test_quadruped_is_symmetric():

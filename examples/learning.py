@@ -1,0 +1,181 @@
+"""What the examples that learn with optimisers of PyTorch share: the robot, its motions, the loop."""
+
+import argparse
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from tqdm import tqdm
+
+import sim.torch
+from examples.resume import Progress
+from scenes.manipulator import MANIPULATOR_URDF
+
+RATE = 100.0  # samples of a motion per second
+HARMONICS = 20
+SLOWEST = 0.05  # lowest frequency of a motion [Hz]
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What came of learning.
+
+    Attributes:
+        names: of the figures.
+        figures: before the first iteration and after each [iterations + 1, names].
+        seconds: time taken.
+    """
+
+    names: tuple[str, ...]
+    figures: np.ndarray
+    seconds: float
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """One figure over the iterations."""
+        return self.figures[:, self.names.index(name)]
+
+
+def learn(
+    module: torch.nn.Module,
+    optimiser: Optimizer,
+    loss: Callable[[int], torch.Tensor],
+    measure: Callable[[], dict[str, float]],
+    iterations: int,
+    kept: Progress | None = None,
+    *,
+    scheduler: LRScheduler | None = None,
+    enough: float = 0.0,
+) -> Learning:
+    """Take steps of an optimiser until the loss hardly falls any more.
+
+    Args:
+        module: what is learnt.
+        optimiser: of its parameters.
+        loss: of an iteration's number, by which it may draw samples.
+        measure: figures that say how far it is.
+        iterations: at most so many, those of an interrupted run included.
+        kept: where the learning keeps how far it is; None keeps nothing.
+        scheduler: of the learning rate.
+        enough: it ends when an iteration takes less than this from the loss; 0 goes on through all iterations.
+    """
+    kept = Progress(None, {}) if kept is None else kept
+    parts = [part for part in (module, optimiser, scheduler) if part is not None]
+    before, start = kept.load(), time.perf_counter()
+    if before is None:
+        first = measure()
+        names, figures, losses = tuple(first), [list(first.values())], list[float]()
+    else:
+        names, figures, losses = tuple(before["names"].tolist()), before["figures"].tolist(), before["losses"].tolist()
+        start -= float(before["seconds"])
+        states = torch.load(io.BytesIO(before["state"].tobytes()), weights_only=True)
+        for part, state in zip(parts, states, strict=True):
+            part.load_state_dict(state)
+    with tqdm(total=iterations, initial=len(losses), desc="learning", unit="iteration") as progress:
+        progress.set_postfix_str("compiling kernels, unless that was done before")
+        for iteration in range(len(losses), iterations):
+            if enough and len(losses) > 1 and losses[-2] - losses[-1] < enough:
+                break
+            losses.append(step(optimiser, loss, iteration))
+            if scheduler is not None:
+                scheduler.step()
+            figures.append(list(measure().values()))
+            progress.set_postfix_str(", ".join(f"{n} {x:.3g}" for n, x in zip(names, figures[-1], strict=True)))
+            progress.update()
+            state = io.BytesIO()
+            torch.save([part.state_dict() for part in parts], state)
+            kept.save(
+                names=names, figures=figures, losses=losses, state=np.frombuffer(state.getvalue(), dtype=np.uint8),
+                seconds=time.perf_counter() - start,
+            )  # fmt: skip
+        progress.total = progress.n
+    kept.done()
+    return Learning(names, np.array(figures), time.perf_counter() - start)
+
+
+def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: int) -> float:
+    """One step of an optimiser, even one that evaluates the loss several times. Returns the loss before it."""
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        value = loss(iteration)
+        value.backward()
+        return value
+
+    return torch.as_tensor(optimiser.step(closure)).item()  # type: ignore[arg-type]
+
+
+def add_robot_option(parser: argparse.ArgumentParser) -> None:
+    """``--robot``: the arm."""
+    parser.add_argument(
+        "--robot", type=Path, default=MANIPULATOR_URDF, help="URDF file of a fixed arm (one of seven joints)"
+    )
+
+
+def load_robot(parser: argparse.ArgumentParser, options: argparse.Namespace) -> sim.torch.Robot:
+    """The robot of ``--robot`` in float64 with links merged that are fixed to each other; an error of the command line
+    if there is none, or if it has joints of several degrees of freedom.
+    """
+    try:
+        robot = sim.torch.Robot(
+            options.robot, dtype=torch.float64, device=torch_device(options.device), collapse_fixed=True
+        )
+    except (OSError, sim.ModelError) as error:
+        parser.error(f"--robot {options.robot}: {error}")
+    if not 0 < robot.nq == robot.nv == len(robot.joint_names):
+        parser.error(
+            f"--robot {options.robot}: its joints must be of one degree of freedom each, and there must be some"
+        )
+    return robot
+
+
+def torch_device(device: str | None) -> str:
+    """Where tensors lie, for the ``--device`` of the command line."""
+    return device or ("cuda:0" if torch.cuda.is_available() else "cpu")
+
+
+def draw(seed: int, *shape: int, like: torch.Tensor) -> torch.Tensor:
+    """Normally distributed numbers, the same on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=like.dtype).to(like.device)
+
+
+def reach(robot: sim.torch.Robot) -> tuple[torch.Tensor, torch.Tensor]:
+    """Middle and half of each joint's range [nq]; half a turn where there are no limits."""
+    low, high = robot.lower_limit, robot.upper_limit
+    free = ~(low.isfinite() & high.isfinite())
+    return torch.where(free, 0.0, 0.5 * (low + high)), torch.where(free, torch.pi, 0.5 * (high - low))
+
+
+def moving(robot: sim.torch.Robot, seconds: float, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A motion that stirs everything: sums of sines, as large as limits of position and velocity allow.
+
+    Args:
+        robot: the robot.
+        seconds: how long it moves.
+        seed: of amplitudes and phases.
+
+    Returns:
+        q, qd and qdd [seconds * RATE, nv].
+    """
+    middle, half = reach(robot)
+    t = torch.arange(round(seconds * RATE), dtype=half.dtype, device=half.device)[:, None] / RATE
+    number = torch.arange(1, HARMONICS + 1, dtype=half.dtype, device=half.device)
+    w = 2.0 * torch.pi * SLOWEST * number
+    a, b = draw(seed, 2, HARMONICS, robot.nv, like=half) / number[:, None].sqrt()
+    sine, cosine = torch.sin(w * t), torch.cos(w * t)
+    q, qd = sine @ a + cosine @ b, (w * cosine) @ a - (w * sine) @ b
+    fastest = torch.where(robot.velocity_limit > 0.0, robot.velocity_limit, torch.inf)
+    scale = torch.minimum(0.95 * half / q.abs().amax(0), fastest / qd.abs().amax(0))
+    return middle + scale * q, scale * qd, -scale * ((w**2 * sine) @ a + (w**2 * cosine) @ b)
+
+
+def verdict(reached: bool, learning: Learning) -> str:
+    """How a line about the outcome begins."""
+    outcome = "reached" if reached else "not reached"
+    return f"{outcome} after {len(learning.figures) - 1} iterations, {learning.seconds:.1f} s"
