@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.builder import WORLD, ModelBuilder, Vector, capsule_inertia
+from sim.builder import WORLD, ModelBuilder, Vector
 from sim.errors import ModelError
 from sim.model import Model
+from sim.solids import capsule_inertia
 from warp_kernels import types as codes
 
 

@@ -10,7 +10,7 @@ from sim.contacts import Contacts
 from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
 from sim.dynamics import forward_dynamics, inverse_dynamics
-from sim.errors import ContactOverflowWarning, GradientError, ImportFileError, ModelError, URDFWarning
+from sim.errors import ContactOverflowWarning, GradientError, ImportFileError, ModelError, URDFWarning, USDWarning
 from sim.gradient_check import check_gradients
 from sim.gradient_norms import GradientNorms
 from sim.gradient_report import GradientReport
@@ -54,6 +54,7 @@ __all__ = [
     "SweepStudy",
     "Trajectory",
     "URDFWarning",
+    "USDWarning",
     "bias_forces",
     "centre_of_mass",
     "centre_of_mass_jacobian",

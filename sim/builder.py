@@ -12,6 +12,7 @@ from sim.compile import NEGLIGIBLE_INERTIA, compile_model
 from sim.equalities import AnchorSpec, CouplingSpec
 from sim.errors import ModelError
 from sim.model import Frame, Geometry, Mesh, Model, Part
+from sim.solids import solid
 from warp_kernels import types as codes
 
 WORLD = "world"
@@ -676,53 +677,47 @@ class ModelBuilder:
         Raises:
             ModelError: for a size, mass or density that is not positive, or what :meth:`add_geometry` refuses.
         """
-        volume = 4.0 / 3.0 * np.pi * radius**3
-        inertia = np.full(3, 0.4 * radius**2)
-        return self._add_body("sphere", name, (radius, 0.0, 0.0), volume, inertia, mass, density, options)
+        return self._add_body("sphere", name, (radius, 0.0, 0.0), mass, density, options)
 
     def add_box(
         self, *, half_extents: Vector, mass: float | None = None, density: float | None = None, name: str | None = None,
         **options: object,
     ) -> Part:  # fmt: skip
         """Add a free solid box; half_extents [3] along its axes [m]. The rest as for :meth:`add_sphere`."""
-        x, y, z = (float(v) for v in half_extents)
-        inertia = np.array([y * y + z * z, x * x + z * z, x * x + y * y]) / 3.0
-        return self._add_body("box", name, (x, y, z), 8.0 * x * y * z, inertia, mass, density, options)
+        return self._add_body("box", name, half_extents, mass, density, options)
 
     def add_capsule(
         self, *, radius: float, half_length: float, mass: float | None = None, density: float | None = None,
         name: str | None = None, **options: object,
     ) -> Part:  # fmt: skip
         """Add a free solid capsule along z; half_length is that of its cylinder. The rest as for :meth:`add_sphere`."""
-        volume = np.pi * radius**2 * (2.0 * half_length + 4.0 / 3.0 * radius)
-        inertia = capsule_inertia(radius, half_length, 1.0)
-        return self._add_body("capsule", name, (radius, half_length, 0.0), volume, inertia, mass, density, options)
+        return self._add_body("capsule", name, (radius, half_length, 0.0), mass, density, options)
 
     def add_cylinder(
         self, *, radius: float, half_length: float, mass: float | None = None, density: float | None = None,
         name: str | None = None, **options: object,
     ) -> Part:  # fmt: skip
         """Add a free solid cylinder along z. The rest as for :meth:`add_sphere`."""
-        across = radius**2 / 4.0 + half_length**2 / 3.0
-        volume = 2.0 * np.pi * radius**2 * half_length
-        inertia = np.array([across, across, radius**2 / 2.0])
-        return self._add_body("cylinder", name, (radius, half_length, 0.0), volume, inertia, mass, density, options)
+        return self._add_body("cylinder", name, (radius, half_length, 0.0), mass, density, options)
 
     def add_ellipsoid(
         self, *, semi_axes: Vector, mass: float | None = None, density: float | None = None, name: str | None = None,
         **options: object,
     ) -> Part:  # fmt: skip
         """Add a free solid ellipsoid; semi_axes [3] along its axes [m]. The rest as for :meth:`add_sphere`."""
-        x, y, z = (float(v) for v in semi_axes)
-        inertia = np.array([y * y + z * z, x * x + z * z, x * x + y * y]) / 5.0
-        volume = 4.0 / 3.0 * np.pi * x * y * z
-        return self._add_body("ellipsoid", name, (x, y, z), volume, inertia, mass, density, options)
+        return self._add_body("ellipsoid", name, semi_axes, mass, density, options)
 
     def add_urdf(self, path: str | os.PathLike[str], **options: object) -> Part:
         """Add the robot of a URDF file; see :func:`sim.importers.urdf.add_urdf` for the options."""
         from sim.importers.urdf import add_urdf  # here, since the importer builds on this class
 
         return add_urdf(self, path, **options)  # type: ignore[arg-type]
+
+    def add_usd(self, path: str | os.PathLike[str], **options: object) -> list[Part]:
+        """Add what a USD file describes in UsdPhysics; see :func:`sim.importers.usd.add_usd` for the options."""
+        from sim.importers.usd import add_usd  # here, since the importer builds on this class
+
+        return add_usd(self, path, **options)  # type: ignore[arg-type]
 
     def finalize(self, dtype: str = "float32", *, collapse_fixed: bool = True) -> Model:
         """Check everything and make the model.
@@ -742,15 +737,15 @@ class ModelBuilder:
         self,
         kind: str,
         name: str | None,
-        size: tuple[float, float, float],
-        volume: float,
-        inertia: np.ndarray,
+        size: Vector,
         mass: float | None,
         density: float | None,
         options: dict[str, object],
     ) -> Part:
-        """A free body of one geometry; volume [m^3] and principal moments [3] of one kilogram of it [m^2]."""
+        """A free solid body of one geometry."""
         name = name or next(free for k in itertools.count() if (free := f"{kind}_{k}") not in self.links)
+        size = _finite(f"{kind} '{name}': size", size, (3,))
+        volume, inertia = solid(GEOMETRY_CODES[kind], size)
         mass = _solid_mass(f"{kind} '{name}'", volume, mass, density)
         placement = {key: options.pop(key) for key in ("position", "orientation") if key in options}
         self._unused(f"{name}_free", self.joints, "joint")
@@ -805,17 +800,6 @@ def is_physical(tensor: np.ndarray) -> bool:
     # Files round their numbers: a thin rod or plate lies on the boundary, so a relative 1e-3 is allowed.
     triangle = moments[0] + moments[1] >= moments[2] * (1.0 - 1e-3) - NEGLIGIBLE_INERTIA
     return bool(triangle and moments[0] >= -1e-6 * np.abs(tensor).max() - NEGLIGIBLE_INERTIA)
-
-
-def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarray:
-    """Principal moments [3] of a solid capsule along z, from a cylinder and two half balls."""
-    length = 2.0 * half_length
-    cylinder = mass * length / (length + 4.0 * radius / 3.0)
-    balls = mass - cylinder
-    axial = cylinder * radius**2 / 2.0 + balls * 0.4 * radius**2
-    ends = 0.4 * radius**2 + half_length**2 + 0.75 * half_length * radius
-    across = cylinder * (radius**2 / 4.0 + length**2 / 12.0) + balls * ends
-    return np.array([across, across, axial])
 
 
 def _solid_mass(where: str, volume: float, mass: float | None, density: float | None) -> float:

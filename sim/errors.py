@@ -21,5 +21,9 @@ class URDFWarning(UserWarning):
     """Something in a URDF file that was left out, or read in a way its author may not expect."""
 
 
+class USDWarning(UserWarning):
+    """Something in a USD file that was left out, or read in a way its author may not expect."""
+
+
 class ContactOverflowWarning(UserWarning):
     """Contacts were left out for lack of room; the message says how many, where, and what to do."""

@@ -87,14 +87,10 @@ class MeshLibrary:
         path = self.find(filename)
         key = (path, tuple(scale.tolist()))
         if key not in self._hulls:
-            vertices = self.surface(filename, scale).vertices
             try:
-                hull = trimesh.convex.convex_hull(vertices)
-            except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
-                raise ModelError(
-                    f"mesh '{filename}' ({path}) has no convex hull with a volume: {_first_line(error)}"
-                ) from None
-            self._hulls[key] = Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
+                self._hulls[key] = convex_hull(self.surface(filename, scale).vertices)
+            except ModelError as error:
+                raise ModelError(f"mesh '{filename}' ({path}) {error}") from None
         return self._hulls[key]
 
     def _package_places(self, rest: str) -> list[Path]:
@@ -129,6 +125,19 @@ class MeshLibrary:
                 raise ModelError(f"mesh '{filename}' ({path}) holds no triangles")
             self._pieces[path] = pieces
         return self._pieces[path]
+
+
+def convex_hull(vertices: np.ndarray) -> Mesh:
+    """The convex hull of points [n, 3].
+
+    Raises:
+        ModelError: for points in a plane.
+    """
+    try:
+        hull = trimesh.convex.convex_hull(vertices)
+    except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
+        raise ModelError(f"has no convex hull with a volume: {_first_line(error)}") from None
+    return Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
 
 
 def _read_pieces(path: Path) -> list[Piece]:

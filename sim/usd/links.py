@@ -4,6 +4,7 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, Vt
 
 from sim.model import Model
+from sim.usd.annotations import keep_text
 from sim.usd.shapes import child_name, set_pose
 
 RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", "Joints")
@@ -29,6 +30,17 @@ def link_paths(model: Model) -> list[Sdf.Path]:
             parent, name = groups[part], link.removeprefix(f"{part}/")
         paths.append(parent.AppendChild(child_name(name, taken[parent])))
     return paths
+
+
+def add_frames(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
+    """Named frames fixed to links, links merged into others among them, as Xforms with nothing below."""
+    for frame in model.frames:
+        if frame.link >= 0 and frame.name != model.link_names[frame.link]:
+            parent = paths[frame.link]
+            taken = {child.GetName() for child in stage.GetPrimAtPath(parent).GetChildren()}
+            xform = UsdGeom.Xform.Define(stage, parent.AppendChild(child_name(frame.name.rsplit("/", 1)[-1], taken)))
+            set_pose(xform, frame.placement)
+            keep_text(xform.GetPrim(), "frame", frame.name)
 
 
 def set_motion(xform: UsdGeom.Xformable, poses: np.ndarray) -> None:

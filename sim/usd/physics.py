@@ -1,12 +1,14 @@
 """Mass properties and joints as UsdPhysics."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.model import Model
+from sim.usd.annotations import keep, keep_parameters, keep_text, kept_text
+from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.shapes import child_name
 from warp_kernels import types as codes
 
@@ -15,6 +17,9 @@ X_AXIS = np.array([1.0, 0.0, 0.0])
 
 def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     """Mass, centre of mass, principal moments and axes of a link. None without mass: 0 would mean "work it out"."""
+    keep_text(prim, "name", model.link_names[link])
+    for name in ("mass", "com", "inertia"):
+        keep(prim, name, model.parameters[name][link])
     mass = float(model.parameters["mass"][link])
     if mass <= 0.0:
         return
@@ -48,9 +53,36 @@ def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
     UsdGeom.Scope.Define(stage, "/World/Joints")
     taken: set[str] = set()
     for link in range(model.num_links):
-        if model.joint_type[link] != codes.FREE:
+        if model.joint_type[link] == codes.FREE:
+            _keep_joint(stage.GetPrimAtPath(paths[link]), model, link)
+        else:
             path = Sdf.Path("/World/Joints").AppendChild(child_name(model.joint_names[link], taken))
             _add_joint(stage, path, model, link, paths)
+            _keep_joint(stage.GetPrimAtPath(path), model, link)
+
+
+def add_couplings(stage: Usd.Stage, model: Model) -> None:
+    """Coupled joints, which UsdPhysics doesn't have, as annotations of the joints that follow another."""
+    joint_of = {kept_text(prim, "joint_name"): prim for prim in stage.GetPrimAtPath("/World/Joints").GetChildren()}
+    equalities = model.equalities
+    for row, name in enumerate(equalities.coupling_names):
+        followed = int(model.dof_link[equalities.coupling_other[row]])
+        keep_text(joint_of[name], "follows", model.joint_names[followed])
+        keep(joint_of[name], "coupling_ratio", model.parameters["coupling_ratio"][row])
+        keep(joint_of[name], "coupling_offset", model.parameters["coupling_offset"][row])
+
+
+def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
+    """Links that never touch though they could, as filtered pairs. Those joined by a joint don't collide anyway."""
+    colliding: dict[int, list[int]] = {}
+    for index, geometry in enumerate(model.geometries):
+        if geometry.collides:
+            colliding.setdefault(geometry.link, []).append(index)
+    for a, b in combinations(sorted(link for link in colliding if link >= 0), 2):
+        pairs = [(min(i, j), max(i, j)) for i in colliding[a] for j in colliding[b]]
+        if model.link_parent[b] != a and model.excluded_pairs.issuperset(pairs):
+            api = UsdPhysics.FilteredPairsAPI.Apply(stage.GetPrimAtPath(paths[a]))
+            api.CreateFilteredPairsRel().AddTarget(paths[b])
 
 
 def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
@@ -62,6 +94,8 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
         schema = UsdPhysics.FixedJoint if equalities.anchor_welded[row] else UsdPhysics.SphericalJoint
         joint = schema.Define(stage, path)
         joint.CreateExcludeFromArticulationAttr(True)
+        joint.CreateCollisionEnabledAttr(True)
+        keep_text(joint.GetPrim(), "name", name)
         for number, side in enumerate("ab"):
             link = int(getattr(equalities, f"anchor_link_{side}")[row])
             anchor = model.parameters[f"anchor_{side}"][row]
@@ -69,6 +103,7 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
                 getattr(joint, f"CreateBody{number}Rel")().SetTargets([paths[link]])
             getattr(joint, f"CreateLocalPos{number}Attr")(_vector(anchor[:3]))
             getattr(joint, f"CreateLocalRot{number}Attr")(_quaternion(Rotation.from_quat(anchor[3:])))
+            keep(joint.GetPrim(), f"anchor_{side}", anchor)
 
 
 def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths: list[Sdf.Path]) -> None:
@@ -104,19 +139,40 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
 
 
 def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> None:
-    """Limits, and damping and spring as a drive; angles in degrees."""
+    """Limits, and spring, damper and servos as one drive; angles in degrees."""
     dof = int(model.joint_qd_start[link])
-    parameters = {
-        name: float(model.parameters[name][dof]) for name in ("lower_limit", "upper_limit", "damping", "stiffness")
-    }
+    parameters = model.parameters
     unit = np.degrees(1.0) if kind == codes.REVOLUTE else 1.0
-    joint.CreateLowerLimitAttr(parameters["lower_limit"] * unit)
-    joint.CreateUpperLimitAttr(parameters["upper_limit"] * unit)
-    if parameters["damping"] or parameters["stiffness"]:
-        drive = UsdPhysics.DriveAPI.Apply(joint.GetPrim(), "angular" if kind == codes.REVOLUTE else "linear")
-        drive.CreateDampingAttr(parameters["damping"] / unit)
-        drive.CreateStiffnessAttr(parameters["stiffness"] / unit)
-        drive.CreateTargetPositionAttr(float(model.parameters["rest_position"][dof]) * unit)
+    joint.CreateLowerLimitAttr(float(parameters["lower_limit"][dof]) * unit)
+    joint.CreateUpperLimitAttr(float(parameters["upper_limit"][dof]) * unit)
+    actuators = actuators_of(model, dof)
+    for number, actuator in enumerate(actuators):
+        keep_actuator(joint.GetPrim(), number, actuator)
+    damping, stiffness, rest = (float(parameters[name][dof]) for name in ("damping", "stiffness", "rest_position"))
+    drive = stated_drive(damping, stiffness, rest, actuators)
+    if drive is not None:
+        api = UsdPhysics.DriveAPI.Apply(joint.GetPrim(), "angular" if kind == codes.REVOLUTE else "linear")
+        api.CreateDampingAttr(drive.damping / unit)
+        api.CreateStiffnessAttr(drive.stiffness / unit)
+        api.CreateTargetPositionAttr(drive.target * unit)
+        api.CreateMaxForceAttr(drive.max_force)
+
+
+def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
+    """What UsdPhysics can't say of a joint, or only in single precision."""
+    keep_text(prim, "joint_name", model.joint_names[link])
+    if model.joint_type[link] != codes.FREE:
+        keep(prim, "joint_placement", model.parameters["joint_placement"][link])
+        keep(prim, "axis", model.joint_axis[link])
+    for name in ("swing_limit", "twist_limit"):
+        if np.isfinite(model.parameters[name][link]):
+            keep(prim, name, model.parameters[name][link])
+    dof = int(model.joint_qd_start[link])
+    if dof < model.nv and model.dof_link[dof] == link:
+        keep_parameters(prim, model, "dof", dof)
+        for name, limits in (("effort", model.effort_limit), ("velocity", model.velocity_limit)):
+            if np.isfinite(limits[dof]):
+                keep(prim, name, limits[dof])
 
 
 def _vector(values: np.ndarray) -> Gf.Vec3f:

@@ -39,7 +39,10 @@ def set_pose(
     # USD takes the arc cosine of a quaternion's real part: in single precision small angles lose half their digits.
     orient = xform.AddOrientOp(UsdGeom.XformOp.PrecisionDouble)
     orient.Set(Gf.Quatd(float(pose[6]), *map(float, pose[3:6])))
-    xform.AddScaleOp().Set(Gf.Vec3f(*scale))
+    if scale == (1.0, 1.0, 1.0):
+        xform.AddScaleOp().Set(Gf.Vec3f(1.0))
+    else:
+        xform.AddScaleOp(UsdGeom.XformOp.PrecisionDouble).Set(Gf.Vec3d(*scale))
     return translate, orient
 
 

@@ -9,15 +9,24 @@ import numpy.typing as npt
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 
 from sim.errors import ModelError
-from sim.model import Model
+from sim.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.gif import write_file
 from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera
+from sim.usd.annotations import keep, keep_parameters, keep_text
 from sim.usd.instances import add_instancers, check_world_poses
-from sim.usd.links import link_paths, set_motion
+from sim.usd.links import add_frames, link_paths, set_motion
 from sim.usd.materials import Materials, linear_color
-from sim.usd.physics import add_constraints, add_joints, add_mass, articulation_roots
+from sim.usd.physics import (
+    add_constraints,
+    add_couplings,
+    add_joints,
+    add_mass,
+    articulation_roots,
+    exclude_collisions,
+)
 from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
+from warp_kernels import types as codes
 
 SUFFIXES = (".usda", ".usdc", ".usd")
 
@@ -100,6 +109,7 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
     scene.CreateGravityMagnitudeAttr(strength)
     direction = gravity / strength if strength > 0.0 else np.array([0.0, 0.0, -1.0])
     scene.CreateGravityDirectionAttr(Gf.Vec3f(*map(float, direction)))
+    keep(scene.GetPrim(), "gravity", gravity)
     fixed = [k for k, geometry in enumerate(model.geometries) if geometry.link < 0]
     if fixed:
         UsdGeom.Xform.Define(stage, "/World/Static")
@@ -117,10 +127,16 @@ def _add_links(stage: Usd.Stage, model: Model, poses: np.ndarray, materials: Mat
         add_mass(xform.GetPrim(), model, link)
         owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
         _add_geometries(stage, path, model, owned, materials)
+    add_frames(stage, model, paths)
+    for part in model.parts:
+        if part.links and part.links[0] in model.link_names:
+            keep_text(stage.GetPrimAtPath(paths[model.link_names.index(part.links[0])]), "part", part.name)
     for link in articulation_roots(model):
         UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
     add_joints(stage, model, paths)
     add_constraints(stage, model, paths)
+    add_couplings(stage, model)
+    exclude_collisions(stage, model, paths)
 
 
 def _add_geometries(
@@ -132,11 +148,30 @@ def _add_geometries(
         name = child_name(geometry.name.rsplit("/", 1)[-1], taken)
         if geometry.visible:
             add_visual(stage, parent.AppendChild(name), geometry, materials)
+            # A reader draws what it touches with, or this.
+            keep_text(
+                stage.GetPrimAtPath(parent.AppendChild(name)), "shows" if geometry.collides else "name", geometry.name
+            )
         if geometry.collides:
             collider = add_collider(stage, parent.AppendChild(child_name(f"{name}_collider", taken)), geometry)
             materials.bind_physics(
                 collider, float(model.parameters["friction"][index]), float(model.parameters["restitution"][index])
             )
+            _keep_geometry(collider, model, index)
+
+
+def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
+    """What UsdPhysics can't say of a geometry, or only in single precision."""
+    geometry = model.geometries[index]
+    keep_text(collider, "name", geometry.name)
+    keep_parameters(collider, model, "geometry", index)
+    if geometry.type in (codes.ELLIPSOID, codes.HEIGHTFIELD):
+        keep_text(collider, "type", GEOMETRY_TYPE_NAMES[geometry.type])
+    if geometry.heights is not None:
+        keep(collider, "heights", geometry.heights)
+        keep(collider, "rows", len(geometry.heights))
+    if (geometry.group, geometry.mask) != (1, -1):
+        keep(collider, "group_and_mask", (geometry.group, geometry.mask))
 
 
 def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Trail], materials: Materials) -> None:

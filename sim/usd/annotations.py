@@ -1,0 +1,67 @@
+"""What UsdPhysics has no place for, or keeps in single precision: attributes ``backswing:...`` of a prim.
+
+An annotation that stands beside a standard attribute counts only as long as the two agree (:func:`agreed`), so that a
+value which another program has edited wins over ours.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from pxr import Sdf, Usd, Vt
+
+from sim.model import Model
+from sim.parameters import PARAMETERS
+
+NAMESPACE = "backswing:"
+
+
+def keep(prim: Usd.Prim, name: str, values: npt.ArrayLike) -> None:
+    """Keep numbers of any shape, flat, in double precision."""
+    flat = np.array(values, dtype=np.float64).reshape(-1)
+    attribute = prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.DoubleArray, True)
+    attribute.Set(Vt.DoubleArray.FromNumpy(flat))
+
+
+def keep_text(prim: Usd.Prim, name: str, text: str) -> None:
+    """Keep a text, such as a name that no prim can have."""
+    prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.String, True).Set(text)
+
+
+def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
+    """Keep all parameters of one link, degree of freedom, geometry, anchor or actuator.
+
+    Zeros and infinities are left out: that is what a reader takes for what isn't there.
+    """
+    for name, spec in PARAMETERS.items():
+        if spec.per == per and name in model.parameters:
+            value = np.asarray(model.parameters[name][row])
+            if np.isfinite(value).all() and value.any():
+                keep(prim, name, value)
+
+
+def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:
+    """The numbers kept under a name [count]; None if there are none, or not that many, or not all finite."""
+    attribute = prim.GetAttribute(NAMESPACE + name)
+    value = attribute.Get() if attribute else None
+    if value is None or isinstance(value, str):
+        return None
+    array = np.array(value, dtype=np.float64).reshape(-1)
+    return array if len(array) == count and np.isfinite(array).all() else None
+
+
+def kept_text(prim: Usd.Prim, name: str) -> str | None:
+    """The text kept under a name."""
+    attribute = prim.GetAttribute(NAMESPACE + name)
+    value = attribute.Get() if attribute else None
+    return value if isinstance(value, str) and value else None
+
+
+def agreed(prim: Usd.Prim, name: str, stated: npt.ArrayLike) -> np.ndarray:
+    """What is kept under a name if it agrees with what the standard attributes state, otherwise that; its shape."""
+    standard = np.array(stated, dtype=np.float64)
+    exact = kept(prim, name, standard.size)
+    if exact is None:
+        return standard
+    # Single precision, in which positions, axes and moments have gone through a rotation.
+    scale = max(float(np.abs(standard).max()), float(np.abs(exact).max()), 1e-12)
+    close = np.abs(exact.reshape(standard.shape) - standard).max() <= 2e-6 * scale
+    return exact.reshape(standard.shape) if close else standard

@@ -1,0 +1,86 @@
+"""What a joint's spring, damper and actuators are in the terms of UsdPhysics: one drive."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from pxr import Usd
+
+from sim.model import Model
+from sim.usd.annotations import keep, keep_text, kept, kept_text
+from warp_kernels import types as codes
+
+
+@dataclass(frozen=True)
+class Actuator:
+    """An actuator of a joint; kind is a code of :mod:`warp_kernels.types`, the rest as for the builder."""
+
+    name: str
+    kind: int
+    gear: float
+    kp: float
+    kd: float
+    force_limit: float
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Force stiffness (target - q) - damping qd, at most max_force; in SI units and rad."""
+
+    stiffness: float
+    damping: float
+    target: float
+    max_force: float
+
+    def agrees(self, other: "Drive") -> bool:
+        """Whether both are the same to single precision."""
+        mine, theirs = (np.array([d.stiffness, d.damping, d.target, d.max_force]) for d in (self, other))
+        finite = np.isfinite(mine)
+        same = np.isclose(mine[finite], theirs[finite], rtol=1e-5, atol=1e-9).all()
+        return bool((finite == np.isfinite(theirs)).all() and same)
+
+
+def stated_drive(damping: float, stiffness: float, rest_position: float, actuators: list[Actuator]) -> Drive | None:
+    """The one drive that stands for a spring, a damper and servos, whose targets are zero; None if there is nothing.
+
+    Its force is limited where it is all a servo's. Motors, which only pass on a force, aren't part of it.
+    """
+    servos = [actuator for actuator in actuators if actuator.kind != codes.TORQUE]
+    total_stiffness = stiffness + sum(servo.kp * servo.gear**2 for servo in servos)
+    total_damping = damping + sum(servo.kd * servo.gear**2 for servo in servos)
+    if not total_stiffness and not total_damping:
+        return None
+    target = stiffness * rest_position / total_stiffness if total_stiffness else 0.0
+    passive = damping or stiffness or len(servos) != 1
+    max_force = np.inf if passive else servos[0].force_limit * abs(servos[0].gear)
+    return Drive(total_stiffness, total_damping, target, float(max_force))
+
+
+def actuators_of(model: Model, dof: int) -> list[Actuator]:
+    """The actuators of a degree of freedom."""
+    return [
+        Actuator(
+            model.actuator_names[k],
+            int(model.actuator_kind[k]),
+            *(float(model.parameters[f"actuator_{name}"][k]) for name in ("gear", "kp", "kd", "force_limit")),
+        )
+        for k in np.flatnonzero(model.actuator_dof == dof)
+    ]
+
+
+def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
+    """Annotate a joint with one of its actuators; an unlimited force is kept as -1."""
+    limit = actuator.force_limit if np.isfinite(actuator.force_limit) else -1.0
+    keep_text(joint, f"actuator_{number}:name", actuator.name)
+    keep(joint, f"actuator_{number}", [actuator.kind, actuator.gear, actuator.kp, actuator.kd, limit])
+
+
+def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
+    """The actuators that a joint is annotated with."""
+    found: list[Actuator] = []
+    while (values := kept(joint, f"actuator_{len(found)}", 5)) is not None:
+        kind, gear, kp, kd, limit = values.tolist()
+        if kind not in (codes.TORQUE, codes.POSITION, codes.VELOCITY):
+            break  # not as we write them
+        name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
+        found.append(Actuator(name, int(kind), gear, kp, kd, limit if limit >= 0.0 else np.inf))
+    return found
