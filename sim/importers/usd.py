@@ -99,7 +99,8 @@ def add_usd(
     base = pose("add_usd", position, orientation)
     scene = open_scene(Path(path))
     reader = _Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution)
-    with all_or_nothing(builder):
+    # What a file's numbers come to is checked where it is used; no warnings on the way there.
+    with all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
         parts = reader.read(visual, collision)
     for note in dict.fromkeys(scene.notes):
         warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=3)

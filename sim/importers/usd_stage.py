@@ -75,11 +75,11 @@ class Scene:
             ImportFileError: for a transform that flattens space.
         """
         matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
+        if not np.isfinite(matrix).all():
+            raise self.error(prim, "its transform is not finite")
         linear = self.up.as_matrix() @ matrix[:3, :3] * self.length
         position = self.up.apply(matrix[:3, 3]) * self.length
         lengths = np.linalg.norm(linear, axis=0)
-        if not np.isfinite(linear).all() or not np.isfinite(position).all():
-            raise self.error(prim, "its transform is not finite")
         if abs(np.linalg.det(linear)) <= 1e-9 * lengths.prod() or not lengths.all():
             raise self.error(prim, "its transform flattens space; give every axis a scale")
         axes = linear / lengths
