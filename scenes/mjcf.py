@@ -174,8 +174,15 @@ def _add_exclusions(root: ET.Element, model: Model) -> None:
     owners = [geometry.link for geometry in model.geometries]
     pairs = sorted({tuple(sorted((owners[i], owners[j]))) for i, j in model.excluded_pairs})
     contact = ET.SubElement(root, "contact")
+    colliding = [index for index, geometry in enumerate(model.geometries) if geometry.collides]
     for a, b in pairs:
         if 0 <= a < b:
+            both = [(i, j) for i in colliding for j in colliding if i < j and {owners[i], owners[j]} == {a, b}]
+            if not model.excluded_pairs.issuperset(both):
+                raise ModelError(
+                    f"links '{model.link_names[a]}' and '{model.link_names[b]}': only some pairs of their geometries "
+                    "are excluded, and MJCF excludes links as a whole"
+                )
             ET.SubElement(contact, "exclude", body1=model.link_names[a], body2=model.link_names[b])
 
 

@@ -10,14 +10,22 @@ from sim.contacts import Contacts
 from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.device_model import DeviceModel
 from sim.dynamics import forward_dynamics, inverse_dynamics
-from sim.errors import ContactOverflowWarning, GradientError, ImportFileError, ModelError, URDFWarning, USDWarning
+from sim.errors import (
+    ContactOverflowWarning,
+    GradientError,
+    ImportFileError,
+    MJCFWarning,
+    ModelError,
+    URDFWarning,
+    USDWarning,
+)
 from sim.gradient_check import check_gradients
 from sim.gradient_norms import GradientNorms
 from sim.gradient_report import GradientReport
 from sim.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
 from sim.load import load
 from sim.mass_matrix import mass_matrix, mass_matrix_inverse
-from sim.model import Model, Part
+from sim.model import Keyframe, Model, Part
 from sim.momentum import (
     centre_of_mass,
     centre_of_mass_jacobian,
@@ -44,6 +52,8 @@ __all__ = [
     "Gradients",
     "ImportFileError",
     "Impulses",
+    "Keyframe",
+    "MJCFWarning",
     "Model",
     "ModelBuilder",
     "ModelError",

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sim.compile import NEGLIGIBLE_INERTIA, compile_model
 from sim.equalities import AnchorSpec, CouplingSpec
 from sim.errors import ModelError
-from sim.model import Frame, Geometry, Mesh, Model, Part
+from sim.model import Frame, Geometry, Keyframe, Mesh, Model, Part
 from sim.solids import solid
 from warp_kernels import types as codes
 
@@ -139,6 +139,7 @@ class ModelBuilder:
         self.anchors: dict[str, AnchorSpec] = {}
         self.couplings: dict[str, CouplingSpec] = {}
         self.excluded: set[frozenset[str]] = set()
+        self.excluded_geometries: set[frozenset[str]] = set()
 
     # ---- the general calls -------------------------------------------------------------------------------------
 
@@ -480,6 +481,12 @@ class ModelBuilder:
         """Never let two links touch each other. Links joined by a joint never do."""
         self.excluded.add(frozenset((link_a, link_b)))
 
+    def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
+        """Never let two geometries touch each other, while others of their links may."""
+        if geometry_a == geometry_b:
+            raise ModelError(f"geometry '{geometry_a}': it can't touch itself; name two geometries")
+        self.excluded_geometries.add(frozenset((geometry_a, geometry_b)))
+
     # ---- constraints beyond the tree of joints -----------------------------------------------------------------
 
     def add_point_constraint(
@@ -585,9 +592,17 @@ class ModelBuilder:
         self.anchors[spec.name] = spec
         return spec.name
 
-    def add_part(self, name: str, links: Sequence[str], joints: Sequence[str]) -> Part:
-        """Group links and joints under a name, for :meth:`sim.Model.q_slice`."""
-        part = Part(name, tuple(links), tuple(joints))
+    def add_part(
+        self,
+        name: str,
+        links: Sequence[str],
+        joints: Sequence[str],
+        *,
+        keyframes: Mapping[str, Keyframe] | None = None,
+        timestep: float | None = None,
+    ) -> Part:
+        """Group links and joints under a name, for :meth:`sim.Model.q_slice`; see :class:`sim.model.Part`."""
+        part = Part(name, tuple(links), tuple(joints), keyframes or {}, timestep)
         self.parts.append(part)
         return part
 
@@ -718,6 +733,12 @@ class ModelBuilder:
         from sim.importers.usd import add_usd  # here, since the importer builds on this class
 
         return add_usd(self, path, **options)  # type: ignore[arg-type]
+
+    def add_mjcf(self, path: str | os.PathLike[str], **options: object) -> Part:
+        """Add what an MJCF file holds; see :func:`sim.importers.mjcf.add_mjcf` for the options."""
+        from sim.importers.mjcf import add_mjcf  # here, since the importer builds on this class
+
+        return add_mjcf(self, path, **options)  # type: ignore[arg-type]
 
     def finalize(self, dtype: str = "float32", *, collapse_fixed: bool = True) -> Model:
         """Check everything and make the model.

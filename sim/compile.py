@@ -214,9 +214,21 @@ def _excluded_pairs(builder: ModelBuilder, geometries: list[Geometry]) -> frozen
         pairs.add(frozenset(head(name) for name in names))
     owners = [head(spec.link) for spec in builder.geometries.values()]
     colliding = [index for index, geometry in enumerate(geometries) if geometry.collides]
-    return frozenset(
-        (i, j) for i in colliding for j in colliding if i < j and frozenset((owners[i], owners[j])) in pairs
-    )
+    by_link = {(i, j) for i in colliding for j in colliding if i < j and frozenset((owners[i], owners[j])) in pairs}
+    return frozenset(by_link | _excluded_geometries(builder))
+
+
+def _excluded_geometries(builder: ModelBuilder) -> set[tuple[int, int]]:
+    """Pairs of geometry indices that are excluded by their own names."""
+    index = {name: number for number, name in enumerate(builder.geometries)}
+    pairs = set()
+    for names in builder.excluded_geometries:
+        for name in names:
+            if name not in index:
+                raise ModelError(f"exclude_geometries: unknown geometry '{name}'")
+        i, j = sorted(index[name] for name in names)
+        pairs.add((i, j))
+    return pairs
 
 
 def _model(

@@ -25,5 +25,9 @@ class USDWarning(UserWarning):
     """Something in a USD file that was left out, or read in a way its author may not expect."""
 
 
+class MJCFWarning(UserWarning):
+    """Something in an MJCF file that was left out, or is read as something else than it is in MuJoCo."""
+
+
 class ContactOverflowWarning(UserWarning):
     """Contacts were left out for lack of room; the message says how many, where, and what to do."""

@@ -6,10 +6,16 @@ from typing import Any
 
 from sim.builder import ModelBuilder, Vector
 from sim.errors import ModelError
+from sim.importers.mjcf_file import root_tag
 from sim.model import Model
 
-# Method of ModelBuilder that reads files of each suffix.
-READERS = {".urdf": "add_urdf", **dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), "add_usd")}
+# Method of ModelBuilder that reads files of each suffix; of an .xml file its first element decides.
+READERS = {
+    ".urdf": "add_urdf",
+    ".xml": "add_mjcf",
+    **dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), "add_usd"),
+}
+XML_READERS = {"mujoco": "add_mjcf", "robot": "add_urdf"}
 EARTH = (0.0, 0.0, -9.81)
 
 
@@ -21,15 +27,19 @@ def load(
     gravity: Vector | None = None,
     **options: Any,
 ) -> Model:
-    """Make a model of a file: of the robot of a ``.urdf``, or all that a ``.usd`` describes.
+    """Make a model of a file: of the robot of a URDF, or all that an MJCF or a USD file describes.
+
+    What was read is in ``model.parts``, with the keyframes and the time step of an MJCF file.
 
     Args:
-        path: a ``.urdf``, ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
+        path: a ``.urdf``, ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file; or an ``.xml`` file, which is read as MJCF
+            where its first element is ``<mujoco>`` and as URDF where it is ``<robot>``.
         dtype: "float32" or "float64".
         collapse_fixed: see :meth:`sim.ModelBuilder.finalize`.
         gravity: gravity in the world frame [m/s^2]; None for that of the file, or (0, 0, -9.81) where it has none.
         options: those of the reader, such as ``floating_base`` or ``package_dirs``; see
-            :func:`sim.importers.urdf.add_urdf` and :func:`sim.importers.usd.add_usd`.
+            :func:`sim.importers.urdf.add_urdf`, :func:`sim.importers.mjcf.add_mjcf` and
+            :func:`sim.importers.usd.add_usd`.
 
     Returns:
         the model.
@@ -44,16 +54,20 @@ def load(
         raise ModelError(
             f"{path}: files of type '{suffix}' are not supported{hint}; supported are {', '.join(READERS)}"
         )
-    if gravity is None:
-        gravity = _gravity_of(path, suffix)
-    builder = ModelBuilder(gravity=gravity)
-    getattr(builder, READERS[suffix])(path, **options)
+    reader = READERS[suffix]
+    if suffix == ".xml":
+        reader = XML_READERS.get(root_tag(Path(path)), reader)
+    builder = ModelBuilder(_gravity_of(path, reader) if gravity is None else EARTH)
+    wanted = None if gravity is None else ModelBuilder(gravity).gravity
+    getattr(builder, reader)(path, **options)
+    if wanted is not None:
+        builder.gravity = wanted
     return builder.finalize(dtype, collapse_fixed=collapse_fixed)
 
 
-def _gravity_of(path: str | os.PathLike[str], suffix: str) -> Vector:
-    """Gravity that a file states [m/s^2]."""
-    if READERS[suffix] != "add_usd":
+def _gravity_of(path: str | os.PathLike[str], reader: str) -> Vector:
+    """Gravity that a file states [m/s^2], where its reader doesn't give it to the builder."""
+    if reader != "add_usd":
         return EARTH
     from sim.importers.usd import read_gravity  # here: the reader of a file that isn't asked for need not be loaded
 

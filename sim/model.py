@@ -4,6 +4,7 @@ A model is made by :class:`sim.ModelBuilder` and never changes. The simulator an
 :mod:`sim.dynamics` copy what they need to their device in the model's dtype.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +92,21 @@ class Geometry:
 
 
 @dataclass(frozen=True)
+class Keyframe:
+    """A state of a part.
+
+    Attributes:
+        q: coordinates of its joints, in the model at ``model.q_slice(part)`` [n].
+        qd: their velocities, at ``model.qd_slice(part)``.
+        control: inputs of its actuators by name; those of which the file has none are zero.
+    """
+
+    q: np.ndarray
+    qd: np.ndarray
+    control: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Part:
     """What one ``add_...`` call of the builder put into the world; ask the model for its slices of q and qd.
 
@@ -98,11 +114,15 @@ class Part:
         name: prefix of its names, or the name of its only link.
         links: its link names.
         joints: its joint names.
+        keyframes: states that its file has names for.
+        timestep: the time step that its file asks for [s]; None if it says nothing.
     """
 
     name: str
     links: tuple[str, ...]
     joints: tuple[str, ...]
+    keyframes: Mapping[str, Keyframe] = field(default_factory=dict, compare=False)
+    timestep: float | None = None
 
 
 @dataclass(frozen=True)

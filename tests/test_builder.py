@@ -608,6 +608,16 @@ class TestExclusions:
         builder.exclude_collision("l2", "l0")
         assert builder.finalize().excluded_pairs == {(0, 1), (1, 2), (0, 2)}
 
+    def test_single_geometries(self):
+        builder = self.world("free", "revolute", "revolute")
+        builder.exclude_geometries("ground", "l2/geometry_0")
+        assert builder.finalize().excluded_pairs == {(0, 1), (1, 2), (2, 3)}
+        with pytest.raises(sim.ModelError, match="geometry 'ground': it can't touch itself"):
+            builder.exclude_geometries("ground", "ground")
+        builder.exclude_geometries("ground", "gone")
+        with pytest.raises(sim.ModelError, match="exclude_geometries: unknown geometry 'gone'"):
+            builder.finalize()
+
     def test_with_the_world(self):
         builder = self.world("free")
         builder.exclude_collision("l0", WORLD)

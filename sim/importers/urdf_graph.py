@@ -115,4 +115,5 @@ def _from_root(root: str, joints: dict[str, JointElement]) -> list[str]:
 
 def not_a_robot(robot: Element) -> ImportFileError:
     """The error for a file whose root element is not ``<robot>``."""
-    return ImportFileError(robot.path, f"is not a URDF: its root element is <{robot.tag}>, expected <robot>")
+    hint = "; it is an MJCF, use add_mjcf" if robot.tag == "mujoco" else ""
+    return ImportFileError(robot.path, f"is not a URDF: its root element is <{robot.tag}>, expected <robot>{hint}")

@@ -25,6 +25,7 @@ EXAMPLE = next(
     Path("missing"),
 )
 BULLET = _package("pybullet_data")
+GYMNASIUM = _package("gymnasium") / "envs/mujoco/assets"
 # In the wheel of differentiable-robot-model.
 DRM = _package("diff_robot_data")
 

@@ -1,0 +1,159 @@
+"""An MJCF file as MuJoCo's own parser and compiler understand it."""
+
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ImportFileError, ModelError
+
+# The lists of a mujoco.MjSpec that hold the elements of each kind.
+LISTS = {
+    "body": "bodies", "joint": "joints", "geom": "geoms", "site": "sites", "tendon": "tendons", "pair": "pairs",
+    "actuator": "actuators", "equality": "equalities", "key": "keys",
+}  # fmt: skip
+# Of a heightfield or a texture.
+MOST_VALUES = 100_000_000
+NOT_ELEMENTS = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE.*?>", re.DOTALL)
+ROOT = re.compile(rb"<([^\s<>/!?]+)")
+
+# MuJoCo hands its warnings to one function of the whole process.
+_warnings_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class MJCFFile:
+    """A compiled file.
+
+    Attributes:
+        path: the file.
+        mujoco: MuJoCo's module.
+        model: its mujoco.MjModel; of the flags that disable something, those that make it zero are applied.
+        spec: the mujoco.MjSpec, which its elements need to stay alive.
+        elements: its elements by kind and by their index in the model.
+        warnings: what MuJoCo warned about.
+    """
+
+    path: Path
+    mujoco: ModuleType
+    model: Any
+    spec: Any
+    elements: dict[str, dict[int, Any]]
+    warnings: tuple[str, ...]
+
+    def name(self, kind: str, index: int) -> str:
+        """The name of an element in the file, empty without one."""
+        return str(self.elements[kind][index].name)
+
+    def label(self, kind: str, index: int) -> str:
+        """What a message calls an element: its name, or the body it belongs to, and its line."""
+        element = self.elements[kind][index]
+        line = f" ({element.info})" if element.info else ""
+        if element.name:
+            return f"{kind} '{element.name}'{line}"
+        owner = {"joint": "jnt_bodyid", "geom": "geom_bodyid"}.get(kind)
+        if owner is None:
+            return f"{kind} {index}{line}"
+        return f"{kind} of body '{self.name('body', int(getattr(self.model, owner)[index]))}'{line}"
+
+    def error(self, kind: str, index: int, message: str) -> ImportFileError:
+        """An error that names the file and an element; to be raised by the caller."""
+        return ImportFileError(self.path, message, self.label(kind, index))
+
+    @contextmanager
+    def located(self, kind: str, index: int, subject: str) -> Iterator[None]:
+        """Turn an error of the builder into one that names the file and the element."""
+        try:
+            yield
+        except ImportFileError:
+            raise
+        except ModelError as error:
+            raise self.error(kind, index, str(error).removeprefix(f"{subject}: ")) from None
+
+    def array(self, name: str, otherwise: Any = 0.0) -> np.ndarray:
+        """An array of the model that older versions of MuJoCo don't have."""
+        return np.asarray(getattr(self.model, name, otherwise))
+
+
+def root_tag(path: Path) -> str:
+    """The tag of a file's first element, empty if it has none.
+
+    Comments are skipped as MuJoCo's parser skips them, which is more lenient than XML.
+
+    Raises:
+        ImportFileError: if the file can't be read or is empty.
+    """
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise ImportFileError(path, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+    if not data.strip():
+        raise ImportFileError(path, "the file is empty")
+    found = ROOT.search(NOT_ELEMENTS.sub(b"", data))
+    return "" if found is None else found.group(1).decode("utf-8", "replace")
+
+
+def read_mjcf(path: Path) -> MJCFFile:
+    """Parse and compile an MJCF file, with what it includes.
+
+    Raises:
+        ImportFileError: if it can't be read, is no MJCF, or MuJoCo refuses it, with MuJoCo's message.
+        ModelError: without MuJoCo.
+    """
+    tag = root_tag(path)
+    if tag != "mujoco":
+        hint = "; it is a URDF, use add_urdf" if tag == "robot" else ""
+        raise ImportFileError(path, f"is not an MJCF: its root element is <{tag}>, expected <mujoco>{hint}")
+    try:
+        import mujoco
+    except ImportError:
+        raise ModelError(f"{path}: MJCF files need MuJoCo's parser; install it with backswing[mjcf]") from None
+    try:
+        with _heard(mujoco) as said:
+            spec = mujoco.MjSpec.from_file(str(path))
+            _check_sizes(path, spec)
+            model = spec.compile()
+    except ImportFileError:
+        raise
+    except Exception as error:  # ValueError with MuJoCo's message, others from inside for want of memory
+        raise ImportFileError(path, _one_line(str(error)) or type(error).__name__) from None
+    elements = {kind: {element.id: element for element in getattr(spec, list_)} for kind, list_ in LISTS.items()}
+    return MJCFFile(path, mujoco, model, spec, elements, tuple(_one_line(text) for text in said))
+
+
+def _check_sizes(path: Path, spec: Any) -> None:
+    """Refuse numbers of rows and pixels whose product overflows in MuJoCo's compiler, which then crashes."""
+    for kind, element, product in (
+        *(("hfield", field, field.nrow * field.ncol) for field in spec.hfields),
+        *(("texture", texture, texture.width * texture.height) for texture in spec.textures),
+    ):
+        if product > MOST_VALUES:
+            message = f"{product} values are too many; at most {MOST_VALUES} are read"
+            raise ImportFileError(path, message, f"{kind} '{element.name}' ({element.info})")
+
+
+@contextmanager
+def _heard(mujoco: ModuleType) -> Iterator[list[str]]:
+    """Collect what MuJoCo and its Python module warn about; by itself it writes a file MUJOCO_LOG.TXT."""
+    said: list[str] = []
+    with _warnings_lock, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        before = mujoco.get_mju_user_warning()
+        mujoco.set_mju_user_warning(said.append)
+        try:
+            yield said
+        finally:
+            mujoco.set_mju_user_warning(before)
+            said += [str(warning.message) for warning in caught]
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(lines).removeprefix("Error: ").removeprefix("XML Error: ")
