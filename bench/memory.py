@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import warp as wp
 
+from bench import resident
 from bench.standing import standing
 
 WORLDS = 256  # so many that pages of a few kilobytes don't count
@@ -34,7 +33,7 @@ def measure(steps: int, device: str, dtype: str, sweeps: int, worlds: int) -> di
     for _ in range(2):  # kernels are loaded, graphs captured
         case.simulator.rollout(case.state, case.control(1)).backward(seed)
     before = _in_use(device)
-    _reset_peak()
+    resident.reset_peak()
     trajectory = case.simulator.rollout(case.state, case.control(steps))
     kept = _in_use(device) - before
     trajectory.backward(seed)
@@ -46,25 +45,13 @@ def _in_use(device: str) -> int:
     if wp.get_device(device).is_cuda:
         wp.synchronize_device(device)
         return int(wp.get_mempool_used_mem_current(device))
-    return _status("VmRSS")
+    return resident.in_use()
 
 
 def _peak(device: str) -> int:
     if wp.get_device(device).is_cuda:
         return int(wp.get_mempool_used_mem_high(device))
-    return _status("VmHWM")
-
-
-def _reset_peak() -> None:
-    """Let the peak of this process's resident memory start from now (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")
-
-
-def _status(name: str) -> int:
-    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    if found is None:
-        raise RuntimeError(f"/proc/self/status has no {name}; the memory of the CPU is measured on Linux only")
-    return 1024 * int(found.group(1))
+    return resident.peak()
 
 
 def main() -> None:

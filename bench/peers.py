@@ -60,19 +60,21 @@ def mujoco_model(mjcf: str, *, dt: float, sweeps: int) -> Any:
 
 
 def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: float) -> Any:
-    """MuJoCo data of the robot at rest on its feet, held by springs in its joints, which become part of the model.
+    """MuJoCo data of robots at rest on their feet, held by springs in their joints, which become part of the model.
 
     Args:
-        model: from :func:`mujoco_model`, of a robot whose only joint before the hinges is the free one of its base.
+        model: from :func:`mujoco_model`; all its hinges get springs.
         qpos: start pose in MuJoCo's order [nq], at which the springs are at rest; the robot sinks into them.
         stiffness: of every joint spring [N m/rad].
         damping: of every joint [N m s/rad].
     """
     import mujoco
 
-    model.jnt_stiffness[1:] = stiffness
-    model.qpos_spring[7:] = qpos[7:]
-    model.dof_damping[6:] = damping
+    hinges = model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE
+    places = model.jnt_qposadr[hinges]
+    model.jnt_stiffness[hinges] = stiffness
+    model.qpos_spring[places] = qpos[places]
+    model.dof_damping[model.jnt_dofadr[hinges]] = damping
     data = mujoco.MjData(model)
     data.qpos[:] = qpos
     mujoco.mj_step(model, data, round(SETTLE_SECONDS / model.opt.timestep))

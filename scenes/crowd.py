@@ -1,12 +1,13 @@
 """Many bodies in one world: quadrupeds that bump into each other, and loose balls or boxes apart or in a heap."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from scenes.quadruped import LEG_LENGTH, LEGS, QUADRUPED_URDF, THIGH_ANGLE, standing_height
 from sim.builder import ModelBuilder
-from sim.model import Model
+from sim.model import Model, Part
 from warp_kernels.types import CAPSULE
 
 SIZE = 0.05  # radius of a ball, half the edge of a box [m]
@@ -37,26 +38,39 @@ def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, floa
         spacing: from robot to robot along and across their trunks [m]; below (0.6, 0.2) their capsules overlap.
     """
     builder = ModelBuilder()
-    builder.add_ground(friction=0.8)
-    columns = int(np.ceil(np.sqrt(count)))
     robots = []
-    for number in range(count):
-        x, y = spacing[0] * (number // columns), spacing[1] * (number % columns)
-        name = f"robot{number}"
-        robots.append(
-            builder.add_urdf(
-                QUADRUPED_URDF, name=name, floating_base=True, position=(x, y, standing_height()), friction=1.0
-            )
-        )
+    for robot in _robots_in_square(builder, count, spacing):
+        robots.append(robot)
         along = (0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5))
-        builder.add_geometry(f"{name}/trunk", CAPSULE, size=(0.09, 0.2, 0.0), orientation=along, friction=0.5)
+        builder.add_geometry(f"{robot.name}/trunk", CAPSULE, size=(0.09, 0.2, 0.0), orientation=along, friction=0.5)
         for leg in LEGS:
-            calf = f"{name}/{leg}_calf"
+            calf = f"{robot.name}/{leg}_calf"
             middle = (0.0, 0.0, -0.5 * LEG_LENGTH)
             builder.add_geometry(calf, CAPSULE, size=(0.015, 0.4 * LEG_LENGTH, 0.0), position=middle, friction=0.5)
             for link in builder.links:
-                if link.startswith(f"{name}/") and link != calf:
+                if link.startswith(f"{robot.name}/") and link != calf:
                     builder.exclude_collision(calf, link)
+    return _standing(builder, robots, dtype)
+
+
+def herd(count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (1.0, 1.0)) -> Crowd:
+    """Quadrupeds that stand in a square, of which only the feet collide; arguments as for :func:`quadrupeds`."""
+    builder = ModelBuilder()
+    robots = list(_robots_in_square(builder, count, spacing))
+    return _standing(builder, robots, dtype)
+
+
+def _robots_in_square(builder: ModelBuilder, count: int, spacing: tuple[float, float]) -> Iterator[Part]:
+    """Adds the ground, then one robot after the other."""
+    builder.add_ground(friction=0.8)
+    columns = int(np.ceil(np.sqrt(count)))
+    for number in range(count):
+        position = (spacing[0] * (number // columns), spacing[1] * (number % columns), standing_height())
+        name = f"robot{number}"
+        yield builder.add_urdf(QUADRUPED_URDF, name=name, floating_base=True, position=position, friction=1.0)
+
+
+def _standing(builder: ModelBuilder, robots: list[Part], dtype: str) -> Crowd:
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
     for robot in robots:

@@ -127,10 +127,14 @@ class DifferentiableStep(Step):
     def run_adjoint(self) -> None:
         """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
         with wp.Tape() as tape:
-            self.to_next_velocity()
-            tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_next])
-            self.to_next_position()
+            self.record(tape)
         tape.backward()
+
+    def record(self, tape: wp.Tape) -> None:
+        """Run the step on the active tape, with its adjoint."""
+        self.to_next_velocity()
+        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_next])
+        self.to_next_position()
 
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""

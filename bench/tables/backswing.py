@@ -1,0 +1,97 @@
+"""This simulator: with its checkpoints, and fully taped, every step with working arrays of its own."""
+
+import numpy as np
+import warp as wp
+
+import sim
+from bench.standing import standing
+from sim.step_adjoint import DifferentiableStep
+
+SWEEPS = 50
+
+
+class Checkpointed:
+    """A rollout as users run it.
+
+    Args:
+        robots: in one world.
+        interval: every how many steps a state is stored.
+        worlds: number of worlds.
+        given: whether joint forces of every step are given, and their gradients found.
+    """
+
+    chunk = 1
+
+    def __init__(self, robots: int, interval: int = 1, worlds: int = 1, given: bool = True):
+        self.case = standing(worlds, robots=robots, device="cpu", dtype="float32", sweeps=SWEEPS, cores=1)
+        self.interval = interval
+        self.given = given
+        self.tau: wp.array | None = None
+        self.trajectory: sim.Trajectory | None = None
+        self.note = "float32, keeps the states and runs each step again"
+
+    def begin(self, steps: int) -> None:
+        self.tau = self.case.control(steps) if self.given else None
+
+    def forward(self, steps: int) -> None:
+        simulator = self.case.simulator
+        self.trajectory = simulator.rollout(self.case.state, self.tau, steps, checkpoint_interval=self.interval)
+
+    def backward(self) -> None:
+        assert self.trajectory is not None
+        self.trajectory.backward(np.ones(self.case.state.q.shape))
+
+    def forget(self) -> None:
+        self.case.check_contacts()
+        self.tau = self.trajectory = None
+
+
+class Taped:
+    """The same launches with nothing computed twice: one set of working arrays and adjoints for each step, all kept."""
+
+    chunk = 1
+    note = "float32, every step's arrays kept on one tape, nothing runs again; times without allocating and recording"
+
+    def __init__(self, robots: int):
+        self.case = standing(1, robots=robots, device="cpu", dtype="float32", sweeps=SWEEPS, cores=1)
+        # Loads all kernels, which a capture must not do.
+        self.case.simulator.rollout(self.case.state, steps=1).backward(np.ones(self.case.state.q.shape))
+        self.steps: list[DifferentiableStep] = []
+        self.graphs: tuple[wp.Graph, wp.Graph] | None = None
+
+    def begin(self, steps: int) -> None:
+        self.steps = [self._new_step() for _ in range(steps)]
+        first = self.steps[0]
+        wp.copy(first.q, self.case.state.q)
+        wp.copy(first.qd, self.case.state.qd)
+        self.steps[-1].q_next.grad.fill_(1.0)
+        with wp.ScopedCapture(device="cpu") as forward, wp.Tape() as tape:
+            for before, step in zip([first, *self.steps], self.steps, strict=False):
+                if step is not first:
+                    wp.copy(step.q, before.q_next)
+                    wp.copy(step.qd, before.qd_next)
+                step.record(tape)
+        with wp.ScopedCapture(device="cpu") as backward:
+            tape.backward()
+        self.graphs = forward.graph, backward.graph
+
+    def forward(self, steps: int) -> None:
+        assert self.graphs is not None
+        wp.capture_launch(self.graphs[0])
+
+    def backward(self) -> None:
+        assert self.graphs is not None
+        wp.capture_launch(self.graphs[1])
+
+    def forget(self) -> None:
+        self.graphs = None
+        self.steps = []
+
+    def _new_step(self) -> DifferentiableStep:
+        own = self.case.simulator.shards[0].step
+        step = DifferentiableStep(
+            own.device_model, own.collision, own.layout, own.options, float(own.dt), own.place, own.max_contacts
+        )
+        step.prepare_backward()
+        step.watch_parameters(())
+        return step

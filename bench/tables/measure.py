@@ -1,0 +1,144 @@
+"""How a case is measured: forward and backward of ever longer rollouts in one process, until time or room run out.
+
+Imports nothing but Python's own library and what reads the memory: a peer may live in an environment of its own.
+"""
+
+import gc
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from bench import resident
+
+REPEATS = 5
+WARM_UP_STEPS = 2
+
+
+class Method(Protocol):
+    """A way to differentiate a rollout.
+
+    All calls have finished their work when they return. Memory counts from ``begin`` on, time in ``forward`` and
+    ``backward``.
+
+    Attributes:
+        note: what is computed and how, for the table.
+        chunk: numbers of steps must be multiples of this.
+    """
+
+    note: str
+    chunk: int
+
+    def begin(self, steps: int) -> None:
+        """Make the inputs of a rollout and whatever must be there before it."""
+
+    def forward(self, steps: int) -> None:
+        """Roll out from the standing state, and keep what the way back needs."""
+
+    def backward(self) -> None:
+        """The gradient of the sum of the last coordinates in the first state and in the inputs of all steps."""
+
+    def forget(self) -> None:
+        """Drop what ``begin`` and ``forward`` have kept."""
+
+
+@dataclass
+class Row:
+    """One case.
+
+    Attributes:
+        method: its name.
+        robots: number of robots.
+        steps: number of steps.
+        forward_s: median time of the forward pass, with what it keeps for the way back [s].
+        backward_s: median time of the backward pass [s].
+        peak_mb: most memory during both, beyond what the process held after compiling and two short rollouts [MB].
+        repeats: how often it was run; 0 where it was not.
+        compile_s: time until the first gradient was there: compiling, capturing, a rollout of a few steps [s].
+        estimate: why the numbers are those of the longest rollout that was run, scaled by the number of steps; else "".
+        note: see :class:`Method`.
+    """
+
+    method: str
+    robots: int
+    steps: int
+    forward_s: float
+    backward_s: float
+    peak_mb: float
+    repeats: int
+    compile_s: float
+    estimate: str
+    note: str
+
+
+def measure(
+    name: str, method: Method, robots: int, steps: list[int], *, seconds: float, room: float, made_s: float
+) -> Iterator[Row]:
+    """Measure a method, shorter rollouts first.
+
+    Args:
+        name: of the method.
+        method: what is measured.
+        robots: for the rows.
+        steps: numbers of steps; the smallest is run whatever it takes.
+        seconds: a rollout that would take longer, by the one before it, isn't run.
+        room: one that would need more memory isn't run either [MB].
+        made_s: what it took to make the method, counted as compiling [s].
+    """
+    start = time.perf_counter()
+    warm_up = max(WARM_UP_STEPS, method.chunk)
+    run(method, warm_up)
+    compiled = made_s + time.perf_counter() - start
+    run(method, warm_up)
+    baseline = resident.in_use()
+    last: Row | None = None
+    for count in sorted(steps):
+        if last is not None:
+            guess = scaled(last, count)
+            if guess.peak_mb > room:
+                guess.estimate = "out of room"
+            elif guess.forward_s + guess.backward_s > seconds:
+                guess.estimate = "out of time"
+            if guess.estimate:
+                yield guess
+                continue
+        last = Row(name, robots, count, *run_often(method, count, baseline, seconds), compiled, "", method.note)
+        yield last
+
+
+def scaled(row: Row, steps: int) -> Row:
+    """The row of another number of steps, if all grows with it."""
+    factor = steps / row.steps
+    return replace(
+        row, steps=steps, forward_s=factor * row.forward_s, backward_s=factor * row.backward_s,
+        peak_mb=factor * row.peak_mb, repeats=0,
+    )  # fmt: skip
+
+
+def run_often(method: Method, steps: int, baseline: int, seconds: float) -> tuple[float, float, float, int]:
+    """Median times, peak memory of the first run [MB], and how often it was run: once where that takes long already."""
+    forward: list[float] = []
+    backward: list[float] = []
+    resident.reset_peak()
+    peak = 0
+    while not forward or (len(forward) < REPEATS and sum(forward) + sum(backward) < 0.25 * seconds):
+        times = run(method, steps)
+        peak = peak or resident.peak()
+        forward.append(times[0])
+        backward.append(times[1])
+    return statistics.median(forward), statistics.median(backward), max(peak - baseline, 0) / 1e6, len(forward)
+
+
+def run(method: Method, steps: int) -> tuple[float, float]:
+    """Seconds of one forward and one backward pass."""
+    method.begin(steps)
+    start = time.perf_counter()
+    method.forward(steps)
+    middle = time.perf_counter()
+    method.backward()
+    end = time.perf_counter()
+    method.forget()
+    gc.collect()
+    resident.give_back()
+    return middle - start, end - middle

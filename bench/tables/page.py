@@ -1,0 +1,102 @@
+"""The records of ``bench.tables`` as sections of the results page."""
+
+import math
+from typing import Any
+
+OURS = "Backswing"
+AUTODIFF = ("Backswing, fully taped", "PyTorch", "PyTorch, compiled", "MJX", "MJX, jax.checkpoint")
+QUANTITIES = (("peak_mb", "Peak memory [MB]"), ("forward_s", "Forward [s]"), ("backward_s", "Backward [s]"))
+
+
+def gradients_section(record: dict[str, Any]) -> str:
+    """Memory and times of all methods, and what the paper says of its own beside what was measured."""
+    rows = record["rows"]
+    parts = [claims(rows)]
+    parts += [quantity_table(rows, key, title) for key, title in QUANTITIES]
+    notes = {row["method"]: (row["note"], row["compile_s"]) for row in rows if row["robots"] == rows[0]["robots"]}
+    parts.append(
+        "\n".join(
+            f"- {name}: {note}; first gradient after {compiled:.0f} s." for name, (note, compiled) in notes.items()
+        )
+    )
+    parts += [f"Not run: {name} ({why})." for name, why in record["missing"].items()]
+    return "\n\n".join(parts)
+
+
+def quantity_table(rows: list[dict[str, Any]], key: str, title: str) -> str:
+    """A line per method and number of robots, a column per number of steps."""
+    counts = sorted({row["steps"] for row in rows})
+    lines = [f"| {title} | robots | {' | '.join(f'{n} steps' for n in counts)} |", "|---|---|" + "---|" * len(counts)]
+    cases = dict.fromkeys((row["robots"], row["method"]) for row in rows)
+    for robots, method in cases:
+        found = {row["steps"]: row for row in rows if (row["robots"], row["method"]) == (robots, method)}
+        cells = [cell(found[n], key) if n in found else "-" for n in counts]
+        lines.append(f"| {method} | {robots} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cell(row: dict[str, Any], key: str) -> str:
+    """A number; in brackets where the rollout was not run, with the reason at the quantity that is the reason."""
+    value = number(row[key])
+    if not row["estimate"]:
+        return value
+    reason = "out of room" if row["estimate"] == "out of room" and key == "peak_mb" else ""
+    return f"{reason} ({value})".strip()
+
+
+def number(value: float) -> str:
+    """Three digits; nothing smaller than a resident page."""
+    if value == 0.0:
+        return "0"
+    return f"{value:.0f}" if value >= 100.0 else f"{value:.3g}"
+
+
+def claims(rows: list[dict[str, Any]]) -> str:
+    """What the paper says beside the same ratios here, of one robot and the longest rollout."""
+    robots = min(row["robots"] for row in rows)
+    steps = max(row["steps"] for row in rows)
+    at = {row["method"]: row for row in rows if (row["robots"], row["steps"]) == (robots, steps)}
+    others = [name for name in AUTODIFF if name in at]
+    if OURS not in at or not others:
+        return ""
+
+    def total(name: str) -> float:
+        return float(at[name]["forward_s"] + at[name]["backward_s"])
+
+    faster = ", ".join(f"{name} {ratio(total(name), total(OURS))}" for name in others)
+    memory = ", ".join(f"{name} {ratio(at[name]['peak_mb'], at[OURS]['peak_mb'])}" for name in others)
+    room = ", ".join(name for name in others if at[name]["estimate"] == "out of room") or "none"
+    return "\n".join([
+        f"| Qiao et al. of their simulator | here, {steps} steps of one robot |",
+        "|---|---|",
+        f"| an order of magnitude faster than autodiff tools | forward and backward, times ours: {faster} |",
+        f"| two orders of magnitude less memory | peak memory, times ours: {memory} |",
+        f"| simulators on autodiff tools run out of memory after 5,000 steps | out of room: {room} |",
+    ])  # fmt: skip
+
+
+def ratio(value: float, of: float) -> str:
+    """A quotient to two digits."""
+    if of == 0.0:
+        return "(ours is below a page)"
+    return f"{value / of:.0f}" if value >= 9.5 * of else f"{value / of:.2g}"
+
+
+def intervals_section(record: dict[str, Any]) -> str:
+    """Memory and times over the checkpoint interval, beside the formulas."""
+    rows = record["intervals"]
+    if not rows:
+        return ""
+    first = rows[0]
+    lines = [
+        f"| every k-th state stored, {first['steps']} steps, {first['worlds']} worlds | peak memory [MB] "
+        "| ceil(n/k) + k states [MB] | forward [s] | backward [s] | backward at k = 1 + (k − 1)/k forward [s] |",
+        "|---|---|---|---|---|---|",
+    ]
+    base = next((row for row in rows if row["interval"] == 1), None)
+    for row in rows:
+        k = row["interval"]
+        expected = math.nan if base is None else base["backward_s"] + (k - 1) / k * base["forward_s"]
+        numbers = (row["peak_mb"], row["formula_mb"], row["forward_s"], row["backward_s"], expected)
+        lines.append(f"| {k} | {' | '.join(number(value) for value in numbers)} |")
+    return "\n".join(lines)
