@@ -46,6 +46,8 @@ from sim.wrenches import link_wrench_operation
 
 Frames = str | Sequence[str] | None
 Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
+# One operation of autograd for what slices and copies take several; torch's stub says that it returns nothing.
+split_copy: Any = torch.split_with_sizes_copy
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
 
@@ -267,7 +269,8 @@ class Robot(torch.nn.Module):
             positions [..., 3] [m] and quaternions xyzw [..., 4]; for several frames [..., frames, 3 and 4].
         """
         pose = self._of_frames("pose", pose_operation, frame, q=q)
-        return pose[..., :3].clone(), pose[..., 3:].clone()
+        position, quaternion = split_copy(pose, (3, 4), -1)
+        return position, quaternion
 
     def forward_kinematics_matrix(self, q: torch.Tensor, frame: Frames = None) -> torch.Tensor:
         """Poses of frames in the world as homogeneous matrices [..., 4, 4], or [..., frames, 4, 4]."""
@@ -477,16 +480,17 @@ class Robot(torch.nn.Module):
         operation = self._operations.get(key)
         if operation is None:
             operation = self._operations[key] = make()
-        parameters = list(self._values(operation.parameters).values())
         like = self._like
+        parameters = list(self._values(operation.parameters).values())
         flat, batch, rows = self._arguments.flatten(inputs, like)
         self._arguments.check_parameters(operation.parameters, parameters, rows, like)
-        result = evaluate(self._engine(like), operation, flat, parameters)
-        return result.reshape((*batch, *operation.shape))
+        return evaluate(self._engine(like), operation, flat, parameters, batch)
 
     def _values(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
-        values = {name: getattr(self, name) for name in names}
-        if not len(self.learnt):
+        # Attributes of a module that aren't in its dictionary of buffers take Python long to find.
+        buffers = self._buffers
+        values: dict[str, Any] = {name: buffers[name] if name in buffers else getattr(self, name) for name in names}
+        if "learnt" not in self._modules or not self._modules["learnt"]:
             return values
         parts = [key.rsplit("_", 1) for key in self.learnt]
         learnt = {(int(link), quantity): self.learnt[f"{quantity}_{link}"] for quantity, link in parts}

@@ -39,22 +39,17 @@ class Arguments:
         Raises:
             ModelError: for a wrong shape, dtype or device, and for batch shapes that don't fit each other.
         """
-        given = {name: value for name, value in inputs.items() if value is not None}
-        shapes = [self._batch_shape(name, value, like) for name, value in given.items()]
+        shapes = [self._batch_shape(name, value, like) for name, value in inputs.items() if value is not None]
         batch = shapes[0]
-        if any(shape != batch for shape in shapes):
+        if shapes.count(batch) != len(shapes):
             try:
                 batch = torch.broadcast_shapes(*shapes)
             except RuntimeError:
-                told = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
+                given = ((name, value) for name, value in inputs.items() if value is not None)
+                told = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given)
                 raise ModelError(f"batch shapes don't fit each other: {told}") from None
         rows = batch.numel()
-        flat: list[torch.Tensor | None] = []
-        for name, value in inputs.items():
-            if value is not None:
-                inner = value.shape[value.dim() - len(self.inner[name]) :]
-                value = value.expand(*batch, *inner).reshape(rows, *inner)
-            flat.append(value)
+        flat = [None if x is None else _flat(x, len(self.inner[name]), batch, rows) for name, x in inputs.items()]
         return flat, batch, rows
 
     def _batch_shape(self, name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Size:
@@ -62,8 +57,7 @@ class Arguments:
             raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
         inner = self.inner[name]
         split = value.dim() - len(inner)
-        shape = value.shape[max(split, 0) :]
-        if split < 0 or any(there != size for there, size in zip(shape, inner, strict=True) if size is not None):
+        if split < 0 or not _fits(value.shape[split:], inner):
             expected = ", ".join(["...", *("frames" if size is None else str(size) for size in inner)])
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected ({expected})")
         if value.dtype != like.dtype or value.device != like.device:
@@ -81,6 +75,10 @@ class Arguments:
         Raises:
             ModelError: if one hasn't.
         """
+        dtype, device = like.dtype, like.device
+        fits = [x.shape for x in values] == [self.parameters[name] for name in names]
+        if fits and all(x.dtype is dtype and x.device == device for x in values):
+            return
         for name, value in zip(names, values, strict=True):
             single = self.parameters[name]
             if value.shape != single and value.shape != (rows, *single):
@@ -93,3 +91,17 @@ class Arguments:
                     f"parameter '{name}' is {value.dtype} on {value.device}, but 'mass' is {like.dtype} on "
                     f"{like.device}"
                 )
+
+
+def _fits(shape: torch.Size, inner: tuple[int | None, ...]) -> bool:
+    if None not in inner:
+        return shape == inner
+    return all(there == size for there, size in zip(shape, inner, strict=True) if size is not None)
+
+
+def _flat(value: torch.Tensor, inner_dims: int, batch: torch.Size, rows: int) -> torch.Tensor:
+    """An argument [..., *inner] as [rows, *inner], itself if it is that already."""
+    if len(batch) == 1 and value.dim() == 1 + inner_dims and value.shape[0] == rows:
+        return value
+    inner = value.shape[value.dim() - inner_dims :]
+    return value.expand(*batch, *inner).reshape(rows, *inner)

@@ -1,14 +1,15 @@
 """Work of a robot model's operations on tensors.
 
-Inputs are read and results written where they lie. On a CPU, small batches whose size comes up again run as a captured
-graph of launches over tensors of its own, into which arguments are copied and out of which results are: a graph of
-twenty launches costs as much as a single launch. No value outlives a call.
+Inputs are read and results written where they lie. On a CPU, work that comes again runs as a captured graph of launches
+over tensors of its own, into which arguments are copied and out of which results are: a graph of twenty launches costs
+as much as a single launch. Large batches go through it some rows at a time, so that what lies between the launches
+stays in the cache of the processor. No value outlives a call.
 """
 
+import functools
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 import warp as wp
@@ -18,12 +19,11 @@ from sim.model import Model
 from sim.operation import Operation, in_parts, paused_tape
 from sim.scratch import kept_scratch
 from sim.torch.arrays import DTYPES, as_array, on_torch_stream, stream_key, warp_device
-from sim.torch.robot_parameters import ParameterArrays, is_shared
+from sim.torch.robot_parameters import ParameterArrays, number_of_dims
+from sim.torch.robot_values import Values
 from sim.turns import one_at_a_time
 
-Tensors = Sequence[torch.Tensor | None]
-
-CAPTURED_ROWS = 256
+CAPTURED_ROWS = 128
 CAPTURED_CALLS = 64
 # A graph is worth its making for a kind of call that comes again.
 CAPTURED_AT_CALL = 3
@@ -47,182 +47,234 @@ class Engine:
         self._captured: OrderedDict[tuple, _Captured] = OrderedDict()
 
     @one_at_a_time
-    def forward(self, operation: Operation, inputs: Tensors, parameters: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The result of an operation [rows, ...].
+    def forward(self, operation: Operation, values: Values, batch: Sequence[int] | None = None) -> torch.Tensor:
+        """The result of an operation, in new memory.
 
         Args:
             operation: what to compute.
-            inputs: contiguous tensors [rows, ...], the first one always there.
-            parameters: those that the operation reads, ``[n, ...]`` or ``[rows, n, ...]``.
+            values: the inputs [rows, ...], the first one always there, then the parameters that it reads, ``[n, ...]``
+                or ``[rows, n, ...]``.
+            batch: the shape that the rows are to have in the result; None for ``[rows, ...]``.
         """
-        (result,) = self._run(_Forward, operation, inputs, parameters, frozenset(), ())
+        rows = values.rows
+        shape = (rows, *operation.shape)
+        result = values.like.new_empty(shape if batch is None else (*batch, *operation.shape))
+        output = result if batch is None or len(batch) == 1 else result.view(shape)
+        self._run(_Call(_Forward, operation, values, None, [output], frozenset()))
         return result
 
     @one_at_a_time
     def backward(
-        self,
-        operation: Operation,
-        inputs: Tensors,
-        parameters: Sequence[torch.Tensor],
-        needs: Sequence[bool],
-        result: torch.Tensor | None,
-        result_grad: torch.Tensor,
+        self, operation: Operation, values: Values, needs: Sequence[bool], result_grad: torch.Tensor
     ) -> list[torch.Tensor]:
         """Gradients of the inputs and parameters that ``needs`` marks, in this order.
 
         Args:
             operation: what was computed.
-            inputs: as they were.
-            parameters: as they were.
+            values: the inputs and parameters as they were, then the result if the operation needs it.
             needs: of each input, then of each parameter, whether its gradient is asked for.
-            result: what came out, where the operation needs it.
-            result_grad: the derivative of the loss in it.
+            result_grad: the derivative of the loss in the result [rows, ...].
         """
-        names = zip(operation.parameters, needs[len(inputs) :], strict=True)
+        count = values.inputs
+        bars = [
+            result_grad.new_empty(shape) if need and shape is not None else None
+            for shape, need in zip(values.shapes[:count], needs[:count], strict=True)
+        ]
+        names = zip(operation.parameters, needs[count:], strict=True)
         needed = frozenset(name for name, need in names if need)
-        wanted = tuple(needs[: len(inputs)])
-        return self._run(_Backward, operation, [*inputs, result, result_grad], parameters, needed, wanted)
+        parameter_bars = self._run(_Call(_Backward, operation, values, result_grad, bars, needed))
+        return [*(bar for bar in bars if bar is not None), *parameter_bars]
 
-    def _run(
-        self,
-        kind: "type[_Forward | _Backward]",
-        operation: Operation,
-        tensors: Tensors,
-        parameters: Sequence[torch.Tensor],
-        needed: frozenset[str],
-        wanted: tuple[bool, ...],
-    ) -> list[torch.Tensor]:
-        rows = next(tensor for tensor in tensors if tensor is not None).shape[0]
-        shared = all(is_shared(*pair) for pair in zip(operation.parameters, parameters, strict=True))
+    def _run(self, call: "_Call") -> list[torch.Tensor]:
+        """Fill the outputs; returns the gradients of the needed parameters."""
+        rows = call.values.rows
+        if self.device.type != "cpu" or rows == 0 or not _all_shared(call):
+            return self._run_directly(call)
+        if rows <= CAPTURED_ROWS:
+            return self._run_again(call)
+        total: list[torch.Tensor] = []
+        for first in range(0, rows, CAPTURED_ROWS):
+            each = self._run_again(call.part(slice(first, min(first + CAPTURED_ROWS, rows))))
+            total = [one.add_(other) for one, other in zip(total, each, strict=True)] if first else each
+        return total
+
+    def _run_directly(self, call: "_Call") -> list[torch.Tensor]:
+        """Launch the kernels where the tensors lie."""
         with paused_tape(), on_torch_stream(self.device):
-            arrays = self._parameter_arrays(operation.parameters, parameters, needed, shared)
-            if self.device.type != "cpu" or not shared or rows > CAPTURED_ROWS or rows == 0:
-                arrays.load(parameters)
-                call = kind(operation, arrays, tensors, wanted)
-                if rows > 0:
-                    call.work()
-                return call.results()
-            present = tuple(tensor is not None for tensor in tensors)
-            key = (kind, operation, rows, present, needed, wanted)
-            captured = self._find(key, lambda: kind(operation, arrays, _like(tensors), wanted))
-            if captured is None:
-                arrays.load(parameters)
-                call = kind(operation, arrays, tensors, wanted)
-                call.work()
-                return call.results()
-            return captured.run(tensors, parameters)
+            call = call.contiguous()
+            return call.kind(self._parameter_arrays(call), call).run()
 
-    def _parameter_arrays(
-        self, names: tuple[str, ...], tensors: Sequence[torch.Tensor], needed: frozenset[str], shared: bool
-    ) -> ParameterArrays:
-        if not shared:
-            return ParameterArrays(self.base, names, tensors, needed)
-        key = (names, needed, stream_key(self.device))
+    def _parameter_arrays(self, call: "_Call") -> ParameterArrays:
+        """Arrays that hold the parameters of a call, kept for the next one where all rows share them."""
+        names, tensors = call.operation.parameters, call.parameters()
+        if not _all_shared(call):
+            return ParameterArrays(self.base, names, tensors, call.needed)
+        key = (names, call.needed, stream_key(self.device))
         if key not in self._parameters:
-            self._parameters[key] = ParameterArrays(self.base, names, tensors, needed)
+            with torch.inference_mode(False):
+                own = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
+                self._parameters[key] = ParameterArrays(self.base, names, own, call.needed)
+        self._parameters[key].load(tensors)
         return self._parameters[key]
 
-    def _find(self, key: tuple, make: Callable[[], Any]) -> "_Captured | None":
-        """The captured call of a kind, made at its third coming; None before."""
-        if key in self._captured:
+    def _run_again(self, call: "_Call") -> list[torch.Tensor]:
+        """The same by a captured graph, which is made at the third call of a kind."""
+        key = call.key()
+        captured = self._captured.get(key)
+        if captured is None:
+            self._calls[key] += 1
+            if self._calls[key] < CAPTURED_AT_CALL:
+                if len(self._calls) > 100 * CAPTURED_CALLS:
+                    self._calls.clear()
+                return self._run_directly(call)
+            del self._calls[key]
+            captured = self._captured[key] = _Captured(self.base, call)
+            if len(self._captured) > CAPTURED_CALLS:
+                self._captured.popitem(last=False)
+        else:
             self._captured.move_to_end(key)
-            return self._captured[key]
-        self._calls[key] += 1
-        if self._calls[key] < CAPTURED_AT_CALL:
-            if len(self._calls) > 100 * CAPTURED_CALLS:
-                self._calls.clear()
-            return None
-        del self._calls[key]
-        self._captured[key] = _Captured(make())
-        if len(self._captured) > CAPTURED_CALLS:
-            self._captured.popitem(last=False)
-        return self._captured[key]
+        return captured.run(call)
+
+
+@dataclass(slots=True)
+class _Call:
+    """What is asked for.
+
+    Attributes:
+        kind: value or gradient.
+        operation: of what.
+        values: inputs, parameters and, for a gradient that needs it, the result.
+        seed: derivative of the loss in the result; None for a value.
+        outputs: tensors [rows, ...] to fill: the result, or the gradients of the inputs, None where none is wanted.
+        needed: the parameters whose gradients are wanted.
+    """
+
+    kind: "type[_Forward | _Backward]"
+    operation: Operation
+    values: Values
+    seed: torch.Tensor | None
+    outputs: Sequence[torch.Tensor | None]
+    needed: frozenset[str]
+
+    def key(self) -> tuple:
+        """What two calls have in common that one graph can do."""
+        wanted = tuple([output is not None for output in self.outputs])
+        return self.kind, self.operation, self.values.rows, self.values.present, wanted, self.needed
+
+    def parameters(self) -> list[torch.Tensor]:
+        """The parameters among the values."""
+        first = self.values.inputs
+        tensors = self.values.tensors()[first : first + len(self.operation.parameters)]
+        return [tensor for tensor in tensors if tensor is not None]
+
+    def part(self, rows: slice) -> "_Call":
+        """The call for some of the rows, where all share the parameters."""
+        values = self.values.part(rows, len(self.operation.parameters))
+        seed = None if self.seed is None else self.seed[rows]
+        outputs = [None if output is None else output[rows] for output in self.outputs]
+        return _Call(self.kind, self.operation, values, seed, outputs, self.needed)
+
+    def contiguous(self) -> "_Call":
+        """The call on tensors that are contiguous."""
+        seed = None if self.seed is None else self.seed.contiguous()
+        return _Call(self.kind, self.operation, self.values.contiguous(), seed, self.outputs, self.needed)
 
 
 class _Forward:
     """One evaluation of an operation on given tensors."""
 
-    def __init__(self, operation: Operation, parameters: ParameterArrays, tensors: Tensors, wanted: tuple[bool, ...]):
-        self.operation, self.parameters, self.tensors = operation, parameters, tensors
-        first = next(tensor for tensor in tensors if tensor is not None)
+    def __init__(self, parameters: ParameterArrays, call: _Call):
+        self.parameters, self.call = parameters, call
         scalar = parameters.model.types.scalar
-        self.result = first.new_zeros((first.shape[0], *operation.shape))
-        self.result_array = as_array(self.result, scalar)
-        self.arrays = [None if tensor is None else as_array(tensor, scalar) for tensor in tensors]
+        (result,) = call.outputs
+        assert result is not None
+        self.result = as_array(result, scalar)
+        inputs = call.values.tensors()[: call.values.inputs]
+        self.arrays = [None if tensor is None else as_array(tensor, scalar) for tensor in inputs]
 
-    def work(self) -> None:
-        """Launch the kernels."""
-        self.parameters.tidy()
-        in_parts(self.operation.forward, self.parameters.model, self.result_array, self.arrays)
+    def run(self) -> list[torch.Tensor]:
+        """Fill the result."""
+        self.launch()
+        return []
 
-    def again(self) -> None:
-        """Launch the kernels on what the tensors hold now."""
-        self.result_array.zero_()
-        self.work()
-
-    def results(self) -> list[torch.Tensor]:
-        """The result, which the next call may write over."""
-        return [self.result]
+    def launch(self) -> None:
+        """Launch all that reads what the tensors hold now and writes the result."""
+        self.result.zero_()
+        if self.call.values.rows > 0:
+            self.parameters.tidy()
+            in_parts(self.call.operation.forward, self.parameters.model, self.result, self.arrays)
 
 
 class _Backward:
-    """One evaluation of an operation's gradient; ``tensors`` ends with the result and its gradient."""
+    """One evaluation of an operation's gradient on given tensors."""
 
-    def __init__(self, operation: Operation, parameters: ParameterArrays, tensors: Tensors, wanted: tuple[bool, ...]):
-        self.operation, self.parameters, self.tensors = operation, parameters, tensors
-        *inputs, result, result_grad = tensors
-        assert result_grad is not None
+    def __init__(self, parameters: ParameterArrays, call: _Call):
+        self.parameters, self.call = parameters, call
         scalar = parameters.model.types.scalar
-        self.gradients = [
-            torch.zeros_like(tensor) if tensor is not None and wants else None
-            for tensor, wants in zip(inputs, wanted, strict=True)
-        ]
-        self.bars = [None if tensor is None else as_array(tensor, scalar) for tensor in self.gradients]
+        tensors, count = call.values.tensors(), call.values.inputs
+        self.bars = [None if tensor is None else as_array(tensor, scalar) for tensor in call.outputs]
         self.arrays = [
             None if tensor is None else as_array(tensor, scalar, bar)
-            for tensor, bar in zip(inputs, self.bars, strict=True)
+            for tensor, bar in zip(tensors[:count], self.bars, strict=True)
         ]
+        assert call.seed is not None
         # An operation that doesn't need its result only asks for its shape.
-        self.result_array = as_array(result_grad if result is None else result, scalar, as_array(result_grad, scalar))
+        result = tensors[-1] if call.operation.needs_result else call.seed
+        assert result is not None
+        self.result = as_array(result, scalar, as_array(call.seed, scalar))
 
-    def work(self) -> None:
-        """Launch the kernels."""
-        self.parameters.tidy()
+    def run(self) -> list[torch.Tensor]:
+        """Fill the gradients of inputs; returns those of parameters."""
+        self.launch()
+        return self.parameters.take_gradients()
+
+    def launch(self) -> None:
+        """Launch all that reads what the tensors hold now and writes the gradients."""
         self.parameters.clear_gradients()
-        in_parts(self.operation.backward, self.parameters.model, self.result_array, self.arrays)
-
-    def again(self) -> None:
-        """Launch the kernels on what the tensors hold now."""
         for bar in self.bars:
             if bar is not None:
                 bar.zero_()
-        self.work()
-
-    def results(self) -> list[torch.Tensor]:
-        """The gradients, of which those of inputs may be written over by the next call."""
-        names = [name for name in self.operation.parameters if name in self.parameters.gradients]
-        inputs = [gradient for gradient in self.gradients if gradient is not None]
-        return [*inputs, *(self.parameters.take_gradient(name) for name in names)]
+        if self.call.values.rows > 0:
+            self.parameters.tidy()
+            in_parts(self.call.operation.backward, self.parameters.model, self.result, self.arrays)
 
 
 class _Captured:
-    """A call on tensors of its own, as a graph of launches."""
+    """A kind of call as a graph of launches on tensors of its own."""
 
-    def __init__(self, call: "_Forward | _Backward"):
-        self.call = call
-        self.own = [tensor for tensor in call.tensors if tensor is not None]
-        call.again()  # compiles and loads the kernels, which a capture must not do
-        with kept_scratch() as self.scratch, wp.ScopedCapture(device="cpu") as capture:
-            call.again()
+    def __init__(self, base: DeviceModel, call: _Call):
+        with torch.inference_mode(False), torch.no_grad(), paused_tape():
+            self.values = call.values.packed()
+            self.seed = None if call.seed is None else call.seed.clone(memory_format=torch.contiguous_format)
+            outputs = [None if x is None else torch.empty(x.shape, dtype=x.dtype) for x in call.outputs]
+            self.outputs = [output for output in outputs if output is not None]
+            self.own = _Call(call.kind, call.operation, self.values, self.seed, outputs, call.needed)
+            self.parameters = ParameterArrays(base, call.operation.parameters, self.own.parameters(), call.needed)
+            work = call.kind(self.parameters, self.own)
+            work.run()  # compiles and loads the kernels, which a capture must not do
+            with kept_scratch() as self.scratch, wp.ScopedCapture(device="cpu") as capture:
+                work.launch()
         self.graph = capture.graph
 
-    def run(self, tensors: Tensors, parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The results of the call on other tensors, as tensors of their own."""
-        torch._foreach_copy_(self.own, [tensor for tensor in tensors if tensor is not None])
-        self.call.parameters.load(parameters)
+    def run(self, call: _Call) -> list[torch.Tensor]:
+        """The same for other tensors."""
+        self.values.copy_(call.values)
+        if self.seed is not None and call.seed is not None:
+            self.seed.copy_(call.seed)
         wp.capture_launch(self.graph)
-        return [result.clone() for result in self.call.results()]
+        outputs = [output for output in call.outputs if output is not None]
+        if outputs:
+            torch._foreach_copy_(outputs, self.outputs)
+        return self.parameters.take_gradients()
 
 
-def _like(tensors: Tensors) -> list[torch.Tensor | None]:
-    return [None if tensor is None else torch.zeros_like(tensor) for tensor in tensors]
+def _all_shared(call: _Call) -> bool:
+    """Whether no parameter has a value for each row."""
+    names, first = call.operation.parameters, call.values.inputs
+    shapes = call.values.shapes[first : first + len(names)]
+    return [len(shape or ()) for shape in shapes] == _shared_dims(names)
+
+
+@functools.cache
+def _shared_dims(names: tuple[str, ...]) -> list[int]:
+    return [number_of_dims(name) for name in names]

@@ -11,8 +11,9 @@ import torch
 from torch.autograd import forward_ad
 
 from sim.operation import Operation
-from sim.parameters import PARAMETERS
 from sim.torch.robot_engine import Engine
+from sim.torch.robot_parameters import number_of_dims
+from sim.torch.robot_values import Values, pack
 
 NO_SECOND = (
     "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; where none "
@@ -28,24 +29,88 @@ def evaluate(
     operation: Operation,
     inputs: Sequence[torch.Tensor | None],
     parameters: Sequence[torch.Tensor],
+    batch: torch.Size,
 ) -> torch.Tensor:
-    """The result [rows, ...] of an operation, with its gradient where one is asked for.
+    """The result [..., *operation.shape] of an operation, with its gradient where one is asked for.
 
     Args:
         engine: the model's arrays.
         operation: what to compute.
         inputs: tensors [rows, ...], the first one always there.
         parameters: those that the operation reads, ``[n, ...]`` or ``[rows, n, ...]``.
+        batch: the shape that the rows have in the result.
     """
     tensors = [*inputs, *parameters]
-    differentiated = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-    if differentiated:
-        # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
-        tensors = [None if x is None else x.clone() for x in tensors]
-    if differentiated or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        return Evaluate.apply(engine, operation, len(inputs), *tensors)
+    needs = [x is not None and x.requires_grad for x in tensors] if torch.is_grad_enabled() else []
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        if any(needs):
+            # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
+            tensors = [None if x is None else x.clone() for x in tensors]
+        return Evaluate.apply(engine, operation, len(inputs), *tensors).reshape((*batch, *operation.shape))
+    values = Values(tensors, len(inputs))
+    if any(needs):
+        leaves = [x for x, need in zip(tensors, needs, strict=True) if need]
+        return Recorded.apply(engine, operation, values, batch, needs, *leaves)
     # What torch needs to find no gradient takes longer than the kernels of a small batch.
-    return engine.forward(operation, _contiguous(inputs), parameters)
+    return engine.forward(operation, values, batch)
+
+
+class Recorded(torch.autograd.Function):
+    """``apply(engine, operation, values, batch, needs, *leaves)``: the result [..., *operation.shape].
+
+    The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
+    is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
+    the values that ``needs`` marks.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        engine: Engine,
+        operation: Operation,
+        values: Values,
+        batch: torch.Size,
+        needs: list[bool],
+        *leaves: torch.Tensor,
+    ) -> torch.Tensor:
+        """The value."""
+        result = engine.forward(operation, values, batch)
+        shape = torch.Size((values.rows, *operation.shape))
+        kept, shapes = values.tensors(), values.shapes
+        if operation.needs_result:
+            kept, shapes = [*kept, result], [*shapes, shape]
+        ctx.engine, ctx.operation, ctx.inputs, ctx.needs = engine, operation, values.inputs, needs
+        ctx.shapes, ctx.shape, ctx.leaves = shapes, shape, leaves
+        ctx.save_for_backward(pack(kept))
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        """The gradient of a loss from that in the value."""
+        (flat,) = ctx.saved_tensors
+        values = Values.from_flat(flat, ctx.shapes, ctx.inputs)
+        grad = grad if grad.shape == ctx.shape else grad.reshape(ctx.shape)
+        wanted = iter(ctx.needs_input_grad[5:])
+        needs = [need and next(wanted) for need in ctx.needs]
+        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
+            gradients = Gradient.apply(ctx.engine, ctx.operation, ctx.inputs, tuple(needs), grad, *_linked(ctx, values))
+        else:
+            gradients = ctx.engine.backward(ctx.operation, values, needs, grad)
+        found = iter(gradients)
+        return None, None, None, None, None, *(next(found) if need else None for need in ctx.needs_input_grad[5:])
+
+
+def _linked(ctx: Any, values: Values) -> list[torch.Tensor | None]:
+    """The result, if it is needed, then the values, hung on the leaves that they are copies of.
+
+    A derivative of the gradient then finds the node that raises.
+    """
+    tensors = list(values.tensors())
+    result = tensors.pop() if ctx.operation.needs_result else None
+    leaves = iter(ctx.leaves)
+    always = torch.ones((), dtype=torch.bool, device=values.like.device)
+    pairs = zip(tensors, ctx.needs, strict=True)
+    return [result, *(torch.where(always, x, next(leaves)) if x is not None and need else x for x, need in pairs)]
 
 
 class Evaluate(torch.autograd.Function):
@@ -54,7 +119,7 @@ class Evaluate(torch.autograd.Function):
     @staticmethod
     def forward(engine: Engine, operation: Operation, count: int, *tensors: torch.Tensor) -> torch.Tensor:
         """The value."""
-        return engine.forward(operation, _contiguous(tensors[:count]), tensors[count:])
+        return engine.forward(operation, Values(tensors, count))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
@@ -106,8 +171,8 @@ class Gradient(torch.autograd.Function):
         *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """The gradients."""
-        *inputs, result = _contiguous([*tensors[:count], result])
-        return tuple(engine.backward(operation, inputs, tensors[count:], needs, result, grad.contiguous()))
+        values = Values([*tensors, result] if operation.needs_result else tensors, count)
+        return tuple(engine.backward(operation, values, needs, grad))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -151,10 +216,6 @@ class Gradient(torch.autograd.Function):
         return tuple(results), (0,) * len(results)
 
 
-def _contiguous(tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-    return [None if tensor is None else tensor.contiguous() for tensor in tensors]
-
-
 def _rows(tensor: torch.Tensor, dim: int | None) -> int:
     return tensor.shape[0] if dim is None else tensor.movedim(dim, 0).shape[1]
 
@@ -168,8 +229,7 @@ def _fold(tensor: torch.Tensor | None, dim: int | None, size: int) -> torch.Tens
 
 
 def _is_shared(name: str, tensor: torch.Tensor, dim: int | None) -> bool:
-    single = len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
-    return tensor.dim() - (dim is not None) == single
+    return tensor.dim() - (dim is not None) == number_of_dims(name)
 
 
 def _fold_parameter(

@@ -1,6 +1,7 @@
 """Parameters of a robot as tensors, for the kernels of an operation."""
 
 import copy
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,48 +14,44 @@ from sim.torch.arrays import as_array
 from warp_kernels.parameters import parameter_kernels
 
 
-def is_shared(name: str, tensor: torch.Tensor) -> bool:
-    """Whether a parameter has one value for all rows, ``[n, ...]``, and not one for each, ``[rows, n, ...]``."""
-    return tensor.dim() == len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
+@functools.cache
+def number_of_dims(name: str) -> int:
+    """Of a parameter that has one value for all rows, ``[n, ...]``; one with a value for each row has one more."""
+    return len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
 
 
 class ParameterArrays:
-    """A model whose parameters are copied from tensors at each call, with a place for their gradients.
+    """A model whose parameters are tensors, with a place for their gradients.
 
     Quaternions of placements are normalised and inertias made symmetric on the way.
 
     Args:
         base: topology and types.
         names: the parameters that an operation reads; the model has no others.
-        tensors: their values, for their shapes.
+        tensors: their values, contiguous.
         needed: those that get a gradient.
 
     Attributes:
-        model: for the kernels; ``tidy`` brings it up to date with the tensors of the last ``load``.
+        model: for the kernels; ``tidy`` brings it up to date with what the tensors hold.
     """
 
     def __init__(
         self, base: DeviceModel, names: Sequence[str], tensors: Sequence[torch.Tensor], needed: frozenset[str]
     ):
-        self.names = names
-        self.given = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
-        self.gradients = {
-            name: torch.zeros_like(tensor) for name, tensor in zip(names, self.given, strict=True) if name in needed
-        }
+        self.given = dict(zip(names, tensors, strict=True))
+        self.gradients = {name: torch.zeros_like(tensor) for name, tensor in self.given.items() if name in needed}
         self.model = copy.copy(base)
         self.model.forget_double()
         self._launches: list[Any] = []
-        self.model.parameters = {
-            name: self._array(name, tensor) for name, tensor in zip(names, self.given, strict=True)
-        }
+        self.model.parameters = {name: self._array(name, tensor) for name, tensor in self.given.items()}
 
     def load(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Take the values of tensors."""
-        if self.given:
-            torch._foreach_copy_(self.given, list(tensors))
+        """Take the values of other tensors."""
+        if tensors:
+            torch._foreach_copy_(list(self.given.values()), list(tensors))
 
     def tidy(self) -> None:
-        """Make the model's arrays of what was loaded."""
+        """Make the model's arrays of what the tensors hold."""
         for launch in self._launches:
             launch.launch()
 
@@ -63,13 +60,15 @@ class ParameterArrays:
         for name in self.gradients:
             self.model.parameters[name].grad.zero_()
 
-    def take_gradient(self, name: str) -> torch.Tensor:
-        """A copy of the gradient in a tensor that was loaded."""
+    def take_gradients(self) -> list[torch.Tensor]:
+        """Copies of the gradients in the tensors."""
+        return [self._take_gradient(name) for name in self.gradients]
+
+    def _take_gradient(self, name: str) -> torch.Tensor:
         gradient = self.gradients[name].clone()
         if PARAMETERS[name].shape == (7,):
             # The kernels give it tangent to the sphere, for a quaternion of unit length.
-            raw = self.given[self.names.index(name)]
-            gradient[..., 3:] /= raw[..., 3:].norm(dim=-1, keepdim=True)
+            gradient[..., 3:] /= self.given[name][..., 3:].norm(dim=-1, keepdim=True)
         return gradient
 
     def _array(self, name: str, tensor: torch.Tensor) -> wp.array:
@@ -90,6 +89,6 @@ class ParameterArrays:
 
 def _by_rows(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """A view ``[rows, n, ...]`` with one row for a shared parameter, and n = 1 for one of the world."""
-    if is_shared(name, tensor):
+    if tensor.dim() == number_of_dims(name):
         tensor = tensor.unsqueeze(0)
     return tensor.unsqueeze(1) if PARAMETERS[name].per == "world" else tensor

@@ -55,6 +55,10 @@ def test_second_derivatives_raise(name, device):
     loss = sum(g.square().sum() for g in gradients if g is not None)
     with pytest.raises(RuntimeError, match="first derivatives only"):
         loss.backward()
+    # Of a linear loss, where the gradient depends on the arguments alone.
+    linear = torch.autograd.grad(CALLS[name][0](robot, *leaves).sum(), leaves, create_graph=True, allow_unused=True)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(sum(g.sum() for g in linear if g is not None), leaves[0])
 
 
 @every_method

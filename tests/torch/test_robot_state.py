@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 import sim
 from sim.torch.robot_engine import CAPTURED_AT_CALL, CAPTURED_CALLS, CAPTURED_ROWS
@@ -100,11 +101,57 @@ def test_batch_shapes(name, device):
 
 @every_method
 def test_no_rows(name, device):
-    robot = zoo_robot(device)
-    leaves = [x.requires_grad_() for x in state(robot, (2, 0))]
-    result = CALLS[name][0](robot, *leaves)
+    """Gradients of parameters are zero, whatever those of the call before were."""
+    robot = zoo_robot(device).learn(*ALL)
+    parameters = [getattr(robot, key) for key in CALLS[name][1]]
+    for batch in ((2, 3), (2, 0)):
+        leaves = [x.requires_grad_() for x in state(robot, batch)]
+        result = CALLS[name][0](robot, *leaves)
+        found = torch.autograd.grad(result.square().sum(), [*leaves, *parameters], allow_unused=True)
     assert result.shape[:2] == (2, 0)
-    assert all(g.shape[1] == 0 for g in gradients(result, leaves))
+    assert all(g is None or g.shape[1] == 0 for g in found[: len(leaves)])
+    assert not any(g.any() for g in found[len(leaves) :])
+
+
+@pytest.mark.parametrize("name", ["jacobian", "inverse_dynamics", "forward_dynamics"])
+def test_graphs_of_inference_mode_serve_gradients_and_the_other_way_round(name, device):
+    robot = zoo_robot(device)
+    call = CALLS[name][0]
+    leaves = [x.requires_grad_() for x in state(robot, (2,))]
+    expected = call(robot, *leaves).detach()
+    for _ in range(AGAIN):
+        with torch.inference_mode():
+            assert torch.equal(call(robot, *(x.detach() for x in leaves)), expected)
+    for _ in range(AGAIN):
+        result = call(robot, *leaves)
+        assert torch.equal(result, expected)
+        assert all(g.any() for g in gradients(result, leaves[:1]))
+    with torch.inference_mode():
+        assert torch.equal(call(robot, *(x.detach() for x in leaves)), expected)
+
+
+def test_activation_checkpoints_find_the_same_tensors_kept(device):
+    """The call is captured as a graph between the first run and the second one, inside the backward pass."""
+    robot = zoo_robot(device).learn("mass")
+    leaves = [x.requires_grad_() for x in state(robot, (2,))]
+    expected = gradients(robot.forward_dynamics(*leaves), [*leaves, robot.mass])
+    other = zoo_robot(device).learn("mass")
+    for _ in range(AGAIN):
+        result = torch.utils.checkpoint.checkpoint(other.forward_dynamics, *leaves, use_reentrant=False)
+        found = gradients(result, [*leaves, other.mass])
+        assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
+
+
+@every_method
+def test_a_gradient_of_some_is_that_of_all(name, device):
+    robot = zoo_robot(device).learn(*ALL)
+    given = [x.requires_grad_() for x in state(robot, (2,))]
+    leaves = [*given, *(getattr(robot, key) for key in CALLS[name][1])]
+    result = CALLS[name][0](robot, *given).square().sum()
+    everything = torch.autograd.grad(result, leaves, allow_unused=True, retain_graph=True)
+    for leaf, expected in zip(leaves, everything, strict=True):
+        (found,) = torch.autograd.grad(result, leaf, allow_unused=True, retain_graph=True)
+        assert expected is None if found is None else torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("name", ["forward_kinematics", "inverse_dynamics", "forward_dynamics"])
