@@ -14,13 +14,14 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench bench-robot clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
 	@echo "make test   install, then linters, type checker and all tests"
 	@echo "make lint   linters and type checker alone"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
+	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, DRM and pytorch_kinematics"
 	@echo "make clean  remove .venv, out and caches"
 
 demo: $(VENV)/.installed-demo
@@ -38,6 +39,9 @@ lint: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m bench.step --json out/bench/step.json $(ARGS)
 
+bench-robot: $(VENV)/.installed-bench
+	$(BIN)/python -m bench.robot --json out/bench/robot.json $(ARGS)
+
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Backswing needs Python 3.11 or newer; none was found. Name one: make demo PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -53,6 +57,11 @@ $(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing Backswing with its test tools and peers into $(VENV) (some minutes the first time)"
 	$(INSTALL) -e ".[plot,test,peers]"
 	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-bench: $(VENV)/.installed-test
+	@echo "Installing the libraries of PyTorch to compare with into $(VENV)"
+	$(INSTALL) -e ".[plot,test,peers,bench]"
+	@touch $@
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

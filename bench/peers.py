@@ -158,7 +158,7 @@ def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: fl
     pool = pinocchio.ModelPool(model, cores)
     forward = time_call(lambda: pinocchio.abaInParallel(cores, pool, q, v, tau, a), seconds=seconds)
     whole = _time_derivatives(model, q, v, tau, seconds)
-    overhead = _time_derivatives(_one_joint(), q[:1], v[:1], tau[:1], seconds)
+    overhead = _time_derivatives(one_joint(), q[:1], v[:1], tau[:1], seconds)
     return PeerTimes(
         forward.median / batch * 1e6,
         (whole - overhead) * 1e6,
@@ -183,10 +183,12 @@ def _time_derivatives(model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray,
     return time_call(call, seconds=seconds).median / len(states)
 
 
-def _one_joint() -> Any:
+def one_joint() -> Any:
+    """A Pinocchio model on which a call costs little but what Python takes for it; its last frame moves."""
     import pinocchio
 
     model = pinocchio.Model()
     joint = model.addJoint(0, pinocchio.JointModelRZ(), pinocchio.SE3.Identity(), "joint")
     model.appendBodyToJoint(joint, pinocchio.Inertia.Random(), pinocchio.SE3.Identity())
+    model.addFrame(pinocchio.Frame("frame", joint, pinocchio.SE3.Identity(), pinocchio.FrameType.OP_FRAME))
     return model

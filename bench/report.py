@@ -1,8 +1,10 @@
 """Records of a benchmark: a table on the screen, JSON in a file."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass
@@ -73,8 +75,11 @@ def print_table(records: list[Record], machine: dict[str, str]) -> None:
         print(f"  - {note}")
 
 
-def write_json(path: Path, records: list[Record], machine: dict[str, str]) -> None:
-    """Write the records as a list of objects, each with the machine it was measured on; folders are made."""
+def write_json(path: Path, records: Sequence[Any], machine: dict[str, str]) -> None:
+    """Write records, of any dataclass, as a list of objects, each with the machine it was measured on.
+
+    Folders are made.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([{**asdict(record), "machine": machine} for record in records], indent=1) + "\n")
 

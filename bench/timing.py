@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("warp-lang", "numpy", "torch", "mujoco", "pin")
+PACKAGES = (
+    "warp-lang", "numpy", "torch", "mujoco", "pin", "adam-robotics", "differentiable-robot-model", "pytorch-kinematics",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,202 @@
+"""What is measured of every library, and how: robots, states, and the calls of one library."""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+CASES = ("fk", "jacobian", "rnea", "crba", "aba")
+TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A robot as all libraries read it.
+
+    Attributes:
+        name: its name in the records.
+        urdf: file without geometry, damping and dry friction, which not all libraries know.
+        floating: whether its base is free.
+        tip: the link whose pose and Jacobian are computed.
+        joints: names of the joints with one degree of freedom, in the order of the coordinates.
+    """
+
+    name: str
+    urdf: Path
+    floating: bool
+    tip: str
+    joints: tuple[str, ...]
+
+    @property
+    def nv(self) -> int:
+        """Number of degrees of freedom."""
+        return len(self.joints) + 6 * self.floating
+
+
+@dataclass(frozen=True)
+class State:
+    """A batch of states by the conventions of Backswing.
+
+    Attributes:
+        q: joint coordinates [batch, nq], of a floating base position and quaternion xyzw first.
+        qd: joint velocities [batch, nv], of a floating base along world axes.
+        qdd: joint accelerations [batch, nv].
+        tau: joint forces [batch, nv], none on a floating base.
+    """
+
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    tau: np.ndarray
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, np.ndarray], count: int) -> "State":
+        """The first states of a file."""
+        return cls(*(arrays[field.name][:count] for field in fields(cls)))
+
+    def first(self, count: int) -> "State":
+        """The first of them."""
+        return State.load(vars(self), count)
+
+    def arguments(self, case: str) -> list[np.ndarray]:
+        """What the function of a case depends on."""
+        further = {"rnea": [self.qd, self.qdd], "aba": [self.qd, self.tau]}
+        return [self.q, *further.get(case, [])]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A case on one batch.
+
+    Attributes:
+        forward: computes the values of the whole batch and returns when done.
+        backward: computes values and a gradient; None where the library has none.
+        gradient_error: what the gradient is off from central differences, relative; None if it isn't checked.
+        value: the values by the conventions of Backswing: poses [batch, 4, 4]; Jacobians along world axes with the
+            angular rows first [batch, 6, nv]; forces or accelerations [batch, nv]; mass matrices [batch, nv, nv].
+        forward_states: how many states ``forward`` works on.
+        backward_states: and ``backward``.
+        forward_overhead: what is no work of the library and to be subtracted [s per state].
+        backward_overhead: the same of ``backward``.
+    """
+
+    forward: Callable[[], object]
+    backward: Callable[[], object] | None
+    value: Callable[[], np.ndarray]
+    gradient_error: Callable[[], float] | None
+    forward_states: int
+    backward_states: int
+    forward_overhead: float = 0.0
+    backward_overhead: float = 0.0
+
+
+class Library(abc.ABC):
+    """A robot in one library in one precision on one device.
+
+    Attributes:
+        note: what differs from the others.
+        expects: what a case is compared with, where that isn't the case itself.
+    """
+
+    note: ClassVar[str] = ""
+    expects: ClassVar[dict[str, str]] = {}
+
+    @abc.abstractmethod
+    def __init__(self, robot: Robot, dtype: str, device: str): ...
+
+    @abc.abstractmethod
+    def call(self, case: str, state: State) -> Call | None:
+        """A case on a batch of states; None where the library hasn't got it."""
+
+
+class Unsupported(Exception):
+    """The library can't do that robot, precision or device; the text says why."""
+
+
+class TorchLibrary(Library):
+    """A library of differentiable functions of tensors."""
+
+    def __init__(self, robot: Robot, dtype: str, device: str):
+        self.robot = robot
+        self.dtype = TORCH_DTYPES[dtype]
+        self.device = device
+
+    def tensor(self, array: np.ndarray) -> torch.Tensor:
+        """A tensor of the library's dtype on its device."""
+        return torch.tensor(array, dtype=self.dtype, device=self.device)
+
+    @abc.abstractmethod
+    def function(self, case: str) -> Callable[..., Any] | None:
+        """The function of a case, of :meth:`arguments`, whose result is one tensor or a tuple; None for none."""
+
+    @abc.abstractmethod
+    def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
+        """What the function is given."""
+
+    @abc.abstractmethod
+    def value(self, case: str, result: Any) -> torch.Tensor:
+        """What the function returned, as :attr:`Call.value` wants it."""
+
+    def call(self, case: str, state: State) -> Call | None:
+        """See :class:`Library`."""
+        function = self.function(case)
+        if function is None:
+            return None
+        arguments = self.arguments(case, state)
+        leaves = [x.clone().requires_grad_() for x in arguments]
+        seeds = [torch.ones_like(x) for x in _tensors(function(*leaves))]
+
+        def forward() -> Any:
+            with torch.no_grad():
+                result = function(*arguments)
+            self.wait()
+            return result
+
+        def backward() -> tuple[torch.Tensor | None, ...]:
+            gradients = torch.autograd.grad(_tensors(function(*leaves)), leaves, seeds, allow_unused=True)
+            self.wait()
+            return gradients
+
+        return Call(
+            forward,
+            backward,
+            lambda: self.value(case, forward()).cpu().numpy(),
+            lambda: gradient_error(function, leaves),
+            len(state.q),
+            len(state.q),
+        )
+
+    def wait(self) -> None:
+        """Wait for a GPU."""
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+
+
+def gradient_error(function: Callable[..., Any], leaves: Sequence[torch.Tensor]) -> float:
+    """What a gradient along a random direction is off from central differences, relative to its largest part."""
+    generator = torch.Generator().manual_seed(0)
+
+    def random_like(x: torch.Tensor) -> torch.Tensor:
+        return torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+
+    results = _tensors(function(*leaves))
+    seeds = [random_like(x) for x in results]
+    directions = [random_like(x) for x in leaves]
+    gradients = torch.autograd.grad(results, leaves, seeds, allow_unused=True)
+    parts = torch.stack([(g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None])
+    step = {torch.float32: 1e-3, torch.float64: 1e-6}[leaves[0].dtype]
+
+    def loss(step: float) -> float:
+        with torch.no_grad():
+            moved = _tensors(function(*(x + step * d for x, d in zip(leaves, directions, strict=True))))
+            return sum(float((x * s).double().sum()) for x, s in zip(moved, seeds, strict=True))
+
+    return abs(float(parts.sum()) - (loss(step) - loss(-step)) / (2.0 * step)) / float(parts.abs().max())
+
+
+def _tensors(result: Any) -> tuple[torch.Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)

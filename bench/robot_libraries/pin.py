@@ -1,0 +1,139 @@
+"""Pinocchio: C++ over the batch where it has that, and single calls less what Python takes for them elsewhere."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pinocchio
+
+import sim
+from bench.peers import one_joint
+from bench.robot_libraries.base import Call, Library, Robot, State, Unsupported
+from bench.timing import time_call
+
+SINGLE = 256  # states that single calls are timed on
+
+
+class Calls(Library):
+    """See :class:`Library`."""
+
+    note = (
+        "Pinocchio: float64 beside both precisions; rnea and aba by rneaInParallel and abaInParallel; for the rest "
+        "there is no call over a batch: single calls from Python, less what the same call takes on a robot of one "
+        "joint; gradients: the whole derivatives of rnea and aba, of fk the Jacobian"
+    )
+
+    def __init__(self, robot: Robot, dtype: str, device: str):
+        if device != "cpu":
+            raise Unsupported("no GPU")
+        if dtype != "float64":
+            raise Unsupported("it computes in float64")
+        base = (pinocchio.JointModelFreeFlyer(),) if robot.floating else ()
+        self.model = pinocchio.buildModelFromUrdf(str(robot.urdf), *base)
+        self.ours = sim.load(robot.urdf, floating_base=robot.floating, dtype="float64")
+        roots = [self.ours.joint_names[0]] if robot.floating else []
+        self.order = [*roots, *list(self.model.names)[1 + len(roots) :]]
+        self.frame = self.model.getFrameId(robot.tip, pinocchio.BODY)
+        self.floating = robot.floating
+        self.pool = pinocchio.ModelPool(self.model, 1)
+
+    def call(self, case: str, state: State) -> Call | None:
+        """See :class:`Library`."""
+        if case in ("rnea", "aba"):
+            return self._whole_batch(case, state)
+        forward, overhead = self._single(SINGLE_CALLS[case], state)
+        backward, more = self._single(DERIVATIVES[case], state) if case in DERIVATIVES else (None, 0.0)
+        return Call(forward, backward, lambda: self.value(case, state), None, SINGLE, SINGLE, overhead, more)
+
+    def _whole_batch(self, case: str, state: State) -> Call:
+        arrays = [np.asfortranarray(array.T) for array in self._converted(state)]
+        result = np.asfortranarray(np.zeros_like(arrays[2]))
+        parallel = {"rnea": pinocchio.rneaInParallel, "aba": pinocchio.abaInParallel}[case]
+        backward, more = self._single(DERIVATIVES[case], state)
+        return Call(
+            lambda: parallel(1, self.pool, *arrays, result),
+            backward,
+            lambda: self.value(case, state),
+            None,
+            len(state.q),
+            SINGLE,
+            backward_overhead=more,
+        )
+
+    def _single(self, function: Callable[..., object], state: State) -> tuple[Callable[[], object], float]:
+        """A loop of SINGLE single calls, over and over the same states if need be; what Python takes for each [s]."""
+        converted = [np.resize(array, (SINGLE, array.shape[1])) for array in self._converted(state)]
+        states = [tuple(x.copy() for x in each) for each in zip(*converted, strict=True)]
+        model, data, frame = self.model, self.model.createData(), self.frame
+
+        def loop() -> None:
+            for each in states:
+                function(model, data, frame, *each)
+
+        return loop, _overhead(function)
+
+    def _converted(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Its q and v; for accelerations or forces, any numbers are as good for a clock."""
+        q, v = sim.to_pinocchio(self.ours, state.q, state.qd, self.order)
+        return q, v, state.tau
+
+    def value(self, case: str, state: State) -> np.ndarray:
+        """What all others are compared with, by the conventions of Backswing."""
+        data = self.model.createData()
+        states = zip(state.q, state.qd, state.qdd, state.tau, strict=True)
+        return np.array([self._value(case, data, *each) for each in states])
+
+    def _value(
+        self, case: str, data: Any, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, tau: np.ndarray
+    ) -> np.ndarray:
+        model, nv = self.model, self.model.nv
+        # Velocities here and there are linear in each other: v = turn qd, so that a = turn qdd + drift.
+        units = np.vstack([np.eye(nv), qd])
+        x, v = sim.to_pinocchio(self.ours, np.tile(q, (nv + 1, 1)), units, self.order)
+        x, v, turn = x[0], v[-1], v[:-1].T
+        drift = np.zeros(nv)
+        if self.floating:
+            drift[:3] = -np.cross(v[3:6], v[:3])
+        if case == "fk":
+            pinocchio.framesForwardKinematics(model, data, x)
+            return np.array(data.oMf[self.frame].homogeneous)
+        if case == "jacobian":
+            jacobian = pinocchio.computeFrameJacobian(model, data, x, self.frame, pinocchio.LOCAL_WORLD_ALIGNED)
+            return np.vstack([jacobian[3:], jacobian[:3]]) @ turn
+        if case == "crba":
+            upper = np.triu(pinocchio.crba(model, data, x))
+            return turn.T @ (upper + np.triu(upper, 1).T) @ turn
+        if case == "aba":
+            return np.linalg.solve(turn, pinocchio.aba(model, data, x, v, np.linalg.solve(turn.T, tau)) - drift)
+        qdd = qdd if case == "rnea" else np.zeros(nv)
+        return turn.T @ pinocchio.rnea(model, data, x, v, turn @ qdd + drift)
+
+
+def _jacobian(model: Any, data: Any, frame: int, q: np.ndarray, v: np.ndarray, third: np.ndarray) -> object:
+    return pinocchio.computeFrameJacobian(model, data, q, frame, pinocchio.LOCAL_WORLD_ALIGNED)
+
+
+SINGLE_CALLS: dict[str, Callable[..., object]] = {
+    "fk": lambda model, data, frame, q, v, third: pinocchio.framesForwardKinematics(model, data, q),
+    "jacobian": _jacobian,
+    "crba": lambda model, data, frame, q, v, third: pinocchio.crba(model, data, q),
+}
+DERIVATIVES: dict[str, Callable[..., object]] = {
+    "fk": _jacobian,
+    "rnea": lambda model, data, frame, *state: pinocchio.computeRNEADerivatives(model, data, *state),
+    "aba": lambda model, data, frame, *state: pinocchio.computeABADerivatives(model, data, *state),
+}
+
+
+@functools.cache
+def _overhead(function: Callable[..., object]) -> float:
+    """What a call takes on a robot of one joint [s]."""
+    model, numbers = one_joint(), np.zeros(1)
+    data, frame = model.createData(), model.nframes - 1
+
+    def loop() -> None:
+        for _ in range(SINGLE):
+            function(model, data, frame, numbers, numbers, numbers)
+
+    return time_call(loop, seconds=0.2).median / SINGLE
