@@ -116,6 +116,32 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     return array
 
 
+class Outermost:
+    """Of a motion in many frames and worlds the poses in which a link is furthest out along an axis of the world.
+
+    A camera that sees these sees all of it, but for what a link that turns near the edge reaches beyond.
+    """
+
+    def __init__(self, num_links: int):
+        self._reach = np.full((2, num_links, 3), -np.inf)
+        self._poses = np.zeros((2, num_links, 3, num_links, 7))
+
+    def add(self, poses: np.ndarray) -> None:
+        """Look at the poses of one frame [num_worlds, num_links, 7]."""
+        for reach, kept, sign in zip(self._reach, self._poses, (1.0, -1.0), strict=True):
+            out = sign * poses[:, :, :3]
+            world = out.argmax(axis=0)
+            furthest = np.take_along_axis(out, world[None], axis=0)[0]
+            link, axis = np.nonzero(furthest > reach)
+            kept[link, axis] = poses[world[link, axis]]
+            reach[link, axis] = furthest[link, axis]
+
+    @property
+    def poses(self) -> np.ndarray:
+        """[n, num_links, 7]."""
+        return self._poses.reshape(-1, *self._poses.shape[-2:])
+
+
 def fit_camera(
     model: Model,
     poses: npt.ArrayLike,

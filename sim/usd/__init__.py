@@ -1,5 +1,5 @@
 """Motions as USD files that other tools open without surprises."""
 
-from sim.usd.stage import write_usd
+from sim.usd.write import UsdRecorder, write_usd
 
-__all__ = ["write_usd"]
+__all__ = ["UsdRecorder", "write_usd"]

@@ -1,7 +1,6 @@
-"""Where the links stand on the stage, and how they move."""
+"""Where the links stand on the stage."""
 
-import numpy as np
-from pxr import Gf, Sdf, Usd, UsdGeom, Vt
+from pxr import Sdf, Usd, UsdGeom
 
 from sim.model import Model
 from sim.usd.annotations import keep_text
@@ -41,26 +40,3 @@ def add_frames(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
             xform = UsdGeom.Xform.Define(stage, parent.AppendChild(child_name(frame.name.rsplit("/", 1)[-1], taken)))
             set_pose(xform, frame.placement)
             keep_text(xform.GetPrim(), "frame", frame.name)
-
-
-def set_motion(xform: UsdGeom.Xformable, poses: np.ndarray) -> None:
-    """Pose of every frame [frames, 7] as time samples; a link that stands still gets the default value alone."""
-    translate, orient = set_pose(xform, poses[0])
-    if len(poses) < 2 or not np.ptp(poses, axis=0).any():
-        return
-    for frame, (position, quaternion) in enumerate(zip(poses[:, :3], continuous(poses[:, 3:]), strict=True)):
-        time = Usd.TimeCode(frame)
-        translate.Set(Gf.Vec3d(*map(float, position)), time)
-        orient.Set(Gf.Quatd(float(quaternion[3]), *map(float, quaternion[:3])), time)
-
-
-def continuous(quaternions: np.ndarray) -> np.ndarray:
-    """The same rotations [frames, ..., 4] without jumps of sign: between two frames lies the short way."""
-    flips = np.einsum("f...i,f...i->f...", quaternions[1:], quaternions[:-1]) < 0.0
-    signs = np.cumprod(np.where(flips, -1.0, 1.0), axis=0)
-    return np.concatenate([quaternions[:1], quaternions[1:] * signs[..., None]])
-
-
-def quaternion_array(quaternions: np.ndarray) -> Vt.QuatfArray:
-    """Quaternions xyzw [n, 4] as a USD array."""
-    return Vt.QuatfArray([Gf.Quatf(float(q[3]), float(q[0]), float(q[1]), float(q[2])) for q in quaternions])

@@ -1,22 +1,19 @@
-"""Write the motion of a model as a USD stage: pictures, physics and time samples in one file."""
+"""The stage of a moving model: pictures, physics and time samples in one file."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 
 from sim.errors import ModelError
 from sim.model import GEOMETRY_TYPE_NAMES, Model
-from sim.render.gif import write_file
 from sim.render.shapes import sphere
-from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera
+from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
 from sim.usd.annotations import keep, keep_parameters, keep_text
-from sim.usd.instances import add_instancers, check_world_poses
-from sim.usd.links import add_frames, link_paths, set_motion
+from sim.usd.instances import add_instancers
+from sim.usd.links import add_frames, link_paths
 from sim.usd.materials import Materials, linear_color
+from sim.usd.motion import InstanceMotion, XformMotion
 from sim.usd.physics import (
     add_constraints,
     add_couplings,
@@ -28,65 +25,60 @@ from sim.usd.physics import (
 from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 from warp_kernels import types as codes
 
-SUFFIXES = (".usda", ".usdc", ".usd")
 
-
-def write_usd(
-    path: str | os.PathLike[str],
-    model: Model,
-    poses: npt.ArrayLike,
-    *,
-    fps: float,
-    markers: Sequence[Marker] = (),
-    trails: Sequence[Trail] = (),
-    camera: Camera | None = None,
-) -> Path:
-    """Write a motion as a USD stage.
-
-    One world: every link is an Xform with its visuals as meshes, its colliders as implicit shapes of purpose guide,
-    mass properties and joints, so that the file is also a UsdPhysics description of the model. Many worlds: visuals
-    only, one PointInstancer for each link.
+class StageWriter:
+    """A stage that grows by a frame at a time.
 
     Args:
-        path: the file, ending in .usda (text), .usdc or .usd (binary).
+        name: the file, which doesn't exist yet.
         model: the model.
-        poses: link poses, position and quaternion xyzw in the world frame: [frames, num_links, 7] for one world,
-            [frames, num_worlds, num_links, 7] for several.
         fps: frames per second; frame k is at time code k.
-        markers: balls to draw, such as a target.
-        trails: paths of points to draw as curves [m]; whole from the start.
+        num_worlds: number of worlds: of one all is written, of several what is to be seen.
+        markers: balls to draw.
+        trails: paths to draw.
         camera: the camera; without one it is made to see the whole motion.
-
-    Returns:
-        the path.
-
-    Raises:
-        ModelError: for another suffix, a missing folder, poses of another shape or not finite, or an fps that is
-            not positive.
     """
-    if not (np.isfinite(fps) and fps > 0.0):
-        raise ModelError(f"fps is {fps}; it must be positive")
-    many = np.ndim(poses) == 4
-    checked = check_world_poses(model, poses) if many else check_poses(model, poses)
 
-    def write(name: str) -> None:
-        stage = _new_stage(name, len(checked), float(fps))
-        materials = Materials(stage)
-        _add_static(stage, model, materials)
-        if many:
-            add_instancers(stage, model, checked, materials)
+    def __init__(
+        self, name: str, model: Model, fps: float, num_worlds: int, markers: Sequence[Marker] = (),
+        trails: Sequence[Trail] = (), camera: Camera | None = None,
+    ):  # fmt: skip
+        self.stage = _new_stage(name, fps)
+        self.frames = 0
+        self._model, self._markers, self._camera = model, markers, camera
+        self._outermost = Outermost(model.num_links)
+        materials = Materials(self.stage)
+        _add_static(self.stage, model, materials)
+        self._motions: list[tuple[int, InstanceMotion]] | list[tuple[int, XformMotion]]
+        if num_worlds > 1:
+            self._motions = add_instancers(self.stage, model, num_worlds, materials)
         else:
-            _add_links(stage, model, checked, materials)
-        _add_extras(stage, markers, trails, materials)
-        flat = checked.reshape(-1, model.num_links, 7)
-        _add_camera(stage, camera or fit_camera(model, flat, markers=markers))
-        _add_lights(stage)
-        stage.GetRootLayer().Save()
+            self._motions = _add_links(self.stage, model, materials)
+        _add_extras(self.stage, markers, trails, materials)
+        _add_lights(self.stage)
 
-    return write_file(path, SUFFIXES, write)
+    def append(self, poses: np.ndarray) -> None:
+        """Add a frame: poses [num_worlds, num_links, 7], checked."""
+        with Sdf.ChangeBlock():
+            for link, motion in self._motions:
+                one = poses[:, link] if isinstance(motion, InstanceMotion) else poses[0, link]
+                motion.append(self.frames, one)
+        self._outermost.add(poses)
+        self.frames += 1
+
+    def flush(self) -> None:
+        """Write what is new, so that it need not be held in memory."""
+        self.stage.GetRootLayer().Save()
+
+    def finish(self) -> None:
+        """End the stage, which has at least a frame, and write it."""
+        self.stage.SetEndTimeCode(float(self.frames - 1))
+        poses = self._outermost.poses
+        _add_camera(self.stage, self._camera or fit_camera(self._model, poses, markers=self._markers))
+        self.flush()
 
 
-def _new_stage(name: str, frames: int, fps: float) -> Usd.Stage:
+def _new_stage(name: str, fps: float) -> Usd.Stage:
     stage = Usd.Stage.CreateNew(name)
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
@@ -94,7 +86,6 @@ def _new_stage(name: str, frames: int, fps: float) -> Usd.Stage:
     stage.SetTimeCodesPerSecond(fps)
     stage.SetFramesPerSecond(fps)
     stage.SetStartTimeCode(0.0)
-    stage.SetEndTimeCode(float(frames - 1))
     world = UsdGeom.Xform.Define(stage, "/World")
     stage.SetDefaultPrim(world.GetPrim())
     Usd.ModelAPI(world).SetKind(Kind.Tokens.assembly)
@@ -116,13 +107,15 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
     _add_geometries(stage, Sdf.Path("/World/Static"), model, fixed, materials)
 
 
-def _add_links(stage: Usd.Stage, model: Model, poses: np.ndarray, materials: Materials) -> None:
+def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tuple[int, XformMotion]]:
+    """All of one world; returns how to move its links."""
     paths = link_paths(model)
+    motions = []
     for parent in sorted({path.GetParentPath() for path in paths}):
         UsdGeom.Xform.Define(stage, parent)
     for link, path in enumerate(paths):
         xform = UsdGeom.Xform.Define(stage, path)
-        set_motion(xform, poses[:, link])
+        motions.append((link, XformMotion(xform)))
         UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
         add_mass(xform.GetPrim(), model, link)
         owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
@@ -137,6 +130,7 @@ def _add_links(stage: Usd.Stage, model: Model, poses: np.ndarray, materials: Mat
     add_constraints(stage, model, paths)
     add_couplings(stage, model)
     exclude_collisions(stage, model, paths)
+    return motions
 
 
 def _add_geometries(

@@ -1,0 +1,172 @@
+"""Motions to USD files: a whole one at once, or frame by frame while it is simulated."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.contacts import Contacts
+from sim.errors import ModelError
+from sim.model import Model
+from sim.render.gif import check_target, write_file
+from sim.render.view import Camera, Marker, Trail, check_poses
+from sim.usd.contacts import ContactWriter
+from sim.usd.stage import StageWriter
+
+SUFFIXES = (".usda", ".usdc", ".usd")
+# Frames are written whenever this many numbers have come together.
+FLUSH_AFTER = 5_000_000
+
+
+def write_usd(
+    path: str | os.PathLike[str],
+    model: Model,
+    poses: npt.ArrayLike,
+    *,
+    fps: float,
+    markers: Sequence[Marker] = (),
+    trails: Sequence[Trail] = (),
+    camera: Camera | None = None,
+) -> Path:
+    """Write a motion as a USD stage.
+
+    One world: every link is an Xform with its visuals as meshes, its colliders as implicit shapes of purpose guide,
+    mass properties and joints, so that the file is also a UsdPhysics description of the model. Many worlds: visuals
+    only, one PointInstancer for each link.
+
+    Args:
+        path: the file, ending in .usda (text), .usdc or .usd (binary).
+        model: the model.
+        poses: link poses, position and quaternion xyzw in the world frame: [frames, num_links, 7] for one world,
+            [frames, num_worlds, num_links, 7] for several.
+        fps: frames per second; frame k is at time code k.
+        markers: balls to draw, such as a target.
+        trails: paths of points to draw as curves [m]; whole from the start.
+        camera: the camera; without one it is made to see the whole motion.
+
+    Returns:
+        the path.
+
+    Raises:
+        ModelError: for another suffix, a missing folder, poses of another shape or not finite, or an fps that is
+            not positive.
+    """
+    _check_fps(fps)
+    if np.ndim(poses) == 4:
+        checked = _check_worlds(model, poses)
+    else:
+        checked = check_poses(model, poses)[:, None]
+
+    def write(name: str) -> None:
+        writer = StageWriter(name, model, float(fps), checked.shape[1], markers, trails, camera)
+        for frame in checked:
+            writer.append(frame)
+        writer.finish()
+
+    return write_file(path, SUFFIXES, write)
+
+
+class UsdRecorder:
+    """Writes a motion as a USD stage while it is simulated, holding a few frames of it only.
+
+    ::
+
+        with sim.usd.UsdRecorder("motion.usdc", model, fps=60, num_worlds=1024) as recorder:
+            for _ in range(240):
+                state = simulator.step(state)
+                recorder.append(sim.forward_kinematics(model, state.q))
+
+    The stage is as :func:`write_usd` makes it. A binary file (.usdc, .usd) is written as it grows; a text file, .usda,
+    is held in memory until the end. The file appears when the recorder is closed, also with what came before an error.
+
+    Args:
+        path: the file, ending in .usda, .usdc or .usd.
+        model: the model.
+        fps: frames per second; frame k is at time code k.
+        num_worlds: number of worlds.
+        markers: balls to draw.
+        camera: the camera; without one it is made to see the whole motion.
+        force_scale: length of a contact's force [m/N]; None for half a metre for the weight of the model.
+
+    Raises:
+        ModelError: as :func:`write_usd`; :meth:`append` for poses of another shape or not finite.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], model: Model, *, fps: float, num_worlds: int = 1,
+        markers: Sequence[Marker] = (), camera: Camera | None = None, force_scale: float | None = None,
+    ):  # fmt: skip
+        _check_fps(fps)
+        if num_worlds < 1:
+            raise ModelError(f"num_worlds is {num_worlds}; it must be at least one")
+        self._target = check_target(path, SUFFIXES)
+        self._model, self._num_worlds, self._scale = model, num_worlds, force_scale
+        self._folder = tempfile.TemporaryDirectory(prefix=".writing-", dir=self._target.parent)
+        name = Path(self._folder.name) / f"new{self._target.suffix.lower()}"
+        self._writer = StageWriter(str(name), model, float(fps), num_worlds, markers, (), camera)
+        self._contacts: ContactWriter | None = None
+        self._unwritten = 0
+
+    def append(self, poses: npt.ArrayLike, contacts: Contacts | None = None) -> None:
+        """Add a frame.
+
+        Args:
+            poses: link poses in the world frame, [num_worlds, num_links, 7], or [num_links, 7] of a single world.
+            contacts: what touches, of :meth:`sim.Simulator.contacts`: points and forces are drawn in a layer of their
+                own, ``<name>_contacts``, which a viewer can mute.
+        """
+        array = np.asarray(poses)
+        worlds = array[None] if array.ndim == 2 and self._num_worlds == 1 else array
+        if worlds.shape != (self._num_worlds, self._model.num_links, 7):
+            raise ModelError(
+                f"poses have shape {array.shape}; expected [{self._num_worlds}, {self._model.num_links}, 7]"
+            )
+        frame = self._writer.frames
+        self._writer.append(check_poses(self._model, worlds))
+        if contacts is not None and self._contacts is None:
+            layer = self._target.with_name(f"{self._target.stem}_contacts{self._target.suffix.lower()}")
+            self._contacts = ContactWriter(self._writer.stage, layer.name, self._model, self._scale, frame)
+        if self._contacts is not None:
+            self._contacts.append(frame, contacts)
+        self._unwritten += worlds.size
+        if self._unwritten > FLUSH_AFTER and self._target.suffix.lower() != ".usda":
+            self._writer.flush()
+            self._unwritten = 0
+
+    def close(self) -> None:
+        """End the stage and put the file in its place; without a frame there is none."""
+        if self._writer.frames:
+            self._writer.finish()
+            written = Path(self._folder.name)
+            if self._contacts is not None:
+                self._contacts.finish()
+                (written / self._contacts.name).replace(self._target.with_name(self._contacts.name))
+            (written / f"new{self._target.suffix.lower()}").replace(self._target)
+        self._folder.cleanup()
+
+    def __enter__(self) -> UsdRecorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_fps(fps: float) -> None:
+    if not (np.isfinite(fps) and fps > 0.0):
+        raise ModelError(f"fps is {fps}; it must be positive")
+
+
+def _check_worlds(model: Model, poses: npt.ArrayLike) -> np.ndarray:
+    """Poses [frames, num_worlds, num_links, 7] with unit quaternions. Raises ModelError as :func:`check_poses` does."""
+    array = np.asarray(poses, dtype=np.float64)
+    if array.shape[2:] != (model.num_links, 7) or 0 in array.shape:
+        raise ModelError(f"poses have shape {array.shape}; expected [frames, num_worlds, {model.num_links}, 7]")
+    return check_poses(model, array.reshape(-1, model.num_links, 7)).reshape(array.shape)
