@@ -18,6 +18,7 @@ import warp as wp
 from tqdm import tqdm
 
 import sim
+from bench.report import write_section
 from bench.timing import machine
 from examples import friction, golf, throw
 from scenes import golf as golf_scene
@@ -26,7 +27,6 @@ from scenes import throw as throw_scene
 
 # Standard deviation of the first generation: of torques, relative to a motor's strength; of the friction, relative.
 SPREAD = 0.2
-FIRST_LINE, LAST_LINE = "<!-- table -->", "<!-- end of table -->"
 
 
 @dataclass(frozen=True)
@@ -219,14 +219,6 @@ def plot(path: Path, problems: list[Problem], runs: list[Run]) -> None:
     pyplot.close(figure)
 
 
-def write_markdown(path: Path, text: str) -> None:
-    """Put the table between its marks."""
-    page = path.read_text(encoding="utf-8")
-    before, rest = page.split(FIRST_LINE)
-    after = rest.split(LAST_LINE)[1]
-    path.write_text(f"{before}{FIRST_LINE}\n{text}\n{LAST_LINE}{after}", encoding="utf-8")
-
-
 def main() -> None:
     options = parse()
     wp.config.log_level = wp.LOG_WARNING
@@ -246,7 +238,7 @@ def main() -> None:
         record = {"machine": machine(), "runs": [asdict(run) for run in runs]}
         options.json.write_text(json.dumps(record, indent=1) + "\n")
     if options.markdown is not None:
-        write_markdown(options.markdown, text)
+        write_section(options.markdown, "table", text)
     if options.plot is not None:
         plot(options.plot, problems, runs)
 

@@ -1,7 +1,15 @@
-"""The records of ``bench.tables`` as sections of the results page."""
+"""The records of ``bench.tables`` as sections of the results page.
 
+python -m bench.tables.page bench/results/tables_cpu.json docs/results.md
+"""
+
+import argparse
+import json
 import math
+from pathlib import Path
 from typing import Any
+
+from bench.report import write_section
 
 OURS = "Backswing"
 AUTODIFF = ("Backswing, fully taped", "PyTorch", "PyTorch, compiled", "MJX", "MJX, jax.checkpoint")
@@ -100,3 +108,17 @@ def intervals_section(record: dict[str, Any]) -> str:
         numbers = (row["peak_mb"], row["formula_mb"], row["forward_s"], row["backward_s"], expected)
         lines.append(f"| {k} | {' | '.join(number(value) for value in numbers)} |")
     return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("record", type=Path, help="what bench.tables has written")
+    parser.add_argument("page", type=Path, help="page with the marks of the sections")
+    options = parser.parse_args()
+    record = json.loads(options.record.read_text())
+    write_section(options.page, "gradients", gradients_section(record))
+    write_section(options.page, "intervals", intervals_section(record))
+
+
+if __name__ == "__main__":
+    main()
