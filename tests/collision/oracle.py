@@ -90,6 +90,8 @@ def depth_outside(bench: Bench, geometry: int, pose: np.ndarray, points: np.ndar
     size = bench.values["geometry_size"][:, geometry]
     local = Rotation.from_quat(pose[:, 3:]).inv().apply(points - pose[:, :3])
     kind = bench.types[geometry]
+    if kind == PLANE:
+        return local[:, 2]
     if kind == SPHERE:
         return np.linalg.norm(local, axis=1) - size[:, 0]
     if kind == CAPSULE:

@@ -104,7 +104,7 @@ def check_points(found: Found, loose: float) -> None:
             points = found.poses[0][:, :3].copy()
             points[found.world] = np.nan_to_num(found.point[slot]) + side * half
             outside = depth_outside(bench, geometry, found.poses[geometry], points)[found.world]
-            # The lowest corner may be up to 1e-5 m outside the face that it is nearest to; part of them ``loose``.
+            # The lowest corner, or a line, may be up to 1e-5 m outside the face nearest to it; part of them ``loose``.
             assert np.abs(outside[there]).max(initial=0.0) < 1.1e-5
             assert np.mean(np.abs(outside[there]) > 1.1e-7) < loose
 
@@ -160,7 +160,8 @@ def test_aligned_shapes(aligned):
     # The plane of a face parallel to 1e-8 rad takes the place of an edge beside it. A cylinder upright to 1e-3 rad
     # stands on the corners of an octagon, the lowest of them up to 8e-5 of the radius higher than its rim.
     check_first_contact(aligned, 1e-7 if CYLINDER not in aligned.bench.types else 3.2e-5)
-    check_points(aligned, 0.01)
+    # Many a line lies above an edge to rounding.
+    check_points(aligned, 0.02)
 
 
 def test_single_precision(found):

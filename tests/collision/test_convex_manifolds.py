@@ -1,14 +1,11 @@
 """How many contacts convex pairs have, and where: faces on faces, edges on faces, rims; and what is degenerate."""
 
-import coal
 import numpy as np
 import pytest
-from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from sim.hulls import hull_faces
-from tests.collision.harness import OUTPUTS, Bench, aligned_bench, hull_mesh, pebble
-from tests.collision.oracle import coal_places, coal_shape
+from tests.collision.harness import OUTPUTS, Bench, hull_mesh, pebble
 from tests.collision.test_manifolds import polygon_area, prism
 from warp_kernels.collision.pairs import CONVEX_PAIRS
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, SPHERE
@@ -158,48 +155,6 @@ def test_rounding_chooses_no_other_contacts():
         points = bench.evaluate(slots)["point"][:4, 0]
         found.add(tuple(sorted(map(tuple, np.round(points[:, :2], 6) + 0.0))))
     assert found == {((-0.07, -0.1), (-0.07, 0.1), (0.1, -0.1), (0.1, 0.1))}
-
-
-def coal_patch(bench: Bench, poses) -> np.ndarray | None:
-    """Corners of coal's contact patch [n, 3]."""
-    shapes = [coal_shape(bench, geometry, 0) for geometry in range(2)]
-    places = coal_places(0, poses)
-    request, result = coal.CollisionRequest(), coal.CollisionResult()
-    request.num_max_contacts = 1
-    coal.collide(shapes[0], places[0], shapes[1], places[1], request, result)
-    if not result.isCollision():
-        return None
-    patch_request, patch_result = coal.ContactPatchRequest(), coal.ContactPatchResult()
-    coal.computeContactPatch(shapes[0], places[0], shapes[1], places[1], result, patch_request, patch_result)
-    patch = patch_result.getContactPatch(0)
-    return np.array([patch.getPoint(k) for k in range(patch.size())])
-
-
-def test_four_contacts_of_boxes_lie_on_coal_s_patch_and_span_most_of_it():
-    compared = 0
-    boxes = aligned_bench((BOX, BOX), 300, 12, (-1e-4,))
-    slots = boxes.detect(0.01)
-    count = slots.count.numpy()
-    out = boxes.evaluate(slots)
-    poses = boxes.world_poses()
-    for world in range(300):
-        bench = Bench((BOX, BOX), 1)
-        bench.values["geometry_size"] = boxes.values["geometry_size"][world : world + 1]
-        patch = coal_patch(bench, [pose[world : world + 1] for pose in poses])
-        relative = Rotation.from_quat(poses[0][world, 3:]).inv() * Rotation.from_quat(poses[1][world, 3:])
-        parallel = np.sort(np.abs(relative.as_matrix()).max(axis=0))[0] > 1.0 - 1e-9
-        if patch is None or len(patch) < 3 or count[world] < 4 or not parallel:
-            continue
-        frame = out["frame"][0, world]
-        flat = patch @ frame[1:].T
-        if np.linalg.matrix_rank(flat - flat[0], tol=1e-4) < 2:
-            continue
-        points = (out["point"][:4, world] + boxes.reference()[world]) @ frame[1:].T
-        hull = ConvexHull(flat)
-        assert (points @ hull.equations[:, :2].T + hull.equations[:, 2]).max() < 1e-4
-        assert polygon_area(points) > 0.6 * hull.volume - 1e-6
-        compared += 1
-    assert compared > 60
 
 
 def test_faces_of_a_cube_are_its_six_squares():

@@ -43,8 +43,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     deeper = scalar(2.0e-7 if scalar is wp.float64 else 1.0e-5)
     # How far outside a face still counts as on it [m].
     slack = scalar(1.0e-7 if scalar is wp.float64 else 1.0e-5)
-    # The same for the corner that is lowest. A gap d to a corner this far outside is longer than that to the face's plane
-    # by loose^2 / 2 d, which rounding hides.
+    # The same for the corner that is lowest, and for a line, where nothing else is the first contact. A gap d to a corner
+    # this far outside is longer than that to the face's plane by loose^2 / 2 d, which rounding hides.
     loose = scalar(1.0e-5 if scalar is wp.float64 else 1.0e-3)
 
     @wp.func
@@ -104,15 +104,17 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def add_lowest(ref: Shape, reference: places, ref_codes: ints, ref_count: int, lowest: vec3, code: int,
-                   normal: vec3, lower: scalar, upper: scalar, count: int, modes: ints, codes_r: triples,
-                   codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the lowest corner, if it is above the face; how many candidates there are then."""
+                   normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int, modes: ints,
+                   codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+        """Add the lowest corner, if it is above the face, or beside it by no more than the limit; how many candidates there
+        are then.
+        """
         distance = wp.dot(normal, lowest - reference[0])
-        on_face = within(reference, ref_count, normal, lowest, loose, -1)
+        on_face = within(reference, ref_count, normal, lowest, limit, -1)
         if ref.type == CYLINDER:
             # Above the disc, be it beside its octagon.
             centre = scalar(0.5) * (reference[0] + reference[DISC_SIDES // 2])
-            on_face = wp.length(wp.cross(lowest - centre, normal)) < ref.size[0] + loose
+            on_face = wp.length(wp.cross(lowest - centre, normal)) < ref.size[0] + limit
         if not on_face or distance < lower or distance >= upper:
             return count
         modes[count] = FACE_VERTEX
@@ -124,14 +126,16 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def add_corners(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
-                    inc_count: int, but: int, normal: vec3, lower: scalar, upper: scalar, count: int, modes: ints,
-                    codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the corners of the incident side but one that are above the face; how many candidates there are then."""
+                    inc_count: int, but: int, normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int,
+                    modes: ints, codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+        """Add the corners of the incident side but one that are above the face, or beside it by no more than the limit; how
+        many candidates there are then.
+        """
         total = wp.int32(count)
         for k in range(inc_count):
             distance = wp.dot(normal, incident[k] - reference[0])
             if inc_codes[k] != but and distance >= lower and distance < upper and total < MAX_CANDIDATES:
-                if within(reference, ref_count, normal, incident[k], slack, -1):
+                if within(reference, ref_count, normal, incident[k], limit, -1):
                     modes[total] = FACE_VERTEX
                     codes_r[total] = third_corners(ref_codes, ref_count, 0)
                     codes_i[total] = wp.vec3i(inc_codes[k], -1, -1)
@@ -142,10 +146,11 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def add_crossings(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
-                      inc_count: int, normal: vec3, lower: scalar, upper: scalar, count: int, modes: ints,
-                      codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the places where edges of the incident side pass over edges of the face; how many candidates there are
-        then.
+                      inc_count: int, normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int,
+                      modes: ints, codes_r: triples, codes_i: triples, found: places,
+                      distances: scalars):  # fmt: skip
+        """Add the places where edges of the incident side pass over edges of the face, from further outside than the limit;
+        how many candidates there are then.
         """
         total = wp.int32(count)
         edges = wp.where(inc_count > 2, inc_count, inc_count - 1)
@@ -156,11 +161,11 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             end = incident[(k + 1) % inc_count]
             before = outside(reference, ref_count, normal, side, start)
             after = outside(reference, ref_count, normal, side, end)
-            if (before > slack and after < -slack) or (before < -slack and after > slack):
+            if (before > limit and after < -slack) or (before < -slack and after > limit):
                 place = start + (before / (before - after)) * (end - start)
                 distance = wp.dot(normal, place - reference[0])
                 if distance >= lower and distance < upper and total < MAX_CANDIDATES:
-                    if within(reference, ref_count, normal, place, slack, side):
+                    if within(reference, ref_count, normal, place, limit, side):
                         far = (side + 1 + ref_count // 2) % ref_count
                         modes[total] = FACE_CUT
                         codes_r[total] = wp.vec3i(ref_codes[side], ref_codes[(side + 1) % ref_count], ref_codes[far])
@@ -212,14 +217,17 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         lowest = witnesses.lowest_code(inc, vertices, local)
         inc_codes[0] = lowest
         place_corners(inc, inc_rotation, inc_offset, vertices, inc_codes, 1, -normal, incident)
-        total = add_lowest(ref, reference, ref_codes, ref_count, incident[0], lowest, normal, lower, upper, count,
-                           modes, codes_r, codes_i, found, distances)  # fmt: skip
+        limit = wp.where(count == 0, loose, slack)
+        total = add_lowest(ref, reference, ref_codes, ref_count, incident[0], lowest, normal, limit, lower, upper,
+                           count, modes, codes_r, codes_i, found, distances)  # fmt: skip
         inc_count = incident_corners(inc, starts, corners, normals, local, inc_codes)
         place_corners(inc, inc_rotation, inc_offset, vertices, inc_codes, inc_count, -normal, incident)
-        total = add_corners(reference, ref_codes, ref_count, incident, inc_codes, inc_count, lowest, normal, lower,
-                            upper, total, modes, codes_r, codes_i, found, distances)  # fmt: skip
-        total = add_crossings(reference, ref_codes, ref_count, incident, inc_codes, inc_count, normal, lower, upper,
-                              total, modes, codes_r, codes_i, found, distances)  # fmt: skip
+        # Both ends of a line along an edge of the face, or neither.
+        limit = wp.where(inc_count == 2, limit, slack)
+        total = add_corners(reference, ref_codes, ref_count, incident, inc_codes, inc_count, lowest, normal, limit,
+                            lower, upper, total, modes, codes_r, codes_i, found, distances)  # fmt: skip
+        total = add_crossings(reference, ref_codes, ref_count, incident, inc_codes, inc_count, normal, limit, lower,
+                              upper, total, modes, codes_r, codes_i, found, distances)  # fmt: skip
         if inc_count > 2:
             total = add_reference_corners(reference, ref_codes, ref_count, incident, inc_codes, inc_count, normal,
                                           lower, upper, total, modes, codes_r, codes_i, found,
@@ -227,14 +235,36 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
-    def line_start(shape: Shape):
-        """The code of the lower end of a capsule's axis or of the line of a cylinder's side; -1 for other shapes."""
-        start = wp.int32(-1)
+    def flattest_edge(shape: Shape, vertices: places, code: int, direction: vec3):
+        """The edge at the vertex farthest in a direction that falls off from it least; -1 twice if there is no edge."""
+        start = shapes.vertex(shape, vertices, code)
+        best = wp.vec3i(-1, -1, -1)
+        least = scalar(1.0e30)
+        for k in range(shape.num_vertices):
+            way = shapes.vertex(shape, vertices, k) - start
+            square = wp.length_sq(way)
+            if square > scalar(0.0):
+                fall = wp.min(wp.dot(way, direction), scalar(0.0))
+                if fall * fall < least * square:
+                    least = fall * fall / square
+                    best = wp.vec3i(code, k, -1)
+        return best
+
+    @wp.func
+    def touching_line(shape: Shape, vertices: places, codes: wp.vec3i, direction: vec3):
+        """The codes of the ends of the edge with which a shape may lie along another one; -1 for shapes without edges.
+
+        Of a capsule that is the axis, of a cylinder the line of its side; ``codes`` are those of the contact, ``direction`` is
+        the outward normal there.
+        """
+        result = codes
         if shape.type == CAPSULE:
-            start = 0
+            result = wp.vec3i(0, 1, -1)
         elif shape.type == CYLINDER:
-            start = AXIS
-        return start
+            result = wp.vec3i(AXIS, AXIS + 1, -1)
+        elif codes[1] < 0:
+            result = flattest_edge(shape, vertices, codes[0], direction)
+        return result
 
     @wp.func
     def add_line_end(
@@ -286,31 +316,31 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return count + 1
 
     @wp.func
-    def add_line_ends(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, normal: vec3,
+    def add_line_ends(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, witness: Witness,
                       lower: scalar, upper: scalar, count: int, modes: ints, codes_a: triples,
                       codes_b: triples, directions: places, found: places, distances: scalars):  # fmt: skip
         """Add both ends of the overlap of two lines that are parallel, side by side; how many candidates there are then."""
-        first_a = line_start(a)
-        first_b = line_start(b)
-        if first_a < 0 or first_b < 0:
+        normal = witness.normal
+        local = wp.quat_rotate_inv(rotation, -normal)
+        line_a = touching_line(a, vertices, witness.codes_a, normal)
+        line_b = touching_line(b, vertices, witness.codes_b, local)
+        if line_a[1] < 0 or line_b[1] < 0:
             return count
-        a0 = shapes.vertex(a, vertices, first_a)
-        a1 = shapes.vertex(a, vertices, first_a + 1)
-        b0 = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, first_b))
-        b1 = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, first_b + 1))
+        a0 = shapes.vertex(a, vertices, line_a[0])
+        a1 = shapes.vertex(a, vertices, line_a[1])
+        b0 = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, line_b[0]))
+        b1 = offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, line_b[1]))
         size = wp.length_sq(a1 - a0) * wp.length_sq(b1 - b0)
         beside = wp.abs(wp.dot(normal, a1 - a0)) < scalar(0.1) * wp.length(a1 - a0)
         if not beside or wp.length_sq(wp.cross(a1 - a0, b1 - b0)) > scalar(PARALLEL_SINE_SQUARED) * size:
             return count
-        line_a = wp.vec3i(first_a, first_a + 1, -1)
-        line_b = wp.vec3i(first_b, first_b + 1, -1)
         total = wp.int32(count)
         for k in range(2):
-            end_a = wp.vec3i(first_a + k, -1, -1)
+            end_a = wp.vec3i(line_a[k], -1, -1)
             total = add_line_end(a, b, rotation, offset, vertices, end_a, line_b, b0, b1,
                                  normal, lower, upper, total, modes, codes_a, codes_b, directions, found,
                                  distances)  # fmt: skip
-            end_b = wp.vec3i(first_b + k, -1, -1)
+            end_b = wp.vec3i(line_b[k], -1, -1)
             total = add_line_end(a, b, rotation, offset, vertices, line_a, end_b, a0, a1,
                                  normal, lower, upper, total, modes, codes_a, codes_b, directions, found,
                                  distances)  # fmt: skip
@@ -341,8 +371,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             found[0] = witness.place
             distances[0] = distance
             total = 1
-        if total == 1:
-            total = add_line_ends(a, b, rotation, offset, vertices, witness.normal, lower, reach, total, modes, codes_a,
+        if total == 1 and wp.min(a.num_vertices, b.num_vertices) > 1:
+            total = add_line_ends(a, b, rotation, offset, vertices, witness, lower, reach, total, modes, codes_a,
                                   codes_b, directions, found, distances)  # fmt: skip
         # A sphere that touches an edge or a corner touches there alone.
         if witness.face >= 0 and (total == 0 or wp.min(a.num_vertices, b.num_vertices) > 1):

@@ -16,6 +16,8 @@ def simplex_functions(scalar: Any) -> SimpleNamespace:
     vec3 = t.vec3
     vec4 = wp.types.vector(4, scalar)
     zero, one = scalar(0.0), scalar(1.0)
+    # Squared sine at the corner of a triangle whose corners are in a row but for rounding.
+    flat = scalar(1.0e-28 if scalar is wp.float64 else 1.0e-11)
 
     @wp.func
     def segment_weights(p: vec3, q: vec3):
@@ -27,9 +29,29 @@ def simplex_functions(scalar: Any) -> SimpleNamespace:
         return vec3(one - place, place, zero)
 
     @wp.func
+    def row_weights(p: vec3, q: vec3, r: vec3):
+        """Of corners in a row, the segment that comes nearest."""
+        u = segment_weights(p, q)
+        v = segment_weights(q, r)
+        w = segment_weights(r, p)
+        result = vec3(u[0], u[1], zero)
+        least = wp.length_sq(u[0] * p + u[1] * q)
+        square = wp.length_sq(v[0] * q + v[1] * r)
+        if square < least:
+            least = square
+            result = vec3(zero, v[0], v[1])
+        if wp.length_sq(w[0] * r + w[1] * p) < least:
+            result = vec3(w[1], zero, w[0])
+        return result
+
+    @wp.func
     def triangle_weights(p: vec3, q: vec3, r: vec3):
         pq = q - p
         pr = r - p
+        across = wp.cross(pq, pr)
+        square = wp.dot(across, across)
+        if square <= flat * wp.dot(pq, pq) * wp.dot(pr, pr):
+            return row_weights(p, q, r)
         d1 = -wp.dot(pq, p)
         d2 = -wp.dot(pr, p)
         d3 = -wp.dot(pq, q)
@@ -54,11 +76,12 @@ def simplex_functions(scalar: Any) -> SimpleNamespace:
         if va <= zero and d4 - d3 >= zero and d5 - d6 >= zero:
             w = segment_weights(q, r)
             return vec3(zero, w[0], w[1])
-        total = va + vb + vc
-        if total <= zero:
-            # Corners in a row.
-            return segment_weights(p, q)
-        return vec3(va, vb, vc) / total
+        # In a thin triangle these cancel, areas about the foot of the origin don't.
+        foot = (wp.dot(across, p) / square) * across
+        va = wp.max(wp.dot(across, wp.cross(q - foot, r - foot)), zero)
+        vb = wp.max(wp.dot(across, wp.cross(r - foot, p - foot)), zero)
+        vc = wp.max(wp.dot(across, wp.cross(p - foot, q - foot)), zero)
+        return vec3(va, vb, vc) / (va + vb + vc)
 
     @wp.func
     def beyond(p: vec3, q: vec3, r: vec3, opposite: vec3):
