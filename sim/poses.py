@@ -1,4 +1,4 @@
-"""Poses as position and quaternion xyzw in one array [7]."""
+"""Poses as position and quaternion xyzw in one array [7], or many of them [n, 7]."""
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -6,8 +6,9 @@ from scipy.spatial.transform import Rotation
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Pose a then b."""
-    rotation = Rotation.from_quat(a[3:])
-    return np.concatenate([a[:3] + rotation.apply(b[:3]), (rotation * Rotation.from_quat(b[3:])).as_quat()])
+    rotation = Rotation.from_quat(a[..., 3:])
+    turned = (rotation * Rotation.from_quat(b[..., 3:])).as_quat()
+    return np.concatenate([a[..., :3] + rotation.apply(b[..., :3]), turned], axis=-1)
 
 
 def inverse(a: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from warp_kernels.types import kernel_module
 SKY = -1
 SUNNY_GROUND = -2
 SHADED_GROUND = -3
+FAR = 1.0e6  # beyond which nothing is seen [m]
 
 
 @functools.cache
@@ -91,6 +92,22 @@ def render_kernels() -> SimpleNamespace:
         return wp.cw_mul(albedo, view.sun_color * facing + ambient)
 
     @wp.func
+    def nearest_plane(view: View, direction: wp.vec3, planes: wp.array(dtype=wp.transform)):
+        """Number of the plane that a ray meets first and the distance to it; -1 and far away if it meets none."""
+        nearest = float(FAR)
+        plane = int(-1)
+        for i in range(planes.shape[0]):
+            up = wp.quat_rotate(wp.transform_get_rotation(planes[i]), wp.vec3(0.0, 0.0, 1.0))
+            closing = wp.dot(direction, up)
+            height = wp.dot(view.eye - wp.transform_get_translation(planes[i]), up)
+            if closing * height < 0.0:
+                t = -height / closing
+                if t < nearest:
+                    nearest = t
+                    plane = i
+        return plane, nearest
+
+    @wp.func
     def trace(
         view: View,
         mesh: wp.uint64,
@@ -103,17 +120,7 @@ def render_kernels() -> SimpleNamespace:
         corner_normals: wp.array(dtype=wp.vec3),
     ):
         """Colour along one ray (linear, 0 to 1), and what it hit."""
-        nearest = float(1.0e6)
-        plane = int(-1)
-        for i in range(planes.shape[0]):
-            up = wp.quat_rotate(wp.transform_get_rotation(planes[i]), wp.vec3(0.0, 0.0, 1.0))
-            closing = wp.dot(direction, up)
-            height = wp.dot(view.eye - wp.transform_get_translation(planes[i]), up)
-            if closing * height < 0.0:
-                t = -height / closing
-                if t < nearest:
-                    nearest = t
-                    plane = i
+        plane, nearest = nearest_plane(view, direction, planes)
         color = sky(view, direction)
         shown = SKY
         hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
@@ -269,6 +276,35 @@ def render_kernels() -> SimpleNamespace:
         for i in range(3):
             pixel_out[row, column, i] = wp.uint8(wp.clamp(encode(here[i]) + 0.5, 0.0, 255.0))
 
+    @wp.kernel(module=mod, enable_backward=False)
+    def survey_pixels(
+        # Model
+        view: View,
+        planes: wp.array(dtype=wp.transform),
+        triangle_instance: wp.array(dtype=int),
+        # Data in
+        mesh: wp.uint64,
+        # Data out
+        depth_out: wp.array2d(dtype=float),
+        shown_out: wp.array2d(dtype=int),
+    ):
+        """Depth along the axis of the camera, infinite for the sky, and the instance, or -2 - plane, or the sky."""
+        row, column = wp.tid()
+        direction = ray(view, float(column) + 0.5, float(row) + 0.5)
+        plane, nearest = nearest_plane(view, direction, planes)
+        depth = float(wp.inf)
+        shown = SKY
+        hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
+        if hit.result:
+            shown = triangle_instance[hit.face]
+            depth = hit.t * wp.dot(direction, view.forward)
+        elif plane >= 0:
+            shown = -2 - plane
+            depth = nearest * wp.dot(direction, view.forward)
+        depth_out[row, column] = depth
+        shown_out[row, column] = shown
+
     return SimpleNamespace(
-        View=View, place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges
-    )
+        View=View, place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges,
+        survey_pixels=survey_pixels,
+    )  # fmt: skip

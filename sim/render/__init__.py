@@ -1,17 +1,21 @@
 """Pictures and animations of a motion: a ray tracer that needs no GPU and no display."""
 
 from sim.render.gif import write_gif, write_png
-from sim.render.renderer import Renderer, iterate_frames, render_frames
+from sim.render.renderer import Renderer, Survey, grid_offsets, iterate_frames, render_frames
+from sim.render.video import write_mp4
 from sim.render.view import Camera, Marker, Trail, fit_camera
 
 __all__ = [
     "Camera",
     "Marker",
     "Renderer",
+    "Survey",
     "Trail",
     "fit_camera",
+    "grid_offsets",
     "iterate_frames",
     "render_frames",
     "write_gif",
+    "write_mp4",
     "write_png",
 ]

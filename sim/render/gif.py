@@ -35,7 +35,7 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         raise ModelError(
             f"fps is {fps}; a GIF can have 0.1 to 50 frames per second, so draw every second frame of a faster motion"
         )
-    pictures = _check_pictures(frames, 4)
+    pictures = check_pictures(frames, 4)
     palette = _shared_palette(pictures)
     height, width = pictures.shape[1:3]
     pattern = np.tile(BAYER, (height // 4 + 1, width // 4 + 1))[:height, :width, None] * DITHER
@@ -64,7 +64,7 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
 
 def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
     """Write one picture, uint8 [height, width, 3], to a .png file. Raises as :func:`write_gif` does."""
-    checked = _check_pictures(picture, 3)
+    checked = check_pictures(picture, 3)
     return write_file(path, (".png",), lambda name: Image.fromarray(checked).save(name, format="PNG"))
 
 
@@ -94,7 +94,8 @@ def check_target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     return target
 
 
-def _check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
+def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
+    """Pictures uint8 [frames, height, width, 3], or one of them with three dimensions; ModelError for others."""
     array = np.asarray(frames)
     if array.ndim != dimensions or array.shape[-1] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         form = "[frames, height, width, 3]" if dimensions == 4 else "[height, width, 3]"

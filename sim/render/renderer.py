@@ -1,6 +1,7 @@
 """A ray tracer over the triangles of a model, on the CPU or a GPU."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +11,37 @@ from sim.errors import ModelError
 from sim.model import Model
 from sim.poses import compose
 from sim.render.shapes import Triangles, sphere, tessellate
-from sim.render.view import Camera, Marker, Trail, check_poses, fit_camera, linear_light
+from sim.render.view import (
+    Camera,
+    Marker,
+    Outermost,
+    Trail,
+    check_poses,
+    check_world_poses,
+    fit_camera,
+    linear_light,
+)
 from warp_kernels import types as codes
 from warp_kernels.render import render_kernels
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What every pixel of a picture shows, through its middle.
+
+    Attributes:
+        depth: distance along the axis of the camera [height, width], infinite for the sky [m].
+        geometry: index in ``model.geometries`` [height, width]; -1 for the sky, -2 for markers and trails.
+        world: number of the world [height, width]; -1 where there is none: sky, planes, markers and trails.
+    """
+
+    depth: np.ndarray
+    geometry: np.ndarray
+    world: np.ndarray
 
 
 class Renderer:
@@ -32,6 +57,8 @@ class Renderer:
         device: Warp device, such as "cpu" or "cuda:0".
         supersamples: rays through a pixel on an edge; a square number.
         tile: side of the squares of the ground [m].
+        offsets: where the origin of each world is drawn [num_worlds, 3], see :func:`grid_offsets`; one world, at the
+            origin, if left out. Planes are drawn once.
 
     Raises:
         ModelError: for a size that is not positive, or supersamples that are no square number.
@@ -49,6 +76,7 @@ class Renderer:
         device: str | None = None,
         supersamples: int = 9,
         tile: float = 0.5,
+        offsets: npt.ArrayLike = ((0.0, 0.0, 0.0),),
     ):
         if width < 1 or height < 1:
             raise ModelError(f"picture of {width} x {height} pixels: both numbers must be positive")
@@ -56,6 +84,9 @@ class Renderer:
             raise ModelError(f"supersamples is {supersamples}; it must be a square number such as 4, 9 or 16")
         self.model, self.width, self.height = model, width, height
         self.trails = tuple(trails)
+        self.offsets = np.asarray(offsets, dtype=np.float64)
+        if self.offsets.ndim != 2 or self.offsets.shape[1] != 3 or not len(self.offsets):
+            raise ModelError(f"offsets have shape {self.offsets.shape}; expected [num_worlds, 3]")
         self.device = wp.get_device(device)
         self.kernels = render_kernels()
         self._collect(markers)
@@ -74,10 +105,47 @@ class Renderer:
         """One picture, uint8 [height, width, 3].
 
         Args:
-            poses: link poses [num_links, 7], world frame.
+            poses: link poses in the frame of their world, [num_worlds, num_links, 7], or [num_links, 7] of one world.
             frame: how far the trails have come.
         """
-        link_poses = check_poses(self.model, np.asarray(poses)[None])[0]
+        mesh, poses_device = self._stage(poses, frame)
+        fixed = [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
+        size = (self.height, self.width)
+        wp.launch(
+            self.kernels.shade_pixels,
+            size,
+            [*fixed, mesh.id, poses_device],
+            [self.color, self.shown],
+            device=self.device,
+        )
+        wp.launch(
+            self.kernels.refine_edges, size, [*fixed, self.samples, mesh.id, poses_device, self.color, self.shown],
+            [self.pixels], device=self.device,
+        )  # fmt: skip
+        return self.pixels.numpy().copy()
+
+    def survey(self, poses: np.ndarray, frame: int = 0) -> Survey:
+        """Depth and what is seen, instead of a picture; arguments as for :meth:`draw`."""
+        mesh, _ = self._stage(poses, frame)
+        depth = wp.empty((self.height, self.width), dtype=float, device=self.device)
+        fixed = [self.view, self.planes, self.triangle_instance]
+        size = (self.height, self.width)
+        wp.launch(self.kernels.survey_pixels, size, [*fixed, mesh.id], [depth, self.shown], device=self.device)
+        shown = self.shown.numpy()
+        seen = len(self.drawn) * len(self.offsets)
+        # Instances, then what belongs to no geometry; from the end: the planes, the last first, and the sky.
+        others = len(self.colors) - seen
+        geometry = np.array([*(self.drawn * len(self.offsets)), *[-2] * others, *self.plane_numbers[::-1], -1])
+        world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
+        return Survey(depth.numpy(), geometry[shown], world[shown])
+
+    def _stage(self, poses: np.ndarray, frame: int) -> tuple[wp.Mesh, wp.array]:
+        """Put everything in its place: the mesh, and the poses of its instances."""
+        array = np.asarray(poses)
+        worlds = array[None] if array.ndim == 2 else array
+        if len(worlds) != len(self.offsets):
+            raise ModelError(f"poses have shape {array.shape}; there are {len(self.offsets)} worlds")
+        link_poses = check_poses(self.model, worlds)
         if self.mesh is None:
             # The tree of boxes is laid out once, so with the trails at full length, and stretched from frame to frame.
             points = wp.zeros(len(self.local), dtype=wp.vec3, device=self.device)
@@ -85,28 +153,17 @@ class Renderer:
             self.mesh = wp.Mesh(points, self.indices)
         poses_device = self._place(link_poses, frame, self.mesh.points)
         self.mesh.refit()
-        fixed = [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
-        size = (self.height, self.width)
-        wp.launch(
-            self.kernels.shade_pixels,
-            size,
-            [*fixed, self.mesh.id, poses_device],
-            [self.color, self.shown],
-            device=self.device,
-        )
-        wp.launch(
-            self.kernels.refine_edges, size, [*fixed, self.samples, self.mesh.id, poses_device, self.color, self.shown],
-            [self.pixels], device=self.device,
-        )  # fmt: skip
-        return self.pixels.numpy().copy()
+        return self.mesh, poses_device
 
     def _collect(self, markers: Sequence[Marker]) -> None:
         """Gather everything made of triangles; an instance is one rigid piece of it."""
-        drawn = [g for g in self.model.geometries if g.visible and g.type != codes.PLANE]
+        self.drawn = [k for k, g in enumerate(self.model.geometries) if g.visible and g.type != codes.PLANE]
+        drawn = [self.model.geometries[k] for k in self.drawn]
+        worlds = len(self.offsets)
         self.instance_links = np.array([g.link for g in drawn], dtype=int)
-        self.placements = [g.placement for g in drawn]
-        shapes: list[Triangles] = [tessellate(g) for g in drawn]
-        colors = [g.rgba[:3] for g in drawn]
+        self.placements = np.array([g.placement for g in drawn]).reshape(-1, 7)
+        shapes: list[Triangles] = [tessellate(g) for g in drawn] * worlds
+        colors = [g.rgba[:3] for g in drawn] * worlds
         self.marker_poses = [np.concatenate([np.asarray(m.position, dtype=float), IDENTITY[3:]]) for m in markers]
         shapes += [sphere(m.radius) for m in markers]
         colors += [m.color for m in markers]
@@ -130,7 +187,8 @@ class Renderer:
             self.colors: wp.array = wp.array(linear_light(np.array(colors)).astype(np.float32), dtype=wp.vec3)
 
     def _set_planes(self) -> None:
-        planes = [g for g in self.model.geometries if g.visible and g.type == codes.PLANE]
+        self.plane_numbers = [k for k, g in enumerate(self.model.geometries) if g.visible and g.type == codes.PLANE]
+        planes = [self.model.geometries[k] for k in self.plane_numbers]
         for plane in planes:
             if plane.link >= 0:
                 raise ModelError(f"geometry '{plane.name}': only planes fixed to the world can be drawn")
@@ -161,10 +219,12 @@ class Renderer:
         return view
 
     def _instances(self, link_poses: np.ndarray, frame: int) -> tuple[np.ndarray, np.ndarray]:
-        """Pose [n, 7] and scale [n] of every instance in a frame."""
-        poses = [
-            p if k < 0 else compose(link_poses[k], p) for k, p in zip(self.instance_links, self.placements, strict=True)
-        ]
+        """Pose [n, 7] and scale [n] of every instance in a frame; link_poses [num_worlds, num_links, 7]."""
+        worlds = len(self.offsets)
+        # The world itself stands after the last link, where the number -1 finds it.
+        carriers = np.concatenate([link_poses, np.tile(IDENTITY, (worlds, 1, 1))], axis=1)[:, self.instance_links]
+        carriers[..., :3] += self.offsets[:, None]
+        poses = list(compose(carriers.reshape(-1, 7), np.tile(self.placements, (worlds, 1))))
         poses += self.marker_poses
         scales = [1.0] * len(poses)
         for trail in self.trails:
@@ -196,12 +256,14 @@ def render_frames(
     device: str | None = None,
     supersamples: int = 9,
     frames: Sequence[int] | None = None,
+    spacing: float | None = None,
 ) -> np.ndarray:
     """Pictures of a motion, uint8 [frames, height, width, 3].
 
     Args:
         model: the model.
-        poses: link poses [frames, num_links, 7] (position, quaternion xyzw), world frame.
+        poses: link poses (position, quaternion xyzw) in the frame of their world, [frames, num_links, 7] of one world,
+            [frames, num_worlds, num_links, 7] of several, which are drawn beside each other.
         camera: the camera; without one, :func:`fit_camera` shows the whole motion.
         width: of a picture [pixels].
         height: of a picture [pixels].
@@ -210,6 +272,7 @@ def render_frames(
         device: Warp device; the default one if left out.
         supersamples: rays through a pixel on an edge; a square number.
         frames: the frames to draw; all of them if left out.
+        spacing: distance of neighbouring worlds [m]; None for the extent of one and a little room.
 
     Raises:
         ModelError: for poses of another shape or that are not finite, or a trail of another length.
@@ -227,6 +290,7 @@ def render_frames(
                 device=device,
                 supersamples=supersamples,
                 frames=frames,
+                spacing=spacing,
             )
         )
     )
@@ -244,15 +308,24 @@ def iterate_frames(
     device: str | None = None,
     supersamples: int = 9,
     frames: Sequence[int] | None = None,
+    spacing: float | None = None,
 ) -> Iterator[np.ndarray]:
     """As :func:`render_frames`, one picture at a time, for a progress bar or a long motion."""
-    checked = check_poses(model, poses)
+    checked = check_world_poses(model, poses)
+    offsets = grid_offsets(checked.shape[1], _spacing(checked) if spacing is None else spacing)
     for trail in trails:
         if np.shape(trail.points) != (len(checked), 3):
             raise ModelError(
                 f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}"
             )
-    camera = camera or fit_camera(model, checked, markers=markers, aspect=width / height)
+    if camera is None:
+        shifted = checked.copy()
+        shifted[..., :3] += offsets[:, None]
+        outermost = Outermost(model.num_links)
+        for worlds in shifted:
+            outermost.add(worlds)
+        seen = shifted[:, 0] if len(offsets) == 1 else outermost.poses
+        camera = fit_camera(model, seen, markers=markers, aspect=width / height)
     renderer = Renderer(
         model,
         width=width,
@@ -262,9 +335,34 @@ def iterate_frames(
         trails=trails,
         device=device,
         supersamples=supersamples,
+        offsets=offsets,
     )
     for frame in range(len(checked)) if frames is None else frames:
         yield renderer.draw(checked[frame], frame)
+
+
+def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
+    """Places of worlds on a square grid about the origin [num_worlds, 3].
+
+    Args:
+        num_worlds: how many.
+        spacing: distance of neighbours [m].
+
+    Raises:
+        ModelError: for a number or distance that is not positive.
+    """
+    if num_worlds < 1 or not (np.isfinite(spacing) and spacing > 0.0):
+        raise ModelError(f"{num_worlds} worlds at a spacing of {spacing} m: both must be positive")
+    side = int(np.ceil(np.sqrt(num_worlds)))
+    number = np.arange(num_worlds)
+    places = np.stack([number % side, number // side, np.zeros(num_worlds)], axis=1).astype(np.float64)
+    return spacing * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
+
+
+def _spacing(poses: np.ndarray) -> float:
+    """Room for the whole motion of each world, poses [frames, num_worlds, num_links, 7], and a little more."""
+    extent = np.ptp(poses[..., :2], axis=(0, 2)).max() if poses.size else 0.0
+    return 1.3 * float(extent) + 0.5
 
 
 def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:

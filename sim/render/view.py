@@ -1,5 +1,6 @@
 """What a picture needs beside the model: the camera, markers and trails."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -116,25 +117,40 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     return array
 
 
+def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
+    """Poses [frames, num_worlds, num_links, 7], or of one world [frames, num_links, 7], with all four dimensions.
+
+    Raises:
+        ModelError: as :func:`check_poses` does.
+    """
+    array = np.asarray(poses, dtype=np.float64)
+    if array.ndim != 4:
+        return check_poses(model, array)[:, None]
+    if array.shape[2:] != (model.num_links, 7) or 0 in array.shape:
+        raise ModelError(f"poses have shape {array.shape}; expected [frames, num_worlds, {model.num_links}, 7]")
+    return check_poses(model, array.reshape(-1, model.num_links, 7)).reshape(array.shape)
+
+
 class Outermost:
-    """Of a motion in many frames and worlds the poses in which a link is furthest out along an axis of the world.
+    """Of a motion in many frames and worlds the poses in which a link is furthest out in one of 26 directions.
 
     A camera that sees these sees all of it, but for what a link that turns near the edge reaches beyond.
     """
 
+    DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
+
     def __init__(self, num_links: int):
-        self._reach = np.full((2, num_links, 3), -np.inf)
-        self._poses = np.zeros((2, num_links, 3, num_links, 7))
+        self._reach = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
+        self._poses = np.zeros((num_links, len(self.DIRECTIONS), num_links, 7))
 
     def add(self, poses: np.ndarray) -> None:
         """Look at the poses of one frame [num_worlds, num_links, 7]."""
-        for reach, kept, sign in zip(self._reach, self._poses, (1.0, -1.0), strict=True):
-            out = sign * poses[:, :, :3]
-            world = out.argmax(axis=0)
-            furthest = np.take_along_axis(out, world[None], axis=0)[0]
-            link, axis = np.nonzero(furthest > reach)
-            kept[link, axis] = poses[world[link, axis]]
-            reach[link, axis] = furthest[link, axis]
+        out = poses[:, :, :3] @ self.DIRECTIONS.T
+        world = out.argmax(axis=0)
+        furthest = np.take_along_axis(out, world[None], axis=0)[0]
+        link, direction = np.nonzero(furthest > self._reach)
+        self._poses[link, direction] = poses[world[link, direction]]
+        self._reach[link, direction] = furthest[link, direction]
 
     @property
     def poses(self) -> np.ndarray:
@@ -172,15 +188,23 @@ def fit_camera(
     right, up, back = (points @ axes.T).T
     tangent = np.tan(np.radians(fov) / 2.0) / margin
     # Seen along one axis of the picture, the sides of the view are two lines; the eye is where the outermost cross.
-    centre, eye = np.zeros(3), -np.inf
-    for axis, (across, slope) in enumerate(((right, tangent * aspect), (up, tangent))):
+    eye = back.max() + 0.1
+    for across, slope in ((right, tangent * aspect), (up, tangent)):
         low, high = np.min(across - slope * back), np.max(across + slope * back)
-        centre[axis] = 0.5 * (low + high)
         eye = max(eye, (high - low) / (2.0 * slope))
-    centre[2] = 0.5 * (back.min() + back.max())
-    position = centre.copy()
-    position[2] = max(eye, back.max() + 0.1)
+    centre = np.array([_middle(right, eye - back), _middle(up, eye - back), 0.5 * (back.min() + back.max())])
+    position = np.array([*centre[:2], eye])
     return Camera(tuple(position @ axes), tuple(centre @ axes), fov)
+
+
+def _middle(across: np.ndarray, depth: np.ndarray) -> float:
+    """Where to stand so that points are seen as far to one side as to the other; by bisection."""
+    low, high = float(across.min()), float(across.max())
+    while high - low > 1e-6 * (1.0 + abs(low) + abs(high)):
+        middle = 0.5 * (low + high)
+        seen = (across - middle) / depth
+        low, high = (middle, high) if seen.max() + seen.min() > 0.0 else (low, middle)
+    return 0.5 * (low + high)
 
 
 def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker]) -> np.ndarray:

@@ -15,7 +15,7 @@ from sim.contacts import Contacts
 from sim.errors import ModelError
 from sim.model import Model
 from sim.render.gif import check_target, write_file
-from sim.render.view import Camera, Marker, Trail, check_poses
+from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
 from sim.usd.contacts import ContactWriter
 from sim.usd.stage import StageWriter
 
@@ -58,10 +58,7 @@ def write_usd(
             not positive.
     """
     _check_fps(fps)
-    if np.ndim(poses) == 4:
-        checked = _check_worlds(model, poses)
-    else:
-        checked = check_poses(model, poses)[:, None]
+    checked = check_world_poses(model, poses)
 
     def write(name: str) -> None:
         writer = StageWriter(name, model, float(fps), checked.shape[1], markers, trails, camera)
@@ -162,11 +159,3 @@ class UsdRecorder:
 def _check_fps(fps: float) -> None:
     if not (np.isfinite(fps) and fps > 0.0):
         raise ModelError(f"fps is {fps}; it must be positive")
-
-
-def _check_worlds(model: Model, poses: npt.ArrayLike) -> np.ndarray:
-    """Poses [frames, num_worlds, num_links, 7] with unit quaternions. Raises ModelError as :func:`check_poses` does."""
-    array = np.asarray(poses, dtype=np.float64)
-    if array.shape[2:] != (model.num_links, 7) or 0 in array.shape:
-        raise ModelError(f"poses have shape {array.shape}; expected [frames, num_worlds, {model.num_links}, 7]")
-    return check_poses(model, array.reshape(-1, model.num_links, 7)).reshape(array.shape)

@@ -5,7 +5,17 @@ import pytest
 from PIL import Image
 
 import sim
-from sim.render import Camera, Marker, Trail, render_frames, write_gif, write_png
+from sim.render import (
+    Camera,
+    Marker,
+    Renderer,
+    Trail,
+    grid_offsets,
+    render_frames,
+    write_gif,
+    write_mp4,
+    write_png,
+)
 
 CAMERA = Camera((0.0, -3.0, 1.2), (0.0, 0.0, 0.5), fov=45.0)
 SIZE = (160, 120)
@@ -75,6 +85,75 @@ def test_pictures_are_deterministic_and_do_not_depend_on_their_order(device):
     np.testing.assert_array_equal(first, render_frames(model, motion, CAMERA, *SIZE, **options))
     np.testing.assert_array_equal(first[[3, 1]], render_frames(model, motion, CAMERA, *SIZE, frames=[3, 1], **options))
     assert (first[0] != first[3]).any()
+
+
+def test_depth_and_what_is_seen(device):
+    model, poses = scene()
+    renderer = Renderer(model, width=SIZE[0], height=SIZE[1], camera=CAMERA, markers=[Marker("m", (0.9, 0, 0.5), 0.1)],
+                        device=device)  # fmt: skip
+    survey = renderer.survey(poses[0])
+    names = [geometry.name for geometry in model.geometries]
+    right, up, backward = CAMERA.axes()
+    columns, rows = np.meshgrid(np.arange(SIZE[0]) + 0.5, np.arange(SIZE[1]) + 0.5)
+    pixel_size = 2.0 * np.tan(np.radians(22.5)) / SIZE[1]
+    across, along = (columns - SIZE[0] / 2) * pixel_size, (SIZE[1] / 2 - rows) * pixel_size
+    rays = -backward + across[..., None] * right + along[..., None] * up  # of depth one
+    points = np.array(CAMERA.position) + rays * np.where(np.isfinite(survey.depth), survey.depth, 0.0)[..., None]
+    for name, distance in (
+        ("ground", np.abs(points[..., 2])),
+        ("red/geometry", np.abs(np.linalg.norm(points - (0.0, 0.0, 0.6), axis=-1) - 0.2)),
+        ("blue/geometry", np.abs(np.abs(points - (-0.8, 0.0, 0.15)).max(axis=-1) - 0.15)),
+    ):
+        shown = survey.geometry == names.index(name)
+        assert shown.sum() > 100
+        # The sphere is made of flat triangles.
+        assert distance[shown].max() < (3e-3 if name.startswith("red") else 1e-5)
+    assert (survey.geometry == -2).sum() > 20
+    np.testing.assert_array_equal(survey.geometry == -1, np.isinf(survey.depth))
+    assert set(np.unique(survey.world)) == {-1, 0}
+
+
+def test_worlds_stand_beside_each_other():
+    model, poses = scene()
+    worlds = np.repeat(poses, 4, axis=0)
+    worlds[3, 0, 2] += 0.5
+    offsets = grid_offsets(4, 2.0)
+    assert sorted(map(tuple, offsets[:, :2])) == [(-1, -1), (-1, 1), (1, -1), (1, 1)]
+    camera = Camera((0.0, -6.0, 3.0), (0.0, 0.0, 0.3), fov=50.0)
+    renderer = Renderer(model, width=160, height=120, camera=camera, offsets=offsets)
+    survey = renderer.survey(worlds)
+    red = [geometry.name for geometry in model.geometries].index("red/geometry")
+    for world in range(4):
+        rows, columns = np.nonzero((survey.world == world) & (survey.geometry == red))
+        expected = camera.project(worlds[world, 0, :3] + offsets[world], 160, 120)
+        np.testing.assert_allclose([columns.mean() + 0.5, rows.mean() + 0.5], expected, atol=1.0)
+    picture = render_frames(model, worlds[None], width=160, height=120, supersamples=1)[0]
+    reds = (picture[..., 0] > 2.0 * picture[..., 1]).sum()
+    assert reds > 4 * 20
+    with pytest.raises(sim.ModelError, match="there are 4 worlds"):
+        renderer.draw(worlds[:3])
+    with pytest.raises(sim.ModelError, match="must be positive"):
+        grid_offsets(0, 1.0)
+
+
+def test_a_video_plays(tmp_path):
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="imageio-ffmpeg is not installed")
+    model, poses = scene()
+    motion = np.repeat(poses, 6, axis=0)
+    motion[:, 0, 0] = np.linspace(-0.5, 0.5, 6)
+    pictures = render_frames(model, motion, CAMERA, 161, 120, supersamples=1)
+    path = write_mp4(tmp_path / "clip.mp4", iter(pictures), fps=30)
+    reader = imageio_ffmpeg.read_frames(str(path))
+    about = next(reader)
+    assert (about["size"], about["fps"], about["codec"]) == ((160, 120), 30.0, "h264")
+    frames = np.stack([np.frombuffer(data, np.uint8).reshape(120, 160, 3) for data in reader])
+    assert len(frames) == 6
+    assert np.abs(frames.astype(float) - pictures[:, :, :160]).mean() < 6.0
+    with pytest.raises(sim.ModelError, match="no frames"):
+        write_mp4(tmp_path / "none.mp4", [], fps=30)
+    with pytest.raises(sim.ModelError, match="the first"):
+        write_mp4(tmp_path / "none.mp4", [pictures[0], pictures[0, 10:]], fps=30)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_markers_and_trails_are_drawn_and_trails_grow():

@@ -1,0 +1,64 @@
+"""Video files, by the ffmpeg that the package imageio-ffmpeg brings."""
+
+import os
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.render.gif import check_pictures, write_file
+
+
+def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: float, *, quality: int = 8) -> Path:
+    """Write a video, H.264 in an .mp4 file, which browsers play.
+
+    Args:
+        path: the file, ending in .mp4.
+        frames: pictures uint8 [height, width, 3], an array of them or one after the other, as from
+            :func:`sim.render.iterate_frames`. Odd sizes lose their last row or column.
+        fps: frames per second.
+        quality: 0 (worst) to 10 (best).
+
+    Returns:
+        the path.
+
+    Raises:
+        ModelError: without the package, for another suffix, a missing folder, no frames, frames of another shape or
+            type, an fps that is not positive or a quality out of range.
+    """
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise ModelError("write_mp4 needs the package imageio-ffmpeg: pip install 'backswing[video]'") from None
+    if not (np.isfinite(fps) and fps > 0.0):
+        raise ModelError(f"fps is {fps}; it must be positive")
+    if not 0 <= quality <= 10:
+        raise ModelError(f"quality is {quality}; it must lie between 0 and 10")
+    pictures = iter(frames)
+    first = next(pictures, None)
+    if first is None:
+        raise ModelError("there are no frames to write")
+    height, width = (size - size % 2 for size in check_pictures(first, 3).shape[:2])
+
+    def write(name: str) -> None:
+        video = imageio_ffmpeg.write_frames(
+            name,
+            (width, height),
+            fps=fps,
+            quality=quality,
+            macro_block_size=2,
+            output_params=["-movflags", "faststart"],
+        )
+        video.send(None)
+        try:
+            for picture in chain([first], pictures):
+                checked = check_pictures(picture, 3)
+                if checked.shape != first.shape:
+                    raise ModelError(f"a picture is {checked.shape[:2]} pixels, the first {first.shape[:2]}")
+                video.send(np.ascontiguousarray(checked[:height, :width]))
+        finally:
+            video.close()
+
+    return write_file(path, (".mp4",), write)
