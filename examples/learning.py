@@ -17,7 +17,6 @@ import sim.torch
 from examples.resume import Progress
 from scenes.manipulator import MANIPULATOR_URDF
 
-RATE = 100.0  # samples of a motion per second
 HARMONICS = 20
 SLOWEST = 0.05  # lowest frequency of a motion [Hz]
 
@@ -117,13 +116,13 @@ def add_robot_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_robot(parser: argparse.ArgumentParser, options: argparse.Namespace) -> sim.torch.Robot:
-    """The robot of ``--robot`` in float64 with links merged that are fixed to each other; an error of the command line
-    if there is none, or if it has joints of several degrees of freedom.
+def load_robot(parser: argparse.ArgumentParser, options: argparse.Namespace, *, merge: bool = True) -> sim.torch.Robot:
+    """The robot of ``--robot`` in float64, if ``merge`` with links merged that are fixed to each other. An error of the
+    command line if there is none, or if it has joints of several degrees of freedom.
     """
     try:
         robot = sim.torch.Robot(
-            options.robot, dtype=torch.float64, device=torch_device(options.device), collapse_fixed=True
+            options.robot, dtype=torch.float64, device=torch_device(options.device), collapse_fixed=merge
         )
     except (OSError, sim.ModelError) as error:
         parser.error(f"--robot {options.robot}: {error}")
@@ -152,19 +151,22 @@ def reach(robot: sim.torch.Robot) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.where(free, 0.0, 0.5 * (low + high)), torch.where(free, torch.pi, 0.5 * (high - low))
 
 
-def moving(robot: sim.torch.Robot, seconds: float, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def moving(
+    robot: sim.torch.Robot, seconds: float, seed: int, dt: float = 0.01
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """A motion that stirs everything: sums of sines, as large as limits of position and velocity allow.
 
     Args:
         robot: the robot.
         seconds: how long it moves.
         seed: of amplitudes and phases.
+        dt: time between samples [s].
 
     Returns:
-        q, qd and qdd [seconds * RATE, nv].
+        q, qd and qdd [seconds / dt, nv].
     """
     middle, half = reach(robot)
-    t = torch.arange(round(seconds * RATE), dtype=half.dtype, device=half.device)[:, None] / RATE
+    t = torch.arange(round(seconds / dt), dtype=half.dtype, device=half.device)[:, None] * dt
     number = torch.arange(1, HARMONICS + 1, dtype=half.dtype, device=half.device)
     w = 2.0 * torch.pi * SLOWEST * number
     a, b = draw(seed, 2, HARMONICS, robot.nv, like=half) / number[:, None].sqrt()
