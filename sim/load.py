@@ -48,6 +48,11 @@ def load(
         ImportFileError: if the file can't be read, naming the file and the element.
         ModelError: for an unknown suffix, or a model that can't be built.
     """
+    return read_file(path, gravity, **options).finalize(dtype, collapse_fixed=collapse_fixed)
+
+
+def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **options: Any) -> ModelBuilder:
+    """A builder with what a file describes, to add more to; arguments and errors as for :func:`load`."""
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
         hint = "; expand it with xacro first" if suffix == ".xacro" else ""
@@ -62,7 +67,7 @@ def load(
     getattr(builder, reader)(path, **options)
     if wanted is not None:
         builder.gravity = wanted
-    return builder.finalize(dtype, collapse_fixed=collapse_fixed)
+    return builder
 
 
 def _gravity_of(path: str | os.PathLike[str], reader: str) -> Vector:

@@ -1,0 +1,46 @@
+"""Tell whether a file can be read and simulated: exit status 1 if it can't, or with --strict if anything is odd."""
+
+import argparse
+
+import numpy as np
+
+from sim.cli.files import add_file, read_file, say
+from sim.collision import candidate_pairs
+from sim.model import Model
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
+    add_file(parser)
+    parser.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command."""
+    model, notes = read_file(given, "float64", pictures=True)
+    candidate_pairs(model)  # raises for shapes that may touch and can't
+    notes += remarks(model)
+    say(notes)
+    problem = bool(model.massless_links) or (given.strict and bool(notes))
+    found = f"{len(notes)} warning{'' if len(notes) == 1 else 's'}"
+    print(f"{given.file}: {'not good' if problem else 'good'}, {found}")
+    return int(problem)
+
+
+def remarks(model: Model) -> list[str]:
+    """What a model may be built with and still isn't meant."""
+    notes = []
+    if model.massless_links:
+        names = ", ".join(f"'{name}'" for name in model.massless_links)
+        notes.append(f"links {names} move and have no mass: they can't be simulated; give them a mass")
+    position = np.append(model.q0, 0.0)[model.dof_q]
+    outside = (model.dof_q >= 0) & (
+        (position < model.parameters["lower_limit"]) | (position > model.parameters["upper_limit"])
+    )
+    for dof in np.flatnonzero(outside):
+        name = model.joint_names[model.dof_link[dof]]
+        limits = [float(model.parameters[f"{side}_limit"][dof]) for side in ("lower", "upper")]
+        notes.append(
+            f"joint '{name}' starts at {position[dof]:.4g}, outside of its limits {limits[0]:.4g} to {limits[1]:.4g}"
+        )
+    return notes

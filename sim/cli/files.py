@@ -1,0 +1,72 @@
+"""What the commands share: reading a file, output paths."""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sim.load import read_file as read_into_builder
+from sim.model import Model
+
+
+class UsageError(Exception):
+    """Arguments that don't fit together; the message says which and what to do."""
+
+
+def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
+    """The file and how to read it."""
+    number = "?" if optional else None
+    parser.add_argument("file", type=Path, nargs=number, metavar="FILE", help="a .urdf, MJCF (.xml) or USD file")
+    parser.add_argument("--floating-base", action="store_true", help="of a URDF: don't weld its root to the world")
+    parser.add_argument(
+        "--ground", type=float, nargs="?", const=0.0, metavar="HEIGHT", help="add a ground, at z = 0 or this height [m]"
+    )
+
+
+def read_file(given: argparse.Namespace, dtype: str, *, pictures: bool = True) -> tuple[Model, list[str]]:
+    """The model of the file, and what its reader warned about.
+
+    Args:
+        given: arguments of :func:`add_file`.
+        dtype: "float32" or "float64".
+        pictures: read geometry that is only drawn.
+
+    Raises:
+        ModelError: see :func:`sim.load`.
+        UsageError: for an option that files of this kind don't have.
+    """
+    urdf = given.file.suffix.lower() == ".urdf"
+    options: dict[str, Any] = {} if pictures else {"visual": False}
+    if given.floating_base:
+        if not urdf:
+            raise UsageError(f"--floating-base is for URDF files; {given.file} says itself what is free")
+        options["floating_base"] = True
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        builder = read_into_builder(given.file, **options)
+        if given.ground is not None:
+            builder.add_ground(height=given.ground)
+        model = builder.finalize(dtype)
+    return model, [str(warning.message).removeprefix(f"{given.file}: ") for warning in caught]
+
+
+def say(notes: Iterable[str]) -> None:
+    """Print warnings where they don't mix with results."""
+    for note in notes:
+        print(f"warning: {note}", file=sys.stderr)
+
+
+def check_output(path: Path, suffixes: Sequence[str]) -> str:
+    """The suffix of an output file, in lower case.
+
+    Raises:
+        UsageError: for another suffix, or a folder that isn't there.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise UsageError(f"{path}: can't write files of type '{suffix}'; choose {', '.join(suffixes)}")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
+    return suffix

@@ -1,0 +1,100 @@
+"""Print what a file holds: links, joints, masses, geometry, actuators, constraints, keyframes, warnings."""
+
+import argparse
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim.cli.files import add_file, read_file, say
+from sim.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, JOINT_TYPE_NAMES, Model
+from warp_kernels import types as codes
+
+WIDTH = 110
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
+    add_file(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command."""
+    model, notes = read_file(given, "float64")
+    print(report(model, str(given.file)))
+    say(notes)
+    return 0
+
+
+def report(model: Model, title: str) -> str:
+    """The whole text."""
+    mass = model.parameters["mass"]
+    lines = [
+        f"{title}: {_count(model.num_links, 'link')} in {_count(model.num_trees, 'tree')}, nq {model.nq}, "
+        f"nv {model.nv}, {mass.sum():.6g} kg",
+        "",
+        *_table(
+            ("link", "joint", "type", "parent", "mass [kg]", "limits"),
+            [_row(model, link) for link in range(model.num_links)],
+        ),
+        "",
+        *_rest(model),
+    ]
+    return "\n".join(lines)
+
+
+def _row(model: Model, link: int) -> tuple[str, ...]:
+    parent = int(model.link_parent[link])
+    kind, limits = int(model.joint_type[link]), ""
+    if kind in (codes.REVOLUTE, codes.PRISMATIC):
+        dof = int(model.joint_qd_start[link])
+        lower, upper = (float(model.parameters[f"{side}_limit"][dof]) for side in ("lower", "upper"))
+        unit = "rad" if kind == codes.REVOLUTE else "m"
+        limits = f"{lower:.4g} to {upper:.4g} {unit}" if np.isfinite([lower, upper]).any() else "none"
+    return (
+        model.link_names[link],
+        model.joint_names[link],
+        JOINT_TYPE_NAMES[kind],
+        model.link_names[parent] if parent >= 0 else "world",
+        f"{model.parameters['mass'][link]:.6g}",
+        limits,
+    )
+
+
+def _rest(model: Model) -> list[str]:
+    shapes = Counter(GEOMETRY_TYPE_NAMES[geometry.type] for geometry in model.geometries if geometry.collides)
+    drawn = sum(not geometry.collides for geometry in model.geometries)
+    drives = [
+        f"{name} ({ACTUATOR_KIND_NAMES[int(kind)]})"
+        for name, kind in zip(model.actuator_names, model.actuator_kind, strict=True)
+    ]
+    keyframes = [name for part in model.parts for name in part.keyframes]
+    steps = [f"{part.timestep:g} s" for part in model.parts if part.timestep is not None]
+    equalities = model.equalities
+    rest = (
+        ("colliding", ", ".join(f"{count} {kind}" for kind, count in shapes.items())),
+        ("drawn only", f"{_count(drawn, 'geometry')}" if drawn else ""),
+        ("actuators", ", ".join(drives)),
+        ("constraints", ", ".join([*equalities.anchor_names, *equalities.coupling_names])),
+        ("keyframes", ", ".join(keyframes)),
+        ("time step", ", ".join(steps)),
+        ("gravity", " ".join(f"{value:g}" for value in model.parameters["gravity"]) + " m/s^2"),
+    )
+    return [
+        textwrap.fill(text, WIDTH, initial_indent=f"{label:13}", subsequent_indent=" " * 13)
+        for label, text in rest
+        if text
+    ]
+
+
+def _count(number: int, what: str) -> str:
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number} {what if number == 1 else plural}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
+    ]

@@ -1,0 +1,75 @@
+"""The command line ``backswing``, also ``python -m sim``."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+import warp as wp
+
+from sim.cli.files import UsageError
+from sim.errors import ModelError
+
+OK, PROBLEM, USAGE = 0, 1, 2
+COMMANDS = {
+    "info": "links, joints, masses, geometry and warnings of a file",
+    "check": "tell whether a file can be simulated, and what is wrong with it",
+    "convert": "write a file's model as a USD file",
+    "render": "draw a file's model as a picture, or its motion as an animation",
+    "simulate": "roll out a file's model and write the states",
+    "warmup": "compile kernels ahead, so that the first run doesn't wait for them",
+}
+EXAMPLES = """examples:
+  backswing info robot.urdf
+  backswing check scene.usda
+  backswing convert ant.xml ant.usda
+  backswing simulate ant.xml --seconds 2 --ground --out states.npz
+  backswing render ant.xml --seconds 2 --out clip.gif
+  backswing warmup robot.urdf --gradients
+
+Files are .urdf, MJCF (.xml, with the extra [mjcf]) and USD (.usd, .usda, .usdc, .usdz).
+Every command has a --help of its own.
+Exit status: 0 if all is well, 1 if a file has a problem, 2 for wrong arguments.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: those of the command line; None for the process's own.
+
+    Returns:
+        the exit status: 0, 1 for a problem with a file, 2 for wrong arguments.
+    """
+    parser = argparse.ArgumentParser(
+        prog="backswing",
+        description="Look at, check, convert, draw and simulate robots and scenes.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for name, line in COMMANDS.items():
+        sub = commands.add_parser(name, help=line)
+        if name in words[:1]:  # the others need not be loaded
+            command = importlib.import_module(f"sim.cli.{name}")
+            sub.description = command.__doc__
+            command.add_arguments(sub)
+            sub.set_defaults(run=command.run, parser=sub)
+    try:
+        given = parser.parse_args(words)
+    except SystemExit as end:  # argparse has said what is wrong, or printed its help
+        return int(end.code or 0)
+    wp.config.log_level = wp.LOG_WARNING  # or what Warp says of its modules stands among the results
+    try:
+        return int(given.run(given))
+    except UsageError as error:
+        print(f"{given.parser.format_usage()}{given.parser.prog}: error: {error}", file=sys.stderr)
+        return USAGE
+    except (ModelError, FloatingPointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return PROBLEM
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130

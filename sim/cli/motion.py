@@ -1,0 +1,93 @@
+"""The motion of a file's model, for the commands that need one."""
+
+import argparse
+import sys
+
+import numpy as np
+from tqdm import tqdm
+
+from sim.cli.files import UsageError
+from sim.model import Keyframe, Model, Part
+from sim.simulator import Simulator
+
+DEFAULT_STEP = 1.0 / 240.0
+STEPS_AT_ONCE = 120
+
+
+def add_motion(parser: argparse.ArgumentParser) -> None:
+    """How long and from where."""
+    parser.add_argument("--steps", type=int, help="number of steps")
+    parser.add_argument("--seconds", type=float, help="or how long [s]")
+    parser.add_argument("--dt", type=float, help="time step [s]; default that of the file, or 1/240")
+    parser.add_argument("--keyframe", metavar="NAME", help="start at a keyframe of the file; its controls are held")
+    parser.add_argument("--worlds", type=int, default=1, help="how many worlds, which differ by --noise (default 1)")
+    parser.add_argument("--noise", type=float, default=0.0, help="standard deviation of start velocities [m/s, rad/s]")
+    parser.add_argument("--seed", type=int, default=0, help="of the noise")
+    parser.add_argument("--device", default="cpu", help='"cpu" (default) or such as "cuda:0"')
+
+
+def time_step(model: Model, given: argparse.Namespace) -> float:
+    """The step asked for, or that of the file."""
+    if given.dt is not None:
+        if not (np.isfinite(given.dt) and given.dt > 0.0):
+            raise UsageError(f"--dt {given.dt} must be positive")
+        return float(given.dt)
+    return next((part.timestep for part in model.parts if part.timestep), DEFAULT_STEP)
+
+
+def number_of_steps(given: argparse.Namespace, dt: float) -> int:
+    """From --steps or --seconds."""
+    if (given.steps is None) == (given.seconds is None):
+        raise UsageError("give either --steps or --seconds")
+    steps = given.steps if given.steps is not None else round(given.seconds / dt)
+    if steps < 1:
+        raise UsageError(f"that is {steps} steps; ask for at least one")
+    return int(steps)
+
+
+def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv]."""
+    if given.worlds < 1:
+        raise UsageError(f"--worlds {given.worlds} must be at least 1")
+    q, qd, control = start(model, given.keyframe)
+    velocities = np.tile(qd, (given.worlds, 1))
+    velocities += given.noise * np.random.default_rng(given.seed).normal(size=velocities.shape)
+    simulator = Simulator(model, dt, num_worlds=given.worlds, device=given.device)
+    state = simulator.state(np.tile(q, (given.worlds, 1)), velocities)
+    found: tuple[list[np.ndarray], list[np.ndarray]] = ([state.q.numpy()[None]], [state.qd.numpy()[None]])
+    with tqdm(
+        total=steps, unit="step", desc="simulating (a first run compiles its kernels)", disable=not sys.stderr.isatty()
+    ) as bar:
+        for first in range(0, steps, STEPS_AT_ONCE):
+            count = min(STEPS_AT_ONCE, steps - first)
+            inputs = None if control is None else np.tile(control, (count, given.worlds, 1))
+            trajectory = simulator.rollout(state, steps=count, control=inputs)
+            state = trajectory.final_state
+            for parts, array in zip(found, (trajectory.q, trajectory.qd), strict=True):
+                parts.append(array.numpy()[1:])
+            bar.update(count)
+    return np.concatenate(found[0]), np.concatenate(found[1])
+
+
+def start(model: Model, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """q, qd and the actuators' inputs (None: all zero) at the start.
+
+    Raises:
+        UsageError: for a keyframe that isn't there.
+    """
+    q, qd = model.q0.copy(), np.zeros(model.nv)
+    if name is None:
+        return q, qd, None
+    part, key = _keyframe(model, name)
+    q[model.q_slice(part)], qd[model.qd_slice(part)] = key.q, key.qd
+    control = np.array([key.control.get(actuator, 0.0) for actuator in model.actuator_names])
+    return q, qd, control if model.nu else None
+
+
+def _keyframe(model: Model, name: str) -> tuple[Part, Keyframe]:
+    known: list[str] = []
+    for part in model.parts:
+        if name in part.keyframes:
+            return part, part.keyframes[name]
+        known += part.keyframes
+    raise UsageError(f"no keyframe '{name}'; there {'are: ' + ', '.join(known) if known else 'is none in this file'}")

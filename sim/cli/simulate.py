@@ -1,0 +1,40 @@
+"""Roll out the model of a file from its initial state or a keyframe; write the states as .npz or the motion as USD."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from sim.cli.convert import USD
+from sim.cli.files import add_file, check_output, read_file, say
+from sim.cli.motion import add_motion, number_of_steps, simulate, time_step
+from sim.cli.pictures import every, world_poses
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
+    add_file(parser)
+    add_motion(parser)
+    parser.add_argument("--fps", type=float, default=30.0, help="frames per second of a USD file (default 30)")
+    parser.add_argument(
+        "--out", type=Path, required=True,
+        help=f"file to write: .npz with q [steps + 1, worlds, nq], qd, dt and joint_names; or {', '.join(USD)}",
+    )  # fmt: skip
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command."""
+    suffix = check_output(given.out, (".npz", *USD))
+    model, notes = read_file(given, "float32", pictures=suffix != ".npz")
+    say(notes)
+    dt = time_step(model, given)
+    q, qd = simulate(model, given, dt, number_of_steps(given, dt))
+    if suffix == ".npz":
+        np.savez_compressed(given.out, q=q, qd=qd, dt=dt, joint_names=np.array(model.joint_names))
+    else:
+        from sim.usd import write_usd  # here, since it takes a while to load
+
+        poses = world_poses(model, q[every(len(q), dt, given.fps)])
+        write_usd(given.out, model, poses[:, 0] if given.worlds == 1 else poses, fps=given.fps)
+    print(given.out)
+    return 0

@@ -1,0 +1,47 @@
+"""Compile kernels ahead and keep them: those that a file needs to be simulated, or without a file all there are."""
+
+import argparse
+import sys
+import time
+
+import numpy as np
+import warp as wp
+from tqdm import tqdm
+
+from sim.cli.files import UsageError, add_file, read_file, say
+from sim.simulator import Simulator
+from warp_kernels.registry import all_modules
+from warp_kernels.types import DTYPES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
+    add_file(parser, optional=True)
+    parser.add_argument("--dtype", choices=sorted(DTYPES), default="float32", help="precision (default float32)")
+    parser.add_argument("--gradients", action="store_true", help="with a file: those of the way back too")
+    parser.add_argument("--device", default="cpu", help='"cpu" (default) or such as "cuda:0"')
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command."""
+    began = time.perf_counter()
+    if given.file is not None:
+        _run_once(given)
+    elif given.gradients:
+        raise UsageError("--gradients is for a file; without one all kernels are compiled")
+    else:
+        modules = all_modules(DTYPES[given.dtype])
+        for module in tqdm(modules, unit="module", disable=not sys.stderr.isatty()):
+            module.load(wp.get_device(given.device))
+    print(f"ready after {time.perf_counter() - began:.1f} s; kernels are kept in {wp.config.kernel_cache_dir}")
+    return 0
+
+
+def _run_once(given: argparse.Namespace) -> None:
+    """One step, and its way back, load all kernels that the model needs."""
+    model, notes = read_file(given, given.dtype, pictures=False)
+    say(notes)
+    simulator = Simulator(model, 1e-3, device=given.device)
+    trajectory = simulator.rollout(simulator.initial_state(), steps=1)
+    if given.gradients:
+        trajectory.backward(np.ones((1, model.nq)), np.ones((1, model.nv)))

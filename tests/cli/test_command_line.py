@@ -1,0 +1,148 @@
+"""The command line: what it prints and writes, its messages, its exit status."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import sim
+from sim.cli.main import COMMANDS, main
+from sim.cli.pictures import every
+
+QUADRUPED = str(Path(__file__).parents[2] / "scenes/robots/quadruped.urdf")
+HOPPER = """<mujoco><compiler angle="radian"/><option timestep="0.005"/>
+<worldbody><geom name="floor" type="plane" size="1 1 1"/>
+<body name="rod" pos="0 0 1"><joint name="up" type="slide" axis="0 0 1"/><joint name="turn" axis="0 1 0" range="0.2 1"
+limited="true"/><geom name="rod" type="capsule" size="0.05 0.2"/></body></worldbody>
+<actuator><motor name="m" joint="up" gear="10"/></actuator><sensor><jointpos joint="up"/></sensor>
+<keyframe><key name="high" qpos="0.5 0.4" qvel="0 1" ctrl="2"/></keyframe></mujoco>"""
+
+
+@pytest.fixture
+def hopper(tmp_path):
+    path = tmp_path / "hopper.xml"
+    path.write_text(HOPPER)
+    return str(path)
+
+
+def test_info(capsys, hopper):
+    assert main(["info", QUADRUPED, "--floating-base"]) == 0
+    said = capsys.readouterr()
+    assert "13 links in 1 tree, nq 19, nv 18, 13.64 kg" in said.out
+    assert "fl_calf   fl_calf_joint   revolute  fl_thigh  0.31       -2.8 to -0.5 rad" in said.out.splitlines()
+    assert main(["info", hopper, "--ground", "-1"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "warning: ignored: 1 sensor\n"
+    rest = dict(line.split(maxsplit=1) for line in said.out.splitlines()[6:])
+    assert rest["colliding"] == "2 plane, 1 capsule"
+    assert (rest["actuators"], rest["keyframes"]) == ("m (torque)", "high")
+
+
+def test_check(capsys, hopper, tmp_path):
+    assert main(["check", QUADRUPED]) == 0
+    calves = capsys.readouterr().err.splitlines()
+    assert main(["check", hopper]) == 0
+    said = capsys.readouterr()
+    assert "warning: joint 'turn' starts at 0, outside of its limits 0.2 to 1" in said.err.splitlines()
+    assert said.out == f"{hopper}: good, 2 warnings\n"
+    assert calves == []
+    assert main(["check", hopper, "--strict"]) == 1
+    bad = tmp_path / "massless.urdf"
+    joint = "<joint name='j' type='continuous'><parent link='a'/><child link='b'/></joint>"
+    bad.write_text(f"<robot name='r'><link name='a'/><link name='b'/>{joint}</robot>")
+    assert main(["check", str(bad)]) == 1
+    assert "links 'b' move and have no mass" in capsys.readouterr().err
+
+
+def test_convert(capsys, hopper, tmp_path):
+    out = tmp_path / "hopper.usda"
+    assert main(["convert", hopper, str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    models = [sim.load(QUADRUPED, floating_base=True, dtype="float64")]
+    out = tmp_path / "quadruped.usdc"
+    assert main(["convert", QUADRUPED, str(out), "--floating-base"]) == 0
+    models.append(sim.load(out, dtype="float64"))
+    masses = [sim.mass_matrix(model, model.q0[None]).numpy() for model in models]
+    np.testing.assert_allclose(*masses, rtol=0, atol=1e-10)
+
+
+def test_simulate(hopper, tmp_path):
+    """From a keyframe, whose control is held, with the step of the file."""
+    out = tmp_path / "states.npz"
+    assert main(["simulate", hopper, "--seconds", "0.8", "--keyframe", "high", "--worlds", "2", "--out", str(out)]) == 0
+    found = np.load(out)
+    with pytest.warns(sim.MJCFWarning, match="1 sensor"):
+        model = sim.load(hopper)
+    simulator = sim.Simulator(model, 0.005, num_worlds=2)
+    begin = simulator.state(np.tile([0.5, 0.4], (2, 1)), np.tile([0.0, 1.0], (2, 1)))
+    expected = simulator.rollout(begin, steps=160, control=np.full((160, 2, 1), 2.0))
+    np.testing.assert_array_equal(found["q"], expected.q.numpy())
+    np.testing.assert_array_equal(found["qd"], expected.qd.numpy())
+    assert float(found["dt"]) == 0.005
+    assert found["joint_names"].tolist() == ["up", "turn"]
+
+
+def test_pictures(hopper, tmp_path):
+    size = ["--width", "40", "--height", "30"]
+    assert main(["render", hopper, "--out", str(tmp_path / "a.png"), *size]) == 0
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.size == (40, 30)
+    assert main(["render", hopper, "--seconds", "0.1", "--fps", "20", "--out", str(tmp_path / "a.gif"), *size]) == 0
+    with Image.open(tmp_path / "a.gif") as animation:
+        assert animation.n_frames == 3
+    np.testing.assert_array_equal(every(21, 0.005, 20.0), [0, 10, 20])
+    np.testing.assert_array_equal(every(5, 0.1, 30.0), [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4])
+
+
+def test_motion_as_usd(hopper, tmp_path):
+    from pxr import Usd
+
+    out = tmp_path / "motion.usdc"
+    assert main(["simulate", hopper, "--steps", "40", "--fps", "50", "--out", str(out)]) == 0
+    assert Usd.Stage.Open(str(out)).GetEndTimeCode() == 10.0
+
+
+def test_warmup(capsys, hopper):
+    assert main(["warmup", hopper, "--gradients"]) == 0
+    assert capsys.readouterr().out.startswith("ready after ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ([], 2, "the following arguments are required: COMMAND"),
+        (["fly"], 2, "invalid choice: 'fly'"),
+        (["info"], 2, "the following arguments are required: FILE"),
+        (["info", "gone.urdf"], 1, "error: gone.urdf: can't be read: No such file"),
+        (["info", "robot.sdf"], 1, "error: robot.sdf: files of type '.sdf' are not supported; supported are .urdf"),
+        (["check", "HOPPER", "--floating-base"], 2, "--floating-base is for URDF files"),
+        (["convert", "HOPPER", "out.stl"], 2, "out.stl: can't write files of type '.stl'; choose .usda"),
+        (["convert", "HOPPER", "/gone/out.usda"], 2, "there is no folder /gone"),
+        (["simulate", "HOPPER", "--out", "x.npz"], 2, "give either --steps or --seconds"),
+        (["simulate", "HOPPER", "--steps", "0", "--out", "x.npz"], 2, "that is 0 steps"),
+        (["simulate", "HOPPER", "--steps", "1", "--dt", "-1", "--out", "x.npz"], 2, "--dt -1.0 must be positive"),
+        (["simulate", "HOPPER", "--steps", "1", "--worlds", "0", "--out", "x.npz"], 2, "--worlds 0 must be"),
+        (["simulate", "HOPPER", "--steps", "1", "--keyframe", "low", "--out", "x.npz"], 2, "no keyframe 'low'"),
+        (["simulate", "HOPPER", "--steps", "9", "--noise", "1e38", "--dt", "1e6", "--out", "x.npz"], 1, "is not finite in world 0"),
+        (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
+        (["render", "HOPPER", "--steps", "1", "--out", "x.png"], 2, "a .png shows the start"),
+        (["render", "HOPPER", "--out", "x.png", "--width", "0"], 2, "a picture of 0 x 480 pixels"),
+        (["warmup", "--gradients"], 2, "--gradients is for a file"),
+    ],
+)  # fmt: skip
+def test_messages_and_exit_status(capsys, hopper, monkeypatch, tmp_path, arguments, status, message):
+    monkeypatch.chdir(tmp_path)
+    assert main([hopper if argument == "HOPPER" else argument for argument in arguments]) == status
+    assert message in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hopper.xml"]
+
+
+def test_help(capsys):
+    for command in COMMANDS:
+        assert main([command, "--help"]) == 0
+        assert f"usage: backswing {command}" in capsys.readouterr().out
+    done = subprocess.run([sys.executable, "-m", "sim", "--help"], capture_output=True, text=True, check=True)
+    assert all(command in done.stdout for command in COMMANDS)
