@@ -92,6 +92,8 @@ class DeviceModel:
 
         self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self._paths: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
+        self._visits: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
+        self.every_link = upload(np.arange(model.num_links))
         self._double: tuple[DeviceModel, list[Any]] | None = None
         self._make_empty_arrays()
         self._no_bar = {
@@ -256,6 +258,29 @@ class DeviceModel:
                 wp.array(placements, dtype=self.types.transform, device=self.device),
             )
         return self._frames[names]
+
+    def visits(self, names: tuple[str, ...] | None) -> tuple[wp.array, wp.array]:
+        """Links that the poses of frames depend on, in ascending order; all for None.
+
+        Returns:
+            where those of each tree begin [num_trees + 1], and the links. Raises ModelError for an unknown frame.
+        """
+        if names is None:
+            return self.tree_link_start, self.every_link
+        if names not in self._visits:
+            needed = set()
+            for name in names:
+                link = self.model.frame(name).link
+                while link >= 0:
+                    needed.add(link)
+                    link = int(self.model.link_parent[link])
+            links = np.array(sorted(needed), dtype=np.int32)
+            start = np.searchsorted(links, self.model.tree_link_start).astype(np.int32)
+            self._visits[names] = (
+                wp.array(start, dtype=wp.int32, device=self.device),
+                wp.array(links, dtype=wp.int32, device=self.device),
+            )
+        return self._visits[names]
 
     def frame_paths(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array]:
         """The degrees of freedom that move frames, in ascending order, those of one frame after those of another.

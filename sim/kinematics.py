@@ -43,7 +43,7 @@ def pose_operation(model: Model, names: Names) -> Operation:
     """See :func:`forward_kinematics`."""
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Poses(m, q)
+        bodies = Poses(m, q, names)
         wp.launch(
             frame_kernels(m.types.scalar).frame_pose,
             dim=(len(names), q.shape[0]),
@@ -59,7 +59,7 @@ def matrix_operation(model: Model, names: Names) -> Operation:
     """Poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Poses(m, q)
+        bodies = Poses(m, q, names)
         wp.launch(
             frame_kernels(m.types.scalar).frame_matrix,
             dim=(len(names), q.shape[0]),
@@ -155,7 +155,7 @@ def jacobian_operation(model: Model, frame: str | Sequence[str], reference: str)
     names = frame_names(model, [frame] if isinstance(frame, str) else frame)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Motions(m, q)
+        bodies = Motions(m, q, names)
         path = m.frame_paths(names)
         wp.launch(
             jacobian_kernels(m.types.scalar).frame_jacobian,

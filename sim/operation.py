@@ -175,7 +175,13 @@ def detached(array: wp.array) -> wp.array:
     )
 
 
-def run_kinematics(model: DeviceModel, q: wp.array, outputs: Sequence[wp.array], scratch: Sequence[wp.array]) -> None:
+def run_kinematics(
+    model: DeviceModel,
+    q: wp.array,
+    outputs: Sequence[wp.array],
+    scratch: Sequence[wp.array],
+    frames: tuple[str, ...] | None = None,
+) -> None:
     """Launch forward kinematics, and hang its adjoint on the active tape.
 
     Args:
@@ -184,10 +190,11 @@ def run_kinematics(model: DeviceModel, q: wp.array, outputs: Sequence[wp.array],
         outputs: pose, origin, subspace, link_inertia: [item, num_worlds], with gradients while a tape records; the
             last two may have no rows, and are then left out.
         scratch: two arrays of vec3 [num_links, num_worlds] for the way back.
+        frames: only the links that carry these, and what they hang on, are worked on; None for all links.
     """
     tape = active_tape()
     topology = [
-        model.tree_link_start, model.link_parent, model.joint_type, model.joint_axis, model.joint_q_start,
+        *model.visits(frames), model.link_parent, model.joint_type, model.joint_axis, model.joint_q_start,
         model.joint_qd_start,
     ]  # fmt: skip
     names = ("joint_placement", "mass", "com", "inertia")
@@ -210,11 +217,16 @@ def run_kinematics(model: DeviceModel, q: wp.array, outputs: Sequence[wp.array],
 class Poses:
     """Scratch arrays of forward kinematics [item, world], filled on construction, with gradients while a tape records.
 
+    Args:
+        model: the arrays of the model.
+        q: coordinates [num_worlds, nq].
+        frames: only what the poses and motions of these depend on is filled; None for all.
+
     Attributes:
         pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
     """
 
-    def __init__(self, model: DeviceModel, q: wp.array):
+    def __init__(self, model: DeviceModel, q: wp.array, frames: tuple[str, ...] | None = None):
         self.model = model
         self.worlds = q.shape[0]
         size, t = model.model, model.types
@@ -222,7 +234,7 @@ class Poses:
         self.origin = self.scratch(size.num_trees, t.vec3)
         outputs = [self.pose, self.origin, *self._further()]
         scratch = [scratch_array((size.num_links, self.worlds), t.vec3, model.device) for _ in range(2)]
-        run_kinematics(model, q, outputs, scratch)
+        run_kinematics(model, q, outputs, scratch, frames)
 
     def _further(self) -> list[wp.array]:
         return [self.model.no_motion, self.model.no_inertia]

@@ -115,7 +115,8 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def kinematics(
         # Model
-        tree_link_start: wp.array(dtype=int),
+        visit_start: wp.array(dtype=int),
+        visit: wp.array(dtype=int),
         link_parent: wp.array(dtype=int),
         joint_type: wp.array(dtype=int),
         joint_axis: wp.array(dtype=vec3),
@@ -134,9 +135,10 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
     ):
-        """Outputs of no rows are left out."""
+        """For the links in ``visit``, parents first, those of a tree together. Outputs of no rows are left out."""
         tree, world = wp.tid()
-        for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
+        for place in range(visit_start[tree], visit_start[tree + 1]):
+            link = visit[place]
             parent = link_parent[link]
             kind = joint_type[link]
             axis = joint_axis[link]

@@ -65,7 +65,8 @@ def kinematics_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def kinematics_adjoint(
         # Model
-        tree_link_start: wp.array(dtype=int),
+        visit_start: wp.array(dtype=int),
+        visit: wp.array(dtype=int),
         link_parent: wp.array(dtype=int),
         joint_type: wp.array(dtype=int),
         joint_axis: wp.array(dtype=vec3),
@@ -94,16 +95,17 @@ def kinematics_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """turn_bar and shift_bar are scratch; the other outputs are added to. Arrays of no rows are left out."""
         tree, world = wp.tid()
-        first = tree_link_start[tree]
-        last = tree_link_start[tree + 1]
-        for link in range(first, last):
+        first = visit_start[tree]
+        last = visit_start[tree + 1]
+        for place in range(first, last):
+            link = visit[place]
             bar = pose_bar[link, world]
             turn_bar[link, world] = turn_of_quaternion(
                 wp.transform_get_rotation(pose[link, world]), wp.transform_get_rotation(bar)
             )
             shift_bar[link, world] = wp.transform_get_translation(bar)
         for reverse in range(last - first):
-            link = last - 1 - reverse
+            link = visit[last - 1 - reverse]
             parent = link_parent[link]
             kind = joint_type[link]
             own = pose[link, world]

@@ -15,6 +15,7 @@ pin = pytest.importorskip("pinocchio")
 
 from tests.dynamics.peer import Peer  # noqa: E402
 from tests.dynamics.states import relative_error  # noqa: E402
+from tests.torch.robots import state, zoo_robot  # noqa: E402
 
 INERTIAL = """<inertial><origin xyz="0.1 -0.05 0.2" rpy="0.4 -0.7 1.1"/><mass value="1.7"/>
   <inertia ixx="0.02" iyy="0.03" izz="0.04" ixy="0.001" ixz="-0.002" iyz="0.003"/></inertial>"""
@@ -190,3 +191,31 @@ def test_floating_base_and_its_quaternion(path, device):
     torch.testing.assert_close(one[3:7], 2.0 * two[3:7])
     assert abs(float(one[3:7] @ q[3:7])) < 1e-13
     assert one[3:7].norm() > 1e-2
+
+
+def test_what_a_frame_does_not_depend_on_is_not_looked_at(device):
+    """Coordinates off the way to the frames may be anything."""
+    robot = zoo_robot(device)
+    q = state(robot, (3,))[0]
+    calls = (
+        lambda q: robot.forward_kinematics_matrix(q, ("link3", "link1")),
+        lambda q: torch.cat(robot.forward_kinematics(q, "link3"), dim=-1),
+        lambda q: robot.jacobian(q, ("link1", "link3")),
+    )
+    path = set()
+    link = robot.model.link("link3")
+    ends = [*robot.model.joint_q_start[1:], robot.nq]
+    while link >= 0:
+        path |= set(range(robot.model.joint_q_start[link], ends[link]))
+        link = robot.model.link_parent[link]
+    others = [k for k in range(robot.nq) if k not in path]
+    assert others
+    wild = q.clone()
+    wild[:, others] = torch.nan
+    for call in calls:
+        leaves = [x.requires_grad_() for x in (q.clone(), wild.clone())]
+        tame, found = (call(x) for x in leaves)
+        assert torch.equal(found, tame)
+        slopes = [torch.autograd.grad(y.square().sum(), x)[0] for x, y in zip(leaves, (tame, found), strict=True)]
+        assert torch.equal(slopes[0], slopes[1])
+        assert not slopes[0][:, others].any()
