@@ -340,7 +340,8 @@ class Robot(torch.nn.Module):
             frame: name of the frame.
             position: targets in the world [..., 3] [m].
             quaternion: targets xyzw [..., 4]; None for any orientation.
-            start: where the first try begins [..., nq]; default the robot's initial coordinates.
+            start: where the first try begins [..., nq], broadcast against the targets; default the robot's initial
+                coordinates.
             restarts: number of tries for each target, all but the first from random coordinates.
             iterations: most steps of each try.
             position_tolerance: distance at which a try is good enough [m].

@@ -89,7 +89,7 @@ def inverse_kinematics(
     """See :meth:`sim.torch.Robot.inverse_kinematics`."""
     if restarts < 1:
         raise ModelError(f"restarts is {restarts}; it must be at least 1, the try from the start itself")
-    target, batch = flat_target(robot, frame, position, quaternion)
+    target, first, batch = flat_target(robot, frame, position, quaternion, start)
     rows = target.position.shape[0]
     with torch.no_grad():
         tries = Target(
@@ -98,17 +98,14 @@ def inverse_kinematics(
             target.position.repeat_interleave(restarts, 0),
             None if target.quaternion is None else target.quaternion.repeat_interleave(restarts, 0),
         )
-        begin = starts(robot, start, batch, rows, restarts, seed)
+        begin = starts(robot, first, restarts, seed)
         q = solve(tries, begin.reshape(rows * restarts, robot.nq), iterations, goal)
         distance, angle = errors(tries.error(q), tries)
         best = torch.maximum(distance / goal[0], angle / goal[1]).reshape(rows, restarts).argmin(1)
         q = q.reshape(rows, restarts, robot.nq)[torch.arange(rows, device=q.device), best]
-        jacobian = target.jacobian(q) * (~at_limit(robot, q))[:, None, :]
-        inverse = torch.linalg.pinv(jacobian, rtol=1e-6)
-    # The implicit function theorem: a Newton step that is zero, and whose derivative is that of the solution.
     error = target.error(q)
-    step = (inverse @ error[..., None])[..., 0]
-    q = robot.integrate(q, step - step.detach())
+    if error.requires_grad:
+        q = following(q, target, error)
     distance, angle = errors(error.detach(), target)
     return Solution(
         q.reshape(*batch, robot.nq),
@@ -118,34 +115,58 @@ def inverse_kinematics(
     )
 
 
+def following(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
+    """Solutions [rows, nq] that are differentiable in all that their error [rows, 6 or 3] depends on."""
+    robot = target.robot
+    with torch.no_grad():
+        jacobian = target.jacobian(q) * (~at_limit(robot, q))[:, None, :]
+        inverse = torch.linalg.pinv(jacobian, rtol=1e-6)
+    # The implicit function theorem: a Newton step that is zero, and whose derivative is that of the solution.
+    step = (inverse @ error[..., None])[..., 0]
+    return robot.integrate(q, step - step.detach())
+
+
 def flat_target(
-    robot: Robot, frame: str, position: torch.Tensor, quaternion: torch.Tensor | None
-) -> tuple[Target, torch.Size]:
-    """Targets [..., 3] and [..., 4] as rows, and the shape of their batch. Raises ModelError for wrong shapes."""
+    robot: Robot,
+    frame: str,
+    position: torch.Tensor,
+    quaternion: torch.Tensor | None,
+    start: torch.Tensor | None,
+) -> tuple[Target, torch.Tensor, torch.Size]:
+    """Targets [..., 3] and [..., 4] and coordinates [..., nq] to start from as rows, and the shape of their batch.
+
+    Raises:
+        ModelError: for an unknown frame and wrong shapes.
+    """
     robot.model.frame(frame)
-    given = {"position": (position, 3)} | ({} if quaternion is None else {"quaternion": (quaternion, 4)})
+    wanted = {"position": (position, 3), "quaternion": (quaternion, 4), "start": (start, robot.nq)}
+    given = {name: (value, size) for name, (value, size) in wanted.items() if value is not None or name == "position"}
     for name, (value, size) in given.items():
         if not isinstance(value, torch.Tensor) or value.dim() < 1 or value.shape[-1] != size:
             told = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
             raise ModelError(f"{name} has shape {told}; expected (..., {size})")
-    batch = torch.broadcast_shapes(*(value.shape[:-1] for value, _ in given.values()))
-    flat = position.expand(*batch, 3).reshape(batch.numel(), 3)
-    if quaternion is None:
-        return Target(robot, frame, flat, None), batch
-    unit = quaternion / quaternion.norm(dim=-1, keepdim=True)
-    return Target(robot, frame, flat, unit.expand(*batch, 4).reshape(batch.numel(), 4)), batch
+    shapes = {name: value.shape for name, (value, _) in given.items() if value is not None}
+    try:
+        batch = torch.broadcast_shapes(*(shape[:-1] for shape in shapes.values()))
+    except RuntimeError:
+        told = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        raise ModelError(f"batch shapes don't fit each other: {told}") from None
+
+    def rows(value: torch.Tensor) -> torch.Tensor:
+        return value.expand(*batch, value.shape[-1]).reshape(batch.numel(), value.shape[-1])
+
+    unit = None if quaternion is None else rows(quaternion / quaternion.norm(dim=-1, keepdim=True))
+    first = rows(robot.initial_coordinates() if start is None else start.detach())
+    return Target(robot, frame, rows(position), unit), first, batch
 
 
-def starts(
-    robot: Robot, start: torch.Tensor | None, batch: torch.Size, rows: int, restarts: int, seed: int
-) -> torch.Tensor:
-    """Coordinates to begin with [rows, restarts, nq]: the one given first, the others random within the limits."""
-    first = robot.initial_coordinates() if start is None else start.detach()
+def starts(robot: Robot, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
+    """Coordinates to begin with [rows, restarts, nq]: those given first [rows, nq], the others random in the limits."""
     dofs, places = single_axes(robot)
     low, high = (x[dofs].clamp(-torch.pi, torch.pi) for x in (robot.lower_limit, robot.upper_limit))
     generator = torch.Generator().manual_seed(seed)
-    chance = torch.rand(rows, restarts, len(dofs), generator=generator, dtype=first.dtype).to(first.device)
-    result = first.expand(*batch, robot.nq).reshape(rows, 1, robot.nq).repeat(1, restarts, 1)
+    chance = torch.rand(len(first), restarts, len(dofs), generator=generator, dtype=first.dtype).to(first.device)
+    result = first[:, None].repeat(1, restarts, 1)
     result[:, 1:, places] = (low + chance * (high - low))[:, 1:]
     return result
 
@@ -162,6 +183,7 @@ def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[floa
         step = damped_step(jacobian, error, damping)
         moved = within_limits(robot, robot.integrate(q, step))
         there = target.error(moved)
+        # A step that isn't finite makes nothing better, and the next one is damped more.
         better = (there.square().sum(-1) < error.square().sum(-1))[:, None]
         q, error = moved.where(better, q), there.where(better, error)
         damping = (damping * BETTER).where(better, damping * WORSE).clamp(SMALLEST_DAMPING, LARGEST_DAMPING)
@@ -169,10 +191,10 @@ def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[floa
 
 
 def damped_step(jacobian: torch.Tensor, error: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
-    """J' (J J' + damping 1)^-1 error [rows, nv]."""
+    """J' (J J' + damping 1)^-1 error [rows, nv]; not finite where rounding makes the matrix singular."""
     identity = torch.eye(jacobian.shape[-2], dtype=jacobian.dtype, device=jacobian.device)
     square = jacobian @ jacobian.transpose(-1, -2) + damping[..., None] * identity
-    return (jacobian.transpose(-1, -2) @ torch.linalg.solve(square, error[..., None]))[..., 0]
+    return (jacobian.transpose(-1, -2) @ torch.linalg.solve_ex(square, error[..., None])[0])[..., 0]
 
 
 def single_axes(robot: Robot) -> tuple[torch.Tensor, torch.Tensor]:

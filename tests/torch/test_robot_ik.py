@@ -9,6 +9,7 @@ import torch
 
 import sim
 from sim.errors import URDFWarning
+from sim.torch import robot_ik
 from sim.torch.robot_ik import rotation_between
 from tests.importers.reference import ROBOTS
 
@@ -58,6 +59,9 @@ def test_positions_alone_in_any_batch_shape(device):
     assert not found.rotation_error.any()
     alone = robot.inverse_kinematics("panda_hand", position[0, 0], start=found.q[0, 0], restarts=1)
     assert torch.equal(alone.q, found.q[0, 0])
+    several = robot.inverse_kinematics("panda_hand", position[0], start=found.q[:, None, 0], restarts=1)
+    assert several.q.shape == (2, 3, robot.nq)
+    assert torch.equal(several.q[0, 0], found.q[0, 0])
 
 
 @pytest.mark.parametrize("name", ["ur5", "panda"])
@@ -121,6 +125,18 @@ def test_a_target_beyond_a_limit(device):
     assert not torch.autograd.grad(found.q.sum(), target)[0].any()
 
 
+def test_a_step_that_rounding_makes_singular_is_damped_more(monkeypatch, device):
+    """Where damping has become so small that float32 doesn't see it; an oblique slider gives a matrix of rank one."""
+    builder = sim.ModelBuilder()
+    builder.add_link("sled", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    builder.add_joint("slider", "prismatic", child="sled", axis=(1.0, 1.0, 1.0), lower=-2.0, upper=2.0)
+    robot = sim.torch.Robot(builder.finalize("float32"), device=device)
+    monkeypatch.setattr(robot_ik, "DAMPING", 1e-9)
+    found = robot.inverse_kinematics("sled", torch.full((1, 3), 0.5, device=device), restarts=1)
+    assert found.success.all()
+    torch.testing.assert_close(found.q, torch.full((1, 1), 0.75**0.5, device=device), rtol=0.0, atol=1e-4)
+
+
 def test_rotation_between_quaternions():
     """From half a turn to none, whatever the signs; the derivative is right at none."""
     axis = torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64)
@@ -136,17 +152,24 @@ def test_rotation_between_quaternions():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "options", "message"),
     [
-        (("nowhere", torch.zeros(3), None, 8), "no frame named 'nowhere'"),
-        (("arm", torch.zeros(2), None, 8), r"position has shape \(2,\); expected \(..., 3\)"),
-        (("arm", torch.zeros(3), None, 0), "restarts is 0; it must be at least 1"),
-        (("arm", torch.zeros(3), torch.zeros(3), 8), r"quaternion has shape \(3,\); expected \(..., 4\)"),
+        (("nowhere", torch.zeros(3)), {}, "no frame named 'nowhere'"),
+        (("arm", torch.zeros(2)), {}, r"position has shape \(2,\); expected \(..., 3\)"),
+        (("arm", None), {}, r"position has shape NoneType; expected \(..., 3\)"),
+        (("arm", torch.zeros(3)), {"restarts": 0}, "restarts is 0; it must be at least 1"),
+        (("arm", torch.zeros(3), torch.zeros(3)), {}, r"quaternion has shape \(3,\); expected \(..., 4\)"),
+        (("arm", torch.zeros(3)), {"start": torch.zeros(2)}, r"start has shape \(2,\); expected \(..., 1\)"),
+        (
+            ("arm", torch.zeros(2, 3)),
+            {"start": torch.zeros(3, 1)},
+            r"batch shapes don't fit each other: position \(2, 3\), start \(3, 1\)",
+        ),
     ],
 )
-def test_misuse(arguments, message):
+def test_misuse(arguments, options, message):
     builder = sim.ModelBuilder()
     builder.add_link("arm", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("hinge", "revolute", child="arm", lower=-1.0, upper=0.5)
     with pytest.raises(sim.ModelError, match=message):
-        sim.torch.Robot(builder.finalize()).inverse_kinematics(*arguments[:3], restarts=arguments[3])
+        sim.torch.Robot(builder.finalize()).inverse_kinematics(*arguments, **options)
