@@ -126,7 +126,6 @@ def test_warmup(capsys, hopper):
         (["simulate", "HOPPER", "--steps", "1", "--dt", "-1", "--out", "x.npz"], 2, "--dt -1.0 must be positive"),
         (["simulate", "HOPPER", "--steps", "1", "--worlds", "0", "--out", "x.npz"], 2, "--worlds 0 must be"),
         (["simulate", "HOPPER", "--steps", "1", "--keyframe", "low", "--out", "x.npz"], 2, "no keyframe 'low'"),
-        (["simulate", "HOPPER", "--steps", "9", "--noise", "1e38", "--dt", "1e6", "--out", "x.npz"], 1, "is not finite in world 0"),
         (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
         (["render", "HOPPER", "--steps", "1", "--out", "x.png"], 2, "a .png shows the start"),
         (["render", "HOPPER", "--out", "x.png", "--width", "0"], 2, "a picture of 0 x 480 pixels"),
