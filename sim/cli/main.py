@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"{given.parser.format_usage()}{given.parser.prog}: error: {error}", file=sys.stderr)
         return USAGE
-    except (ModelError, FloatingPointError) as error:
+    except ModelError as error:
         print(f"error: {error}", file=sys.stderr)
         return PROBLEM
     except KeyboardInterrupt:

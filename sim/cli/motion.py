@@ -7,6 +7,7 @@ import numpy as np
 from tqdm import tqdm
 
 from sim.cli.files import UsageError
+from sim.errors import ModelError
 from sim.model import Keyframe, Model, Part
 from sim.simulator import Simulator
 
@@ -66,7 +67,17 @@ def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> 
             for parts, array in zip(found, (trajectory.q, trajectory.qd), strict=True):
                 parts.append(array.numpy()[1:])
             bar.update(count)
-    return np.concatenate(found[0]), np.concatenate(found[1])
+    q, qd = (np.concatenate(parts) for parts in found)
+    check_finite(q, qd)
+    return q, qd
+
+
+def check_finite(q: np.ndarray, qd: np.ndarray) -> None:
+    """Raise ModelError for a motion that isn't finite, naming the first step and world."""
+    bad = ~(np.isfinite(q).all(axis=2) & np.isfinite(qd).all(axis=2))
+    if bad.any():
+        step, world = np.argwhere(bad)[0]
+        raise ModelError(f"the motion isn't finite from step {step} on, in world {world}; take a smaller --dt")
 
 
 def start(model: Model, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

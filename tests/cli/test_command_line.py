@@ -127,6 +127,7 @@ def test_warmup(capsys, hopper):
         (["simulate", "HOPPER", "--steps", "1", "--worlds", "0", "--out", "x.npz"], 2, "--worlds 0 must be"),
         (["simulate", "HOPPER", "--steps", "1", "--keyframe", "low", "--out", "x.npz"], 2, "no keyframe 'low'"),
         (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
+        (["simulate", "HOPPER", "--steps", "3", "--noise", "1e38", "--dt", "9", "--out", "x.npz"], 1, "isn't finite"),
         (["render", "HOPPER", "--steps", "1", "--out", "x.png"], 2, "a .png shows the start"),
         (["render", "HOPPER", "--out", "x.png", "--width", "0"], 2, "a picture of 0 x 480 pixels"),
         (["warmup", "--gradients"], 2, "--gradients is for a file"),
