@@ -134,7 +134,7 @@ def formula_mb(steps: int, interval: int) -> float:
 
 HEADER = (
     f"{'method':28}{'robots':>7}{'steps':>7}{'peak MB':>12}{'forward s':>12}{'backward s':>12}{'runs':>6}"
-    f"{'compile s':>11}   numbers in brackets: those of the row before, scaled"
+    f"{'compile s':>11}   numbers in brackets were not measured"
 )
 
 

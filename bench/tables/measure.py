@@ -53,10 +53,10 @@ class Row:
         steps: number of steps.
         forward_s: median time of the forward pass, with what it keeps for the way back [s].
         backward_s: median time of the backward pass [s].
-        peak_mb: most memory during both, beyond what the process held after compiling and two short rollouts [MB].
+        peak_mb: most memory during both, beyond what the process held after compiling and a short rollout [MB].
         repeats: how often it was run; 0 where it was not.
         compile_s: time until the first gradient was there: compiling, capturing, a rollout of a few steps [s].
-        estimate: why the numbers are those of the longest rollout that was run, scaled by the number of steps; else "".
+        estimate: why the case was not run and the numbers are estimates (:func:`continued`); else "".
         note: see :class:`Method`.
     """
 
@@ -90,39 +90,51 @@ def measure(
     warm_up = max(WARM_UP_STEPS, method.chunk)
     run(method, warm_up)
     compiled = made_s + time.perf_counter() - start
-    run(method, warm_up)
     baseline = resident.in_use()
-    last: Row | None = None
-    for count in sorted(steps):
-        if last is not None:
-            guess = scaled(last, count)
-            if guess.peak_mb > room:
-                guess.estimate = "out of room"
-            elif guess.forward_s + guess.backward_s > seconds:
-                guess.estimate = "out of time"
-            if guess.estimate:
-                yield guess
-                continue
-        last = Row(name, robots, count, *run_often(method, count, baseline, seconds), compiled, "", method.note)
-        yield last
+
+    def run_row(count: int, repeats: int) -> Row:
+        return Row(
+            name, robots, count, *run_often(method, count, baseline, seconds, repeats), compiled, "", method.note
+        )
+
+    known = [run_row(warm_up, 1)]
+    for number, count in enumerate(sorted(steps)):
+        guess = continued(known, count)
+        if guess.peak_mb > room:
+            guess.estimate = "out of room"
+        elif guess.forward_s + guess.backward_s > seconds:
+            guess.estimate = "out of time"
+        if guess.estimate and number > 0:
+            yield guess
+        else:
+            known = [*(row for row in known[-1:] if row.steps < count), run_row(count, REPEATS)]
+            yield known[-1]
 
 
-def scaled(row: Row, steps: int) -> Row:
-    """The row of another number of steps, if all grows with it."""
-    factor = steps / row.steps
+def continued(known: list[Row], steps: int) -> Row:
+    """The row of another number of steps, on a straight line through the last two, or the last one and the origin."""
+    last = known[-1]
+    before = known[-2] if len(known) > 1 else replace(last, steps=0, forward_s=0.0, backward_s=0.0, peak_mb=0.0)
+    factor = (steps - last.steps) / (last.steps - before.steps)
+
+    def beyond(value: float, earlier: float) -> float:
+        return value + factor * max(value - earlier, 0.0)
+
     return replace(
-        row, steps=steps, forward_s=factor * row.forward_s, backward_s=factor * row.backward_s,
-        peak_mb=factor * row.peak_mb, repeats=0,
+        last, steps=steps, repeats=0, forward_s=beyond(last.forward_s, before.forward_s),
+        backward_s=beyond(last.backward_s, before.backward_s), peak_mb=beyond(last.peak_mb, before.peak_mb),
     )  # fmt: skip
 
 
-def run_often(method: Method, steps: int, baseline: int, seconds: float) -> tuple[float, float, float, int]:
+def run_often(
+    method: Method, steps: int, baseline: int, seconds: float, repeats: int
+) -> tuple[float, float, float, int]:
     """Median times, peak memory of the first run [MB], and how often it was run: once where that takes long already."""
     forward: list[float] = []
     backward: list[float] = []
     resident.reset_peak()
     peak = 0
-    while not forward or (len(forward) < REPEATS and sum(forward) + sum(backward) < 0.25 * seconds):
+    while not forward or (len(forward) < repeats and sum(forward) + sum(backward) < 0.25 * seconds):
         times = run(method, steps)
         peak = peak or resident.peak()
         forward.append(times[0])

@@ -48,7 +48,7 @@ def test_memory_is_that_of_the_longest_rollout_that_has_room():
     assert [row.estimate for row in rows] == ["", "", "out of room"]
     for row in rows:  # the allocator rounds, and may have had a little at hand
         assert abs(row.peak_mb - row.steps) < 0.15 * row.steps + 3.0
-    assert rows[2].peak_mb == 10.0 * rows[1].peak_mb
+    assert abs(rows[2].peak_mb - rows[1].peak_mb - 18.0 * (rows[1].peak_mb - rows[0].peak_mb)) < 1e-6
     assert rows[2].repeats == 0
 
 
