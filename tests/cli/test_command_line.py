@@ -93,6 +93,9 @@ def test_pictures(hopper, tmp_path):
     assert main(["render", hopper, "--seconds", "0.1", "--fps", "20", "--out", str(tmp_path / "a.gif"), *size]) == 0
     with Image.open(tmp_path / "a.gif") as animation:
         assert animation.n_frames == 3
+    worlds = ["--worlds", "2", "--noise", "0.1", "--seconds", "0.1"]
+    assert main(["render", hopper, *worlds, "--out", str(tmp_path / "a.mp4"), *size]) == 0
+    assert (tmp_path / "a.mp4").stat().st_size > 0
     np.testing.assert_array_equal(every(21, 0.005, 20.0), [0, 10, 20])
     np.testing.assert_array_equal(every(5, 0.1, 30.0), [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4])
 
@@ -129,6 +132,7 @@ def test_warmup(capsys, hopper):
         (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
         (["simulate", "HOPPER", "--steps", "3", "--noise", "1e38", "--dt", "9", "--out", "x.npz"], 1, "isn't finite"),
         (["render", "HOPPER", "--steps", "1", "--out", "x.png"], 2, "a .png shows the start"),
+        (["render", "HOPPER", "--worlds", "2", "--azimuth", "9", "--out", "x.gif"], 2, "are for one world"),
         (["render", "HOPPER", "--out", "x.png", "--width", "0"], 2, "a picture of 0 x 480 pixels"),
         (["warmup", "--gradients"], 2, "--gradients is for a file"),
     ],
