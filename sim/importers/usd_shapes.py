@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import trimesh
-from pxr import Usd, UsdGeom, UsdPhysics
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
@@ -92,6 +92,11 @@ def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
         return _approximated(scene, prim, mesh, pose, moves)
     except ModelError as error:
         raise scene.error(prim, str(error)) from None
+
+
+def seen_from(scene: Scene, body: Sdf.Path, shape: Shape) -> Shape:
+    """A shape placed in the world as one placed in a body."""
+    return replace(shape, pose=scene.relative(body, shape.pose))
 
 
 def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool) -> list[Shape]:
