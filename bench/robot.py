@@ -124,7 +124,7 @@ def measure(names: list[str], options: argparse.Namespace, folder: Path) -> list
         write_states(robot, max(options.batches), folder)
     plan = {
         "robots": [{**asdict(robot), "urdf": str(robot.urdf)} for robot in robots],
-        "dtypes": list(options.dtypes),
+        "dtypes": {name: sorted({precision(name, dtype) for dtype in options.dtypes}) for name in names},
         "batches": options.batches,
         "device": options.device,
         "seconds": 0.1 if options.quick else 0.5,

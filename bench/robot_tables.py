@@ -23,7 +23,7 @@ def print_tables(times: list[Times], names: list[str], where: dict[str, str]) ->
     found = by_key(times)
     batches = sorted({t["batch"] for t in times})
     for robot in dict.fromkeys(t["robot"] for t in times):
-        for dtype in sorted({t["dtype"] for t in times}):
+        for dtype in sorted({t["dtype"] for t in times if t["library"] == "Backswing"}):
             rows = [[f"{robot} {dtype}", "batch", *names]]
             for case in CASES:
                 for batch in batches:

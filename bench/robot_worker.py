@@ -56,7 +56,7 @@ def main() -> None:
     torch.set_num_threads(1)
     wp.config.log_level = wp.LOG_WARNING
     name = options.library
-    todo = [(robot, dtype) for robot in plan["robots"] for dtype in plan["dtypes"]]
+    todo = [(robot, dtype) for robot in plan["robots"] for dtype in plan["dtypes"][name]]
     times: list[Times] = []
     bar = tqdm(total=len(todo) * len(CASES) * len(plan["batches"]), desc=name.ljust(18), file=sys.stderr)
     with pinned(1):
