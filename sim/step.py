@@ -221,11 +221,11 @@ class Step(Workspace):
             self.anchor_welded, self.cone_dof, self.kernel_options, self._limits(p), self.q, self.qd, self.qdd,
             self.contact_count, self.slot_pair, self.contact_resistance, self.actuator_row, *self._cone_arrays,
         ]  # fmt: skip
-        outputs = [self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference]
-        self._launch(kernels.list_blocks, self.num_worlds, inputs, outputs)
+        blocks = [self.block_kind, self.block_item, self.block_tail, self.block_reference]
+        self._launch(kernels.list_blocks, self.num_worlds, inputs, [self.block_count, *blocks])
         matrix = delassus_kernels(self.scalar)
-        outputs = [self.block_count, self.block_overflow, self.couplings]
-        self._launch(matrix.list_couplings, self.num_worlds, [self.dof_tree, self.block_tail], outputs)
+        outputs = [self.block_count, self.block_overflow, *blocks, self.couplings]
+        self._launch(matrix.list_couplings, self.num_worlds, [self.dof_tree, self.contact_count], outputs)
         inputs = [
             self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
             self._limits(p), p["friction_loss"], p["coupling_ratio"], self.q, self.qd, self.qdd, self.origin,

@@ -14,7 +14,7 @@ import warp as wp
 
 from warp_kernels.factor import factor_kernels
 from warp_kernels.rows.shared import row_functions
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 
 
 @wp.struct
@@ -156,28 +156,67 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
             c.row[block, world] = wp.vec4i(first_entry, c.row[block, world][1], first_run, run)
         return count
 
+    @wp.func
+    def without_contacts(
+        first: int,
+        count: int,
+        world: int,
+        block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        block_reference: wp.array2d(dtype=int),
+    ):
+        """Leave out the contacts from the slot ``first`` on, with their torsion, and move up the blocks after them. Returns
+        how many blocks are left.
+        """
+        kept = int(0)
+        for block in range(count):
+            kind = block_kind[block, world]
+            item = block_item[block, world]
+            if (kind != CONTACT and kind != TORSION) or item < first:
+                block_kind[kept, world] = kind
+                block_item[kept, world] = item
+                block_reference[kept, world] = block_reference[block, world]
+                for side in range(2):
+                    block_tail[2 * kept + side, world] = block_tail[2 * block + side, world]
+                kept += 1
+        return kept
+
     @wp.kernel(module=module, enable_backward=False)
     def list_couplings(
         # Model
         dof_tree: wp.array(dtype=int),
         # Data in
-        block_tail: wp.array2d(dtype=int),
+        contact_count: wp.array(dtype=int),
         # Data out
         block_count: wp.array(dtype=int),
         block_overflow: wp.array(dtype=int),
+        block_kind: wp.array2d(dtype=int),
+        block_item: wp.array2d(dtype=int),
+        block_tail: wp.array2d(dtype=int),
+        block_reference: wp.array2d(dtype=int),
         couplings: Couplings,
     ):
-        """Fills ``couplings``. Blocks from the first whose row finds no room are dropped and counted in ``block_overflow``."""
+        """Fills ``couplings``. Where rows find no room, the last contacts are dropped and counted in ``block_overflow``; where
+        that isn't enough, the last of the other blocks too.
+        """
         world = wp.tid()
-        count = block_count[world]
+        count = int(block_count[world])
+        contacts = int(contact_count[world])
         list_incidences(count, world, dof_tree, block_tail, couplings)
         fits = list_rows(count, world, dof_tree, block_tail, couplings)
+        while fits < count and contacts > 0:
+            # Few tries, none of which leaves out much more than it must.
+            contacts -= wp.max(contacts // 8, 1)
+            count = without_contacts(contacts, count, world, block_kind, block_item, block_tail, block_reference)
+            list_incidences(count, world, dof_tree, block_tail, couplings)
+            fits = list_rows(count, world, dof_tree, block_tail, couplings)
         if fits < count:
             # The rows before had room with entries for the blocks after them, so that they have it without.
             list_incidences(fits, world, dof_tree, block_tail, couplings)
             list_rows(fits, world, dof_tree, block_tail, couplings)
-            block_count[world] = fits
-        block_overflow[world] = count - fits
+        block_count[world] = fits
+        block_overflow[world] = contact_count[world] - contacts + count - fits
 
     @wp.func
     def shared_path(

@@ -49,7 +49,7 @@ def test_bodies_that_do_not_touch_are_separate_simulations(dtype, device):
         np.testing.assert_array_equal(back.parameters["friction"][1], gradients.parameters["friction"][1 + number])
 
 
-def plank_with_balls(count: int) -> sim.Model:
+def plank_with_balls(count: int, torsion: float) -> sim.Model:
     """A plank on a vertical slider with a limit below it, and balls that stand on it, blind to each other."""
     builder = sim.ModelBuilder()
     builder.add_link("plank", mass=1.0, inertia=(0.1, 0.1, 0.1))
@@ -57,46 +57,45 @@ def plank_with_balls(count: int) -> sim.Model:
     builder.add_geometry("plank", BOX, size=(0.1 * count, 0.1, 0.05), position=(0.0, 0.0, -0.05))
     for number in range(count):
         x = 0.2 * number - 0.1 * (count - 1)
-        builder.add_sphere(radius=0.05, mass=0.2, position=(x, 0.0, 0.05), name=f"ball{number}", friction=0.5)
+        builder.add_sphere(
+            radius=0.05,
+            mass=0.2,
+            position=(x, 0.0, 0.05),
+            name=f"ball{number}",
+            friction=0.5,
+            torsional_friction=torsion,
+        )
         for other in range(number):
             builder.exclude_collision(f"ball{number}", f"ball{other}")
     return builder.finalize("float64")
 
 
-@pytest.fixture
-def little_room(monkeypatch):
-    """Room for two couplings per block."""
-    monkeypatch.setattr(workspace, "COUPLINGS_PER_BLOCK", 2)
+@pytest.mark.parametrize(("torsion", "kept"), [(0.0, 3), (0.01, 2)])
+def test_contacts_whose_couplings_find_no_room_are_counted(monkeypatch, torsion, kept, device):
+    """Six balls on a plank and its limit all act on each other: there is room for 16 couplings, or for 28 with torsion.
 
-
-def test_couplings_that_find_no_room_are_counted(little_room, device):
-    """Six balls on a plank and its limit all act on each other: with room for 16 couplings two rows of seven stay.
-
-    The rest of the blocks, the limit of the slider last, is left out, aloud, and what stays is solved as if there were
-    no other; forwards and backwards.
+    The last contacts are left out, aloud, with their torsion; the limit of the slider stays, which comes after them.
+    What stays is solved as if there were no other; forwards and backwards.
     """
-    model = plank_with_balls(6)
+    monkeypatch.setattr(workspace, "COUPLINGS_PER_BLOCK", 2)
+    model = plank_with_balls(6, torsion)
     crowded = sim.Simulator(model, DT, 2, device)
-    with pytest.warns(sim.ContactOverflowWarning, match=r"25 contacts .* in world 0 .*max_contacts"):
+    missing = 5 * (6 - kept)
+    with pytest.warns(sim.ContactOverflowWarning, match=rf"{missing} contacts .* in world 0 .*max_contacts"):
         trajectory = crowded.rollout(crowded.initial_state(), steps=5)
-    np.testing.assert_array_equal(crowded.contact_overflow, [25, 25])
-    free = loose_limit(model)
-    few = sim.Simulator(free, DT, 2, device, sim.ContactOptions(max_contacts=2))
+    np.testing.assert_array_equal(crowded.contact_overflow, [missing, missing])
+    monkeypatch.undo()
+    few = sim.Simulator(model, DT, 2, device, sim.ContactOptions(max_contacts=kept))
     with pytest.warns(sim.ContactOverflowWarning):
         expected = few.rollout(few.initial_state(), steps=5)
     np.testing.assert_array_equal(trajectory.q.numpy(), expected.q.numpy())
+    # The plank rests on its limit.
+    np.testing.assert_allclose(trajectory.q.numpy()[-1, :, 0], 0.0, atol=1e-9)
     seed = np.random.default_rng(0).normal(size=trajectory.q.shape)
     found, known = (each.backward(seed, parameters=["mass"]) for each in (trajectory, expected))
     assert np.abs(found.q.numpy()).max() > 0.1
     np.testing.assert_array_equal(found.q.numpy(), known.q.numpy())
     np.testing.assert_array_equal(found.parameters["mass"], known.parameters["mass"])
-
-
-def loose_limit(model: sim.Model) -> sim.Model:
-    """The same without limits."""
-    rebuilt = plank_with_balls(6)
-    rebuilt.parameters["lower_limit"] = np.full_like(model.parameters["lower_limit"], -np.inf)
-    return rebuilt
 
 
 def touching_trees(simulator: sim.Simulator) -> set[frozenset[int]]:
