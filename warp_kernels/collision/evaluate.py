@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
 from warp_kernels.types import CONVEX, kernel_module, warp_types
 
@@ -17,6 +18,7 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     frame = frame_functions(scalar)
+    materials = material_functions(scalar)
     pairs = pair_functions(scalar)
     mod = kernel_module("collision.evaluate", scalar)
 
@@ -78,9 +80,7 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         contact_point[slot, world] = point
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance
-        row = wp.min(world, friction.shape[0] - 1)
-        contact_friction[slot, world] = friction[row, a] * friction[row, b]
-        row = wp.min(world, restitution.shape[0] - 1)
-        contact_restitution[slot, world] = restitution[row, a] * restitution[row, b]
+        contact_friction[slot, world] = materials.product(friction, a, b, world)
+        contact_restitution[slot, world] = materials.product(restitution, a, b, world)
 
     return SimpleNamespace(evaluate=evaluate)

@@ -1,4 +1,4 @@
-"""How the materials of two geometries combine in a contact, beyond friction and restitution; with Warp's own adjoint."""
+"""How the materials of two geometries combine in a contact; with Warp's own adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -7,6 +7,19 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def material_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision."""
+
+    @wp.func
+    def product(values: wp.array2d(dtype=scalar), a: int, b: int, world: int):
+        """Of the values of two geometries, as friction and restitution are."""
+        row = wp.min(world, values.shape[0] - 1)
+        return values[row, a] * values[row, b]
+
+    return SimpleNamespace(product=product)
 
 
 @functools.cache
