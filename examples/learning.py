@@ -5,6 +5,7 @@ import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,7 @@ def learn(
     kept: Progress | None = None,
     *,
     scheduler: LRScheduler | None = None,
+    steps: int = 1,
     enough: float = 0.0,
 ) -> Learning:
     """Take steps of an optimiser until the loss hardly falls any more.
@@ -56,11 +58,12 @@ def learn(
     Args:
         module: what is learnt.
         optimiser: of its parameters.
-        loss: of an iteration's number, by which it may draw samples.
+        loss: of a step's number, by which it may draw samples.
         measure: figures that say how far it is.
         iterations: at most so many, those of an interrupted run included.
         kept: where the learning keeps how far it is; None keeps nothing.
-        scheduler: of the learning rate.
+        scheduler: of the learning rate, which changes with every step.
+        steps: of the optimiser in an iteration.
         enough: it ends when an iteration takes less than this from the loss; 0 goes on through all iterations.
     """
     kept = Progress(None, {}) if kept is None else kept
@@ -80,9 +83,11 @@ def learn(
         for iteration in range(len(losses), iterations):
             if enough and len(losses) > 1 and losses[-2] - losses[-1] < enough:
                 break
-            losses.append(step(optimiser, loss, iteration))
-            if scheduler is not None:
-                scheduler.step()
+            for number in range(iteration * steps, (iteration + 1) * steps):
+                value = step(optimiser, loss, number)
+                if scheduler is not None:
+                    scheduler.step()
+            losses.append(value)
             figures.append(list(measure().values()))
             progress.set_postfix_str(", ".join(f"{n} {x:.3g}" for n, x in zip(names, figures[-1], strict=True)))
             progress.update()
@@ -112,8 +117,24 @@ def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: i
 def add_robot_option(parser: argparse.ArgumentParser) -> None:
     """``--robot``: the arm."""
     parser.add_argument(
-        "--robot", type=Path, default=MANIPULATOR_URDF, help="URDF file of a fixed arm (one of seven joints)"
+        "--robot",
+        type=robot_file,
+        default=MANIPULATOR_URDF,
+        help='URDF file of a fixed arm, or "panda" (one of seven joints)',
     )
+
+
+def robot_file(name: str) -> Path:
+    """The file of a robot; "panda" is that of the package example-robot-data."""
+    if name != "panda":
+        return Path(name)
+    try:
+        files = metadata.files("example-robot-data") or []
+    except metadata.PackageNotFoundError:
+        raise argparse.ArgumentTypeError(
+            'the file of the Panda comes with example-robot-data, which the extra "peers" installs; or name a file'
+        ) from None
+    return next(Path(str(file.locate())) for file in files if file.match("panda_description/urdf/panda.urdf"))
 
 
 def load_robot(parser: argparse.ArgumentParser, options: argparse.Namespace, *, merge: bool = True) -> sim.torch.Robot:

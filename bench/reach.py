@@ -1,0 +1,69 @@
+"""The network of examples.reach: what it reaches on two arms, beside inverse kinematics without it.
+
+    python -m bench.reach --json bench/results/reach_cpu.json
+
+Errors are of targets that it hasn't seen, times of a target where all are asked at once. The Panda's file comes with
+example-robot-data (``pip install backswing[peers]``).
+"""
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+import warp as wp
+
+import sim.torch
+from bench.timing import machine
+from examples.learning import Learning, robot_file
+from examples.pose_network import PoseNetwork, Reachable
+from examples.reach import FRAMES, HEADER, HELD_OUT, Errors, compare, train
+from scenes.manipulator import MANIPULATOR_URDF
+
+PROPOSALS, ITERATIONS = 8, 200  # those of the example
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, default=Path("out/bench/reach.json"), help="(out/bench/reach.json)")
+    parser.add_argument("--iterations", type=int, default=ITERATIONS, help=f"of the training ({ITERATIONS})")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    before = machine()
+    records: list[dict[str, object]] = []
+    for path in (MANIPULATOR_URDF, robot_file("panda")):
+        reachable = Reachable(sim.torch.Robot(path, dtype=torch.float32, collapse_fixed=True), FRAMES[path.stem])
+        torch.manual_seed(0)
+        network = PoseNetwork(reachable, PROPOSALS)
+        learning = train(network, options.iterations, 0)
+        ways = compare(network, HELD_OUT, 0)
+        print(f"{path.stem}\n{HEADER}\n" + "\n".join(way.row for way in ways))
+        records += [record(path.stem, learning, way) | {"machine": before} for way in ways]
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(records, indent=1) + "\n")
+
+
+def record(robot: str, learning: Learning, way: Errors) -> dict[str, object]:
+    """One line of the table, with the training before it."""
+    errors = {"distance_mm": 1e3 * way.distance, "angle_degrees": way.angle * 180.0 / math.pi}
+    figures = {
+        f"{name}_{kind}": round(float(value), 4)
+        for name, x in errors.items()
+        for kind, value in (("mean", x.mean()), ("median", np.median(x)), ("p95", np.quantile(x, 0.95)))
+    }
+    return {
+        "robot": robot,
+        "way": way.way,
+        **figures,
+        "within_goal": round(way.close, 4),
+        "us_per_target": round(1e6 * way.seconds, 1),
+        "targets": len(way.distance),
+        "iterations": len(learning.figures) - 1,
+        "training_seconds": round(learning.seconds, 1),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""A network learns inverse kinematics, with the pose error of forward kinematics as its loss.
+
+The network is given the pose that a frame of the robot should have, and proposes joint coordinates: several sets of
+them, for many coordinates have the same pose, and what lies between two of them has not. It is never shown a solution.
+Each step draws coordinates within the limits, takes their poses as targets, and the loss is how far from its target the
+best proposal puts the frame, in units of 5 mm and 1 degree: forward kinematics on top of the network, and its gradient
+through both.
+
+What the network proposes is still some millimetres off, and the Jacobian takes care of that: one step of damped least
+squares (Robot.inverse_kinematics) from every proposal, and the best of what it finds is the answer. The goal is a mean
+error of these answers below 5 mm and 1 degree, on targets that the network has never seen: poses of other random
+coordinates within the limits, all over the workspace. The table at the end has the network alone, the answers after
+one step and more, what as many steps make of random coordinates, and inverse kinematics without a network.
+
+    python -m examples.reach
+    python -m examples.reach --robot panda
+    python -m examples.reach --robot robot.urdf --frame tool
+
+The Panda's file comes with example-robot-data, which the extra "peers" installs.
+
+Files: reach.png, the mean errors over the iterations; reach.npz with these, and the errors on all targets of each way
+in the table; network.pt, the network's parameters.
+"""
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import sim
+from examples.learning import Learning, add_robot_option, learn, load_robot, verdict
+from examples.options import example_parser, make_folder, parse_example
+from examples.outputs import BLUE, GREY, RED, plot
+from examples.pose_network import PoseNetwork, Reachable
+from examples.resume import Progress
+
+GOAL = (0.005, math.radians(1.0))  # mean distance [m] and angle [rad]
+STEPS = 100  # of the optimiser in an iteration
+BATCH = 128  # targets in each of them
+RATE = 1e-3  # of learning, at its highest
+WARM_UP = 0.02  # share of the training in which the rate rises; then it falls along a cosine
+CHECKED, HELD_OUT = 256, 4096  # targets that are tried after every iteration, and at the end
+CORRECTIONS, MOST = 1, 3  # steps of damped least squares from each proposal: those of the goal, and the last shown
+FRAMES = {"manipulator": "link7", "panda": "panda_hand"}
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far the answers of one way are from their targets.
+
+    Attributes:
+        way: what it is called.
+        distance: from the target [targets] [m].
+        angle: from it [targets] [rad].
+        seconds: for each target, all asked at once.
+    """
+
+    way: str
+    distance: np.ndarray
+    angle: np.ndarray
+    seconds: float
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Mean distance [m] and angle [rad]."""
+        return float(self.distance.mean()), float(self.angle.mean())
+
+    @property
+    def close(self) -> float:
+        """Share of the answers that are within the goal, each by itself."""
+        return float(((self.distance < GOAL[0]) & (self.angle < GOAL[1])).mean())
+
+    @property
+    def row(self) -> str:
+        """A line of the table."""
+        figures = [
+            f"{np.mean(x):10.2f}{np.median(x):8.2f}{np.quantile(x, 0.95):8.2f}"
+            for x in (1e3 * self.distance, np.degrees(self.angle))
+        ]
+        return f"{self.way:46}{''.join(figures)}{100.0 * self.close:10.1f} %{1e6 * self.seconds:9.0f}"
+
+
+HEADER = f"""{"":46}{"distance [mm]":>26}{"angle [degrees]":>26}{"within":>12}{"time":>9}
+{"":46}{2 * f"{'mean':>10}{'median':>8}{'95 %':>8}"}{"the goal":>12}{"[µs]":>9}"""
+
+
+# ---- training ----------------------------------------------------------------------------------------------------
+
+
+def train(network: PoseNetwork, iterations: int, seed: int, kept: Progress | None = None) -> Learning:
+    """Let a network learn from the errors of its proposals.
+
+    Args:
+        network: what learns.
+        iterations: of ``STEPS`` steps of the optimiser each, those of an interrupted run included.
+        seed: of the targets.
+        kept: where the training keeps how far it is; None keeps nothing.
+
+    Returns:
+        the training, with the figures of :func:`measure`.
+    """
+    optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
+    total = max(1, STEPS * iterations)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: min((step + 1) / (WARM_UP * total), 0.5 * (1.0 + math.cos(math.pi * step / total)))
+    )
+    unseen = draw_targets(network.reachable, CHECKED, seed, -1)
+
+    def loss_of(step: int) -> torch.Tensor:
+        return loss(network, *draw_targets(network.reachable, BATCH, seed, step))
+
+    return learn(
+        network,
+        optimiser,
+        loss_of,
+        lambda: measure(network, *unseen),
+        iterations,
+        kept,
+        scheduler=scheduler,
+        steps=STEPS,
+    )
+
+
+def loss(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
+    """How far the best proposals put the frame from its targets, in the mean and in units of the goal."""
+    q = network(position, quaternion)
+    return badness(*network.reachable.errors(q, position[:, None], quaternion[:, None])).amin(1).mean()
+
+
+def draw_targets(reachable: Reachable, count: int, seed: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Targets of a step of the training; those of step -1 are no step's."""
+    return reachable.poses(reachable.draw(count, torch.Generator().manual_seed(1_000_000 * seed + step + 1)))
+
+
+def badness(distance: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    """Distance and angle as one number, in units of the goal."""
+    return distance / GOAL[0] + angle / GOAL[1]
+
+
+def measure(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> dict[str, float]:
+    """Mean distance [mm] and angle [degrees] of the network alone, and of its corrected answers."""
+    figures = {}
+    for name, corrections in (("", 0), (", corrected", CORRECTIONS)):
+        _, distance, angle = answer(network, position, quaternion, corrections)
+        figures[f"mm{name}"] = 1e3 * float(distance.mean())
+        figures[f"degrees{name}"] = math.degrees(float(angle.mean()))
+    return figures
+
+
+# ---- how good it is ----------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def answer(
+    network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor, corrections: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The best of a network's proposals after so many steps of damped least squares from each; see :func:`best_of`."""
+    return best_of(network.reachable, network(position, quaternion), position, quaternion, corrections)
+
+
+def best_of(
+    reachable: Reachable, proposals: torch.Tensor, position: torch.Tensor, quaternion: torch.Tensor, corrections: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What is nearest to each target after steps of damped least squares from all proposals for it.
+
+    Args:
+        reachable: the robot and its frame.
+        proposals: coordinates [targets, proposals, nq].
+        position: of the targets [targets, 3] [m].
+        quaternion: of the targets, xyzw [targets, 4].
+        corrections: number of steps, which may be zero.
+
+    Returns:
+        coordinates [targets, nq], distances [targets] [m] and angles [targets] [rad].
+    """
+    found = reachable.robot.inverse_kinematics(
+        reachable.frame, position[:, None], quaternion[:, None], start=proposals, restarts=1, iterations=corrections
+    )
+    best = badness(found.position_error, found.rotation_error).argmin(1, keepdim=True)
+    q = found.q.take_along_dim(best[..., None], 1)[:, 0]
+    distance, angle = (x.take_along_dim(best, 1)[:, 0] for x in (found.position_error, found.rotation_error))
+    return q, distance, angle
+
+
+def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
+    """The network and what stands beside it, on so many targets that it hasn't seen."""
+    reachable = network.reachable
+    target = draw_targets(reachable, count, seed, -1)
+    guesses = reachable.draw(count * network.proposals, torch.Generator().manual_seed(seed))
+    guesses = guesses.unflatten(0, (count, network.proposals))
+
+    def without_network() -> tuple[torch.Tensor, ...]:
+        found = reachable.robot.inverse_kinematics(reachable.frame, *target)
+        return found.q, found.position_error, found.rotation_error
+
+    def ask(corrections: int) -> Callable[[], tuple[torch.Tensor, ...]]:
+        return lambda: answer(network, *target, corrections)
+
+    return [
+        timed("network alone", ask(0)),
+        *(timed(told(k), ask(k)) for k in range(1, MOST + 1)),
+        timed(f"random coordinates and {MOST} steps", lambda: best_of(reachable, guesses, *target, MOST)),
+        timed("inverse kinematics, 8 starts, up to 100 steps", without_network),
+    ]
+
+
+def told(corrections: int) -> str:
+    """What the answers after some corrections are called."""
+    return f"network and {corrections} step{'s' if corrections > 1 else ''}"
+
+
+def timed(way: str, call: Callable[[], tuple[torch.Tensor, ...]]) -> Errors:
+    """The errors of a way, and its time. A first call, which may compile kernels, doesn't count."""
+    call()
+    start = time.perf_counter()
+    _, distance, angle = (x.cpu().numpy() for x in call())
+    return Errors(way, distance, angle, (time.perf_counter() - start) / len(distance))
+
+
+# ---- the command line --------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser, options = parse()
+    robot = load_robot(parser, options).float()
+    frame = options.frame or FRAMES.get(options.robot.stem)
+    if frame is None:
+        parser.error(f"--frame is needed; {options.robot} has {', '.join(robot.frame_names)}")
+    try:
+        reachable = Reachable(robot, frame)
+    except sim.ModelError as error:
+        parser.error(f"--frame {frame}: {error}")
+    torch.manual_seed(options.seed)
+    network = PoseNetwork(reachable, options.proposals)
+    size = sum(parameter.numel() for parameter in network.parameters())
+    print(f"{len(reachable.moving)} joints move '{frame}'; {options.proposals} proposals, {size} parameters to learn")
+    problem = {name: str(getattr(options, name)) for name in ("robot", "iterations", "proposals", "seed")}
+    kept = Progress(options.out / "interrupted.npz", problem | {"frame": frame}, options.restart)
+    learning = train(network, options.iterations, options.seed, kept)
+    ways = compare(network, HELD_OUT, options.seed)
+    print(f"{HELD_OUT} targets that the network has not seen\n{HEADER}\n" + "\n".join(way.row for way in ways))
+    best = ways[CORRECTIONS]
+    distance, angle = best.means
+    print(
+        f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.way}, {1e3 * distance:.2f} mm and "
+        f"{math.degrees(angle):.2f} degrees in the mean"
+    )
+    write(options.out, network, learning, ways)
+
+
+def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Errors]) -> None:
+    """Write the curves, the errors and the network's parameters."""
+    with plot(out / "reach.png", columns=2) as panels:
+        goals = (("distance", "mm", 1e3 * GOAL[0], " mm"), ("angle", "degrees", math.degrees(GOAL[1]), "°"))
+        for axes, (name, unit, goal, sign) in zip(panels, goals, strict=True):
+            axes.semilogy(learning[unit], color=GREY, label="network alone")
+            axes.semilogy(learning[f"{unit}, corrected"], color=BLUE, label=told(CORRECTIONS))
+            axes.axhline(goal, color=RED, linewidth=1.0, linestyle="--", label=f"goal: {goal:g}{sign}")
+            axes.set_xlabel(f"iteration, each {STEPS} steps of {BATCH} targets")
+            axes.set_ylabel(f"mean {name} from unseen targets [{unit}]")
+            axes.legend()
+    errors = {f"{kind}_{k}": getattr(way, kind) for k, way in enumerate(ways) for kind in ("distance", "angle")}
+    np.savez(
+        out / "reach.npz", names=learning.names, figures=learning.figures, ways=[way.way for way in ways], **errors
+    )
+    torch.save(network.state_dict(), out / "network.pt")
+    print(f"wrote reach.png, reach.npz, network.pt to {out}")
+
+
+def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = example_parser(__doc__, out="out/reach", iterations=200, animation=False)
+    add_robot_option(parser)
+    parser.add_argument("--frame", help="that should get to its targets; its hand, for the two robots known by name")
+    parser.add_argument("--proposals", type=int, default=8, help="for each target (8)")
+    options = parse_example(parser, counts=["proposals"])
+    if not options.proposals:
+        parser.error("--proposals must be at least 1")
+    make_folder(parser, options.out)
+    return parser, options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""A network that learns inverse kinematics: its loss and errors, what it reaches, its command line."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.transform import Rotation
+
+import sim.torch
+from examples import learning
+from examples import reach as example
+from examples.pose_network import PoseNetwork, Reachable
+from examples.resume import Progress
+from scenes.manipulator import MANIPULATOR_URDF
+from scenes.throw import ARM_URDF
+from sim.errors import URDFWarning
+from tests.importers.reference import ROBOTS
+
+
+def make(path, frame, device="cpu", dtype=torch.float32, proposals=8):
+    if not path.is_file():
+        pytest.skip(f"{path} is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", URDFWarning)
+        reachable = Reachable(sim.torch.Robot(path, dtype=dtype, device=device), frame)
+    torch.manual_seed(0)
+    return reachable, PoseNetwork(reachable, proposals)
+
+
+@pytest.mark.parametrize(
+    ("path", "frame"), [(MANIPULATOR_URDF, "link7"), (ROBOTS["panda"], "panda_hand")], ids=["manipulator", "panda"]
+)
+def test_answers_are_within_the_goal_after_a_hundredth_of_the_training(path, frame, device):
+    reachable, network = make(path, frame, device)
+    target = example.draw_targets(reachable, 1024, 0, -1)
+    before = example.measure(network, *target)
+    example.train(network, 3, 0)
+    after = example.measure(network, *target)
+    assert after["mm"] < 0.3 * before["mm"]
+    assert after["degrees"] < 0.5 * before["degrees"]
+    q, distance, angle = example.answer(network, *target, 3)
+    assert distance.mean() < example.GOAL[0]
+    assert angle.mean() < example.GOAL[1]
+    assert (q <= reachable.robot.upper_limit).all()
+    assert (q >= reachable.robot.lower_limit).all()
+    # What forward kinematics says of the answers, and an angle that isn't the example's own.
+    there, turned = (x.cpu().numpy() for x in reachable.poses(q))
+    position, quaternion = (x.cpu().numpy() for x in target)
+    np.testing.assert_allclose(np.linalg.norm(there - position, axis=1), distance.cpu(), atol=2e-6)
+    apart = (Rotation.from_quat(turned).inv() * Rotation.from_quat(quaternion)).magnitude()
+    np.testing.assert_allclose(apart, angle.cpu(), atol=1e-3)
+    # As many steps from random coordinates don't get there.
+    random = reachable.draw(8 * 1024, torch.Generator().manual_seed(1)).unflatten(0, (1024, 8))
+    assert example.best_of(reachable, random, *target, 3)[1].mean() > 5.0 * distance.mean()
+
+
+def test_gradient_goes_through_forward_kinematics(device):
+    """Of the loss in the network's parameters, along a random direction, by central differences."""
+    reachable, network = make(ARM_URDF, "hand", device, torch.float64, proposals=3)
+    assert len(reachable.moving) == 7, "the fingers don't move the hand"
+    target = example.draw_targets(reachable, 16, 0, -1)
+    parameters = list(network.parameters())
+    direction = [torch.randn_like(x) for x in parameters]
+    gradients = torch.autograd.grad(example.loss(network, *target), parameters)
+    found = sum((g * d).sum() for g, d in zip(gradients, direction, strict=True))
+    h, values = 1e-6, []
+    for by in (h, -2.0 * h):
+        with torch.no_grad():
+            for x, d in zip(parameters, direction, strict=True):
+                x += by * d
+            values.append(example.loss(network, *target))
+    torch.testing.assert_close(found, (values[0] - values[1]) / (2.0 * h), rtol=1e-6, atol=1e-6)
+
+
+@torch.no_grad()
+def test_the_best_proposal_counts(device):
+    reachable, network = make(ARM_URDF, "hand", device)
+    position, quaternion = example.draw_targets(reachable, 5, 0, -1)
+    proposals = network(position, quaternion)
+    assert proposals.shape == (5, 8, reachable.robot.nq)
+    torch.testing.assert_close(network(position, -quaternion), proposals)
+    q, distance, angle = example.best_of(reachable, proposals, position, quaternion, 0)
+    for row in range(5):
+        errors = [reachable.errors(each, position[row], quaternion[row]) for each in proposals[row]]
+        best = min(range(8), key=lambda k: float(example.badness(*errors[k])))
+        torch.testing.assert_close(q[row], proposals[row, best])
+        torch.testing.assert_close((distance[row], angle[row]), errors[best], rtol=1e-4, atol=1e-5)
+
+
+def test_goes_on_after_an_interruption(monkeypatch, tmp_path):
+    monkeypatch.setattr(example, "STEPS", 3)
+    whole = example.train(make(ARM_URDF, "hand")[1], 4, 0).figures
+    measure, calls = example.measure, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    kept = Progress(tmp_path / "interrupted.npz", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(example, "measure", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            example.train(make(ARM_URDF, "hand")[1], 4, 0, kept)
+    torch.manual_seed(5)
+    again = PoseNetwork(make(ARM_URDF, "hand")[0], 8)  # of other weights, which those kept replace
+    np.testing.assert_array_equal(example.train(again, 4, 0, kept).figures, whole)
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["reach", "--device", "cpu", *map(str, arguments)])
+    example.main()
+
+
+def test_files(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(example, "HELD_OUT", 64)
+    monkeypatch.setattr(example, "STEPS", 2)
+    run(monkeypatch, "--iterations", 1, "--proposals", 2, "--out", tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"reach.png", "reach.npz", "network.pt"}
+    printed = capsys.readouterr().out
+    assert "7 joints move 'link7'; 2 proposals" in printed
+    assert "not reached after 1 iterations" in printed
+    with np.load(tmp_path / "reach.npz") as file:
+        assert file["figures"].shape == (2, 4)
+        ways = file["ways"].tolist()
+        assert ways[0] == "network alone"
+        for k, way in enumerate(ways):
+            (line,) = (line for line in printed.splitlines() if line.startswith(way))
+            distance, angle = 1e3 * file[f"distance_{k}"], np.degrees(file[f"angle_{k}"])
+            told = [float(word) for word in line.removeprefix(way).replace("%", "").split()]
+            expected = [f(x) for x in (distance, angle) for f in (np.mean, np.median, lambda x: np.quantile(x, 0.95))]
+            expected.append(100.0 * np.mean((distance < 5.0) & (angle < 1.0)))
+            np.testing.assert_allclose(told[:-1], expected, atol=0.06)
+    network = make(MANIPULATOR_URDF, "link7", proposals=2)[1]
+    network.load_state_dict(torch.load(tmp_path / "network.pt", weights_only=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--proposals", 0], "--proposals must be at least 1"),
+        (["--frame", "tip"], "--frame tip: .*no frame named 'tip'"),
+        (["--frame", "base"], "--frame base: no joint moves it"),
+        (["--robot", ARM_URDF], f"--frame is needed; {ARM_URDF} has base, link1.*hand"),
+        (["--robot", "panda"], 'comes with example-robot-data, which the extra "peers" installs'),
+    ],
+)
+def test_what_cannot_work_ends_at_once(monkeypatch, tmp_path, capsys, arguments, message):
+    def missing(name):
+        raise learning.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(learning.metadata, "files", missing)
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--out", tmp_path, *arguments)
+    assert re.search(message, capsys.readouterr().err)
+    assert not list(tmp_path.iterdir())
