@@ -13,6 +13,7 @@ import sim
 from scenes import quadruped
 from sim.collision import candidate_pairs
 from sim.poses import compose, inverse
+from sim.usd import write_usd
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from warp_kernels import types as codes
 
@@ -181,6 +182,17 @@ def test_there_and_back(tmp_path):
     assert frictions(model) == pytest.approx(frictions(scene.model))
     for key in ("lower_limit", "upper_limit", "damping", "armature"):
         assert_allclose(model.parameters[key], scene.model.parameters[key])
+
+
+def test_from_mjcf_to_usd(tmp_path):
+    """Written as USD and read again: the same mass matrix, actuators and gravity."""
+    model = load_quietly(write_zoo(tmp_path))
+    poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+    again = sim.load(write_usd(tmp_path / "zoo.usdc", model, poses, fps=24.0), dtype="float64")
+    masses = [sim.mass_matrix(one, model.q0[None]).numpy() for one in (model, again)]
+    assert_allclose(*masses, rtol=0, atol=1e-12)
+    assert sorted(again.actuator_names) == sorted(model.actuator_names)
+    assert_allclose(again.parameters["gravity"], model.parameters["gravity"], atol=1e-12)
 
 
 def test_two_copies_and_another_robot_in_one_scene(read):
