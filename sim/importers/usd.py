@@ -13,7 +13,16 @@ from pxr import UsdPhysics
 from sim.builder import IDENTITY_QUATERNION, ModelBuilder, Vector, pose
 from sim.errors import ImportFileError, ModelError, USDWarning
 from sim.importers.transaction import all_or_nothing
-from sim.importers.usd_bodies import add_couplings, add_frames, add_joint, add_link, add_parts, close_loops, name_links
+from sim.importers.usd_bodies import (
+    add_actuators,
+    add_couplings,
+    add_frames,
+    add_joint,
+    add_link,
+    add_parts,
+    close_loops,
+    name_links,
+)
 from sim.importers.usd_filters import read_filters
 from sim.importers.usd_geometries import add_geometries
 from sim.importers.usd_joints import forest, read_joints
@@ -135,6 +144,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     for body in trees.carriers:
         add_link(reader, body)
     joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
+    add_actuators(reader, trees, joint_names)
     add_couplings(reader, trees, joint_names)
     close_loops(reader, trees)
     filters = read_filters(scene, touching)

@@ -87,12 +87,22 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
         parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
         **options,
     )  # fmt: skip
-    for actuator in actuators(reader, prim, carrier):
+    return name
+
+
+def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
+    """Add the actuators of all joints, in the order in which they were written."""
+    found = [
+        (actuator, joint_names[body], carrier.path)
+        for body, carrier in trees.carriers.items()
+        if carrier is not None
+        for actuator in actuators(reader, reader.scene.prim(carrier.path), carrier)
+    ]
+    for actuator, joint, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
-            carrier.path, reader.builder.add_actuator, name, KINDS[actuator.kind], name=reader.prefix + actuator.name,
+            path, reader.builder.add_actuator, joint, KINDS[actuator.kind], name=reader.prefix + actuator.name,
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, force_limit=actuator.force_limit,
         )  # fmt: skip
-    return name
 
 
 def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,10 @@ from warp_kernels import types as codes
 
 @dataclass(frozen=True)
 class Actuator:
-    """An actuator of a joint; kind is a code of :mod:`warp_kernels.types`, the rest as for the builder."""
+    """An actuator of a joint; kind is a code of :mod:`warp_kernels.types`, the rest as for the builder.
+
+    ``number`` is its place in the control of the model; actuators of drives come after those.
+    """
 
     name: str
     kind: int
@@ -20,6 +23,7 @@ class Actuator:
     kp: float
     kd: float
     force_limit: float
+    number: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
             model.actuator_names[k],
             int(model.actuator_kind[k]),
             *(float(model.parameters[f"actuator_{name}"][k]) for name in ("gear", "kp", "kd", "force_limit")),
+            float(k),
         )
         for k in np.flatnonzero(model.actuator_dof == dof)
     ]
@@ -71,16 +76,18 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
     """Annotate a joint with one of its actuators; an unlimited force is kept as -1."""
     limit = actuator.force_limit if np.isfinite(actuator.force_limit) else -1.0
     keep_text(joint, f"actuator_{number}:name", actuator.name)
-    keep(joint, f"actuator_{number}", [actuator.kind, actuator.gear, actuator.kp, actuator.kd, limit])
+    keep(joint, f"actuator_{number}", [
+        actuator.kind, actuator.gear, actuator.kp, actuator.kd, limit, actuator.number,
+    ])  # fmt: skip
 
 
 def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
     """The actuators that a joint is annotated with."""
     found: list[Actuator] = []
-    while (values := kept(joint, f"actuator_{len(found)}", 5)) is not None:
-        kind, gear, kp, kd, limit = values.tolist()
+    while (values := kept(joint, f"actuator_{len(found)}", 6)) is not None:
+        kind, gear, kp, kd, limit, number = values.tolist()
         if kind not in (codes.TORQUE, codes.POSITION, codes.VELOCITY):
             break  # not as we write them
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
-        found.append(Actuator(name, int(kind), gear, kp, kd, limit if limit >= 0.0 else np.inf))
+        found.append(Actuator(name, int(kind), gear, kp, kd, limit if limit >= 0.0 else np.inf, number))
     return found
