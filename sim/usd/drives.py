@@ -61,15 +61,13 @@ def stated_drive(damping: float, stiffness: float, rest_position: float, actuato
 
 def actuators_of(model: Model, dof: int) -> list[Actuator]:
     """The actuators of a degree of freedom."""
-    return [
-        Actuator(
-            model.actuator_names[k],
-            int(model.actuator_kind[k]),
-            *(float(model.parameters[f"actuator_{name}"][k]) for name in ("gear", "kp", "kd", "force_limit")),
-            float(k),
+    found = []
+    for k in np.flatnonzero(model.actuator_dof == dof):
+        gear, kp, kd, limit = (
+            float(model.parameters[f"actuator_{name}"][k]) for name in ("gear", "kp", "kd", "force_limit")
         )
-        for k in np.flatnonzero(model.actuator_dof == dof)
-    ]
+        found.append(Actuator(model.actuator_names[k], int(model.actuator_kind[k]), gear, kp, kd, limit, float(k)))
+    return found
 
 
 def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
