@@ -8,7 +8,7 @@ torques miss and of how far the links are from the drawing, each in its standard
 
     python -m examples.inertias
     python -m examples.inertias --com-error 0.01 --shape-error 0.1
-    python -m examples.inertias --robot panda.urdf
+    python -m examples.inertias --robot panda
 
 Torques don't tell everything. Mass that lies on a joint's axis may belong to the link before or after it, and no torque
 of any motion says to which. Of the 70 numbers of seven links torques show 45 combinations, and single masses are not
@@ -158,9 +158,7 @@ class LeastSquares:
 
 def main() -> None:
     parser, options = parse()
-    robot = load_robot(parser, options)
-    if robot.model.massless_links:
-        parser.error(f"--robot {options.robot}: {', '.join(robot.model.massless_links)} move and have no mass")
+    robot = load_robot(parser, options, masses=True)
     robot.gravity.copy_(robot.gravity.new_tensor(WALL))
     links = moving_links(robot)
     drawing = Drawing(Bodies.of(robot, links), MASS_ERROR, options.com_error, options.shape_error)

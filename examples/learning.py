@@ -137,20 +137,27 @@ def robot_file(name: str) -> Path:
     return next(Path(str(file.locate())) for file in files if file.match("panda_description/urdf/panda.urdf"))
 
 
-def load_robot(parser: argparse.ArgumentParser, options: argparse.Namespace, *, merge: bool = True) -> sim.torch.Robot:
-    """The robot of ``--robot`` in float64, if ``merge`` with links merged that are fixed to each other. An error of the
-    command line if there is none, or if it has joints of several degrees of freedom.
+def load_robot(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, *, merge: bool = True, masses: bool = False
+) -> sim.torch.Robot:
+    """The robot of ``--robot`` in float64; an error of the command line if it doesn't fit.
+
+    Args:
+        parser: of the command line.
+        options: what it said.
+        merge: whether links that are fixed to each other become one.
+        masses: whether all links that move must have a mass.
     """
+    file = f"--robot {options.robot}"
     try:
-        robot = sim.torch.Robot(
-            options.robot, dtype=torch.float64, device=torch_device(options.device), collapse_fixed=merge
-        )
+        device = torch_device(options.device)
+        robot = sim.torch.Robot(options.robot, dtype=torch.float64, device=device, collapse_fixed=merge)
     except (OSError, sim.ModelError) as error:
-        parser.error(f"--robot {options.robot}: {error}")
+        parser.error(f"{file}: {error}")
     if not 0 < robot.nq == robot.nv == len(robot.joint_names):
-        parser.error(
-            f"--robot {options.robot}: its joints must be of one degree of freedom each, and there must be some"
-        )
+        parser.error(f"{file}: its joints must be of one degree of freedom each, and there must be some")
+    if masses and robot.model.massless_links:
+        parser.error(f"{file}: {', '.join(robot.model.massless_links)} move and have no mass")
     return robot
 
 

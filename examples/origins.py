@@ -6,7 +6,7 @@ L-BFGS on the squares of what the positions miss and of the change from the draw
 
     python -m examples.origins
     python -m examples.origins --poses 200 --noise 0.001
-    python -m examples.origins --robot panda.urdf --tip panda_hand
+    python -m examples.origins --robot panda --tip panda_hand
 
 Positions don't tell everything. A joint's origin may slide along its axis and turn about it, and if the next joint's
 origin does the opposite, nothing else moves. So of the 42 numbers of seven joints positions show 30 combinations; the

@@ -35,11 +35,13 @@ def plot(path: Path, columns: int = 1, rows: int = 1) -> Iterator[list[Any]]:
     pyplot.close(figure)
 
 
-def draw_curve(axes: Any, values: Sequence[float] | np.ndarray, goal: float, told: str, color: str = BLUE) -> None:
+def draw_curve(
+    axes: Any, values: Sequence[float] | np.ndarray, goal: float, told: str, *, marker: str | None = "o"
+) -> None:
     """A figure over the iterations, on a logarithmic axis, with the goal as a line."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.semilogy(range(len(values)), values, marker="o", markersize=4, color=color)
+    axes.semilogy(range(len(values)), values, marker=marker, markersize=4, color=BLUE)
     axes.axhline(goal, color=RED, linewidth=1.0, linestyle="--", label=f"goal: {told}")
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
