@@ -1,0 +1,94 @@
+"""How well the box tells its friction, restitution and masses: 256 boxes at once, and one box observed 200 times.
+
+python -m bench.estimation --json bench/results/estimation_cpu.json
+
+Both are the example ``estimate``, from the guesses to the intervals. Seconds hold all of it but the observations.
+"""
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+
+from bench.timing import machine
+from examples import estimate
+from scenes import box
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of one run; lists have an entry for each of ``unknowns``.
+
+    Attributes:
+        case: what was estimated.
+        boxes: how many at once.
+        observed: numbers seen of each.
+        unknowns: their names.
+        starts: searches for each box.
+        iterations: evaluations of all searches.
+        seconds: taken.
+        good: how many fits are as good as the noise allows.
+        held: part of the 95 % intervals that hold the truth.
+        deviation: stated standard deviation, relative to the estimate, the median of all boxes.
+        spread: root mean square of the errors in stated standard deviations; 1 if these are right.
+        largest: largest error in stated standard deviations.
+    """
+
+    case: str
+    boxes: int
+    observed: int
+    unknowns: list[str]
+    starts: int
+    iterations: int
+    seconds: float
+    good: int
+    held: list[float]
+    deviation: list[float]
+    spread: list[float]
+    largest: list[float]
+
+
+def measure(case: str, truth: np.ndarray, seed: int, device: str) -> Record:
+    """Observe boxes [n, 4] and estimate them."""
+    scene = box.build()
+    seen = estimate.observe(scene, truth, seed, device)
+    found = estimate.estimate(scene, seen, seed, estimate.ITERATIONS, device)
+    print(f"{case}:\n{estimate.report(truth, found)}", flush=True)
+    errors = np.log(found.unknowns / truth) / found.deviation
+    return Record(
+        case, len(truth), found.degrees + truth.shape[1], list(box.UNKNOWNS), estimate.STARTS, len(found.curve) - 1,
+        found.seconds, int(found.good.sum()), found.holds(truth).mean(axis=0).tolist(),
+        np.median(found.deviation, axis=0).tolist(), np.sqrt((errors**2).mean(axis=0)).tolist(),
+        np.abs(errors).max(axis=0).tolist(),
+    )  # fmt: skip
+
+
+def main() -> None:
+    options = parse()
+    wp.config.log_level = wp.LOG_WARNING
+    info = machine()
+    records = [
+        measure("boxes drawn at random", box.random_boxes(options.seed, options.boxes), options.seed, options.device),
+        measure("one box, again and again", np.tile(box.TYPICAL, (options.draws, 1)), options.seed, options.device),
+    ]
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        record = {"machine": info, "records": [asdict(record) for record in records]}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the records to this file")
+    parser.add_argument("--boxes", type=int, default=256, help="drawn at random (256)")
+    parser.add_argument("--draws", type=int, default=200, help="observations of one box (200)")
+    parser.add_argument("--seed", type=int, default=0, help="of boxes, noise and guesses (0)")
+    parser.add_argument("--device", default="cpu", help="Warp device (cpu)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

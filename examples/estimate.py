@@ -1,0 +1,423 @@
+"""A box that bounces, tumbles and slides tells its friction, its restitution and its masses, and how sure that is.
+
+It is observed 20 times a second, with noise of 1 % of how far it moves and of how much it turns, while a known force
+pushes it; without the force motion tells the ratio of the masses alone. Of many random guesses, simulated side by side,
+the best are improved by a quasi-Newton method on the squares of all deviations: one rollout and one backward pass
+through it for each iteration, for all guesses at once. Contact makes several minima; the least one counts. Then the
+derivative J of every deviation in the unknowns, one backward pass each, gives the covariance of the estimates,
+(J^T J)^-1 where deviations are in units of the noise.
+
+    python -m examples.estimate
+    python -m examples.estimate --worlds 256
+    python -m examples.estimate --worlds 200 --same-box
+
+With --worlds so many boxes, each with its own friction, restitution, masses and noise, are estimated together; with
+--same-box it is one box, observed again and again. The files are about the first one.
+
+Files: loss.png, the mean square deviation over the iterations; estimates.png; estimate.gif; estimate.usda; and
+estimate.npz with unknowns, estimates, covariances of their logarithms, and the motion fitted to the first box.
+"""
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from scipy.spatial.transform import Rotation
+from scipy.stats import chi2, norm
+from tqdm import tqdm
+
+import sim
+import sim.torch
+from examples.fitting import Search, begin, downhill, iterate
+from examples.options import example_parser, make_folder, parse_example
+from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_motion
+from examples.resume import Progress
+from scenes import box
+from sim.render import Marker
+
+NOISE = 0.01  # relative to the way and the turn of the whole motion
+EVERY = 25  # steps from one observation to the next
+GUESSES = 512  # random ones, simulated once for all boxes
+ITERATIONS = 25
+GREEN = "#2c8c57"
+STARTS = 4  # of which so many are improved
+FIRST_STEP, LONGEST_STEP = 0.05, 0.3  # of a logarithm
+SETTLED = 2e-3  # decrease of the loss, half a chi square, below which a search ends
+STUCK = 1e-4  # part of a step below which a search ends
+MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
+CONFIDENCE = 1.96  # standard deviations on either side that hold 95 %
+UNLIKELY = 1e-3  # probability below which a fit is called bad
+SWEEPS = 30
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What has been seen of n boxes.
+
+    Attributes:
+        position: of the boxes' centres [frames, n, 3], m.
+        orientation: quaternions xyzw [frames, n, 4].
+        position_noise: standard deviation of each coordinate [n], m.
+        orientation_noise: standard deviation of the rotation about each axis [n], rad.
+    """
+
+    position: np.ndarray
+    orientation: np.ndarray
+    position_noise: np.ndarray
+    orientation_noise: np.ndarray
+
+    def of(self, worlds: np.ndarray) -> "Observation":
+        """Those of some boxes, by index."""
+        return Observation(
+            self.position[:, worlds], self.orientation[:, worlds], self.position_noise[worlds],
+            self.orientation_noise[worlds],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What has been found of n boxes.
+
+    Attributes:
+        unknowns: the estimates [n, 4], see :data:`scenes.box.UNKNOWNS`.
+        covariance: of their logarithms [n, 4, 4].
+        chi_square: sum of the squared deviations, in units of the noise [n].
+        degrees: of freedom: observed numbers less unknowns.
+        curve: mean square deviation of the best start, over the iterations; the mean of all boxes.
+        seconds: taken.
+    """
+
+    unknowns: np.ndarray
+    covariance: np.ndarray
+    chi_square: np.ndarray
+    degrees: int
+    curve: list[float]
+    seconds: float
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """Standard deviation of each logarithm, which is the relative one of the estimate [n, 4]."""
+        return np.sqrt(np.einsum("nii->ni", self.covariance))
+
+    @property
+    def good(self) -> np.ndarray:
+        """Whether the deviations are no larger than noise would make them [n]."""
+        return self.chi_square < chi2.isf(UNLIKELY, self.degrees)
+
+    def holds(self, truth: np.ndarray) -> np.ndarray:
+        """Whether the 95 % interval of each estimate holds the truth [n, 4]."""
+        return np.abs(np.log(truth / self.unknowns)) < CONFIDENCE * self.deviation
+
+
+class Motion:
+    """The motion of n boxes, and how far it is off what was observed, from the logarithms of the unknowns.
+
+    Args:
+        scene: the scene.
+        num_worlds: number of boxes.
+        device: Warp device.
+    """
+
+    def __init__(self, scene: box.BoxScene, num_worlds: int, device: str | None):
+        self.scene = scene
+        # Parameters are per world from the beginning, so that setting them changes no array's shape.
+        some = box.parameters(scene, torch.tensor([box.TYPICAL] * num_worlds, dtype=torch.float64))
+        self.simulator = sim.Simulator(
+            scene.model, scene.dt, num_worlds, device, sim.ContactOptions(sweeps=SWEEPS),
+            {name: value.numpy() for name, value in some.items()},
+        )  # fmt: skip
+        start = self.simulator.state(scene.q0, scene.qd0)
+        self.q0, self.qd0 = wp.to_torch(start.q), wp.to_torch(start.qd)
+        push = torch.as_tensor(scene.push).to(self.q0)
+        self.push = push.expand(scene.steps, num_worlds, -1).contiguous()
+
+    def states(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] from the logarithms [n, 4]."""
+        given: dict[str, Any] = box.parameters(self.scene, x.exp())
+        return sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
+
+    def losses(self, x: np.ndarray, seen: Observation) -> tuple[np.ndarray, np.ndarray]:
+        """Half the sums of squares [n] and their gradients [n, 4]: one rollout and one backward pass."""
+        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
+        loss = 0.5 * deviations(self.states(unknowns)[0], seen).square().sum(dim=1)
+        (gradient,) = torch.autograd.grad(loss.sum(), unknowns)
+        return loss.detach().cpu().numpy(), gradient.cpu().numpy()
+
+    def jacobian(self, x: np.ndarray, seen: Observation, bar: bool = True) -> np.ndarray:
+        """Derivatives of all deviations [n, observed numbers, 4]: one backward pass for each number."""
+        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
+        numbers = deviations(self.states(unknowns)[0], seen)
+        rows = [
+            torch.autograd.grad(number.sum(), unknowns, retain_graph=True)[0]
+            for number in tqdm(numbers.unbind(1), desc="uncertainty", unit="pass", disable=not bar)
+        ]
+        return torch.stack(rows, dim=1).cpu().numpy()
+
+
+def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:
+    """All deviations of motions [steps + 1, ..., n, nq] in units of the noise [..., n, observed numbers]."""
+    q = q[EVERY::EVERY]
+    position, orientation, position_noise, orientation_noise = (
+        torch.as_tensor(value).to(q)
+        for value in (seen.position, seen.orientation, seen.position_noise, seen.orientation_noise)
+    )
+    between = (len(q), *[1] * (q.dim() - 3), *position.shape[1:2])
+    moved = (q[..., :3] - position.reshape(*between, 3)) / position_noise[:, None]
+    turned = rotation_between(orientation.reshape(*between, 4), q[..., 3:]) / orientation_noise[:, None]
+    return torch.cat([moved, turned], dim=-1).movedim(0, -2).flatten(-2)
+
+
+def rotation_between(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Twice the vector part of the quaternion from a to b [..., 3]: the rotation vector where that is small [rad]."""
+    u, w = a[..., :3], a[..., 3:]
+    v, z = b[..., :3], b[..., 3:]
+    turn = w * v - z * u - torch.linalg.cross(u, v)
+    same = w * z + (u * v).sum(dim=-1, keepdim=True)
+    return 2.0 * turn * torch.where(same < 0.0, -1.0, 1.0)
+
+
+def observe(scene: box.BoxScene, truth: np.ndarray, seed: int, device: str | None) -> Observation:
+    """See boxes move, with noise.
+
+    Args:
+        scene: the scene.
+        truth: of each box [n, 4].
+        seed: of the noise.
+        device: Warp device.
+    """
+    rng = np.random.default_rng([seed, 1])
+    with torch.no_grad():
+        q = Motion(scene, len(truth), device).states(torch.tensor(np.log(truth)))[0].cpu().numpy()
+    position, orientation = q[..., :3], q[..., 3:]
+    way = np.linalg.norm(np.diff(position, axis=0), axis=2).sum(axis=0)
+    steps = [Rotation.from_quat(part.reshape(-1, 4)) for part in (orientation[:-1], orientation[1:])]
+    turn = (steps[0].inv() * steps[1]).magnitude().reshape(len(q) - 1, -1).sum(axis=0)
+    position, orientation = position[EVERY::EVERY], orientation[EVERY::EVERY]
+    errors = NOISE * turn[:, None] * rng.standard_normal(position.shape)
+    seen = Rotation.from_quat(orientation.reshape(-1, 4)) * Rotation.from_rotvec(errors.reshape(-1, 3))
+    return Observation(
+        position + NOISE * way[:, None] * rng.standard_normal(position.shape),
+        seen.as_quat().reshape(orientation.shape), NOISE * way, NOISE * turn,
+    )  # fmt: skip
+
+
+def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> np.ndarray:
+    """The best of many random guesses: the boxes start alike, so that the motion of a guess is one for all.
+
+    Returns:
+        logarithms [n * STARTS, 4], those of a box together.
+    """
+    rng = np.random.default_rng([seed, 2])
+    guesses = np.log(rng.uniform(box.LEAST, box.MOST, (GUESSES, len(box.UNKNOWNS))))
+    with torch.no_grad():
+        q = Motion(scene, GUESSES, device).states(torch.tensor(guesses))[0]
+        loss = deviations(q[:, :, None], seen).square().sum(dim=-1)
+        best = loss.topk(STARTS, dim=0, largest=False).indices
+    return guesses[best.T.flatten().cpu().numpy()]
+
+
+def estimate(
+    scene: box.BoxScene,
+    seen: Observation,
+    seed: int,
+    iterations: int,
+    device: str | None,
+    kept: Progress | None = None,
+    bar: bool = True,
+) -> Estimate:
+    """Find the unknowns of all boxes at once, and how sure they are.
+
+    Args:
+        scene: the scene.
+        seen: the boxes, as observed.
+        seed: of the guesses.
+        iterations: at most so many, those of an interrupted run included.
+        device: Warp device.
+        kept: where the search keeps how far it is; None keeps nothing.
+        bar: whether to show a progress bar.
+    """
+    kept = Progress(None, {}) if kept is None else kept
+    boxes, begun = len(seen.position_noise), time.perf_counter()
+    motion = Motion(scene, boxes * STARTS, device)
+    repeated = seen.of(np.repeat(np.arange(boxes), STARTS))
+    numbers = 6 * len(seen.position)
+    lower, upper = np.log(box.LEAST) - MARGIN, np.log(box.MOST) + MARGIN
+
+    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return motion.losses(x, repeated)
+
+    before = kept.load()
+    if before is None:
+        search, curve = begin(evaluate, guess(scene, seen, seed, device), FIRST_STEP), list[float]()
+    else:
+        begun, curve = begun - float(before.pop("seconds")), list(before.pop("curve"))
+        search = Search(*(before[name] for name in ("x", "loss", "gradient", "inverse", "scale", "fresh")))
+    with tqdm(total=iterations, initial=len(curve), desc="estimating", unit="iteration", disable=not bar) as progress:
+        while True:
+            least = search.loss.reshape(boxes, STARTS).min(axis=1)
+            curve.append(2.0 * float(least.mean()) / numbers)
+            at_work = (downhill(search, lower, upper)[1] > SETTLED) & (search.scale > STUCK)
+            progress.set_postfix_str(f"mean square {curve[-1]:.3f}, {at_work.mean():.0%} at work")
+            if len(curve) > iterations or not at_work.any():
+                break
+            iterate(search, evaluate, lower, upper, LONGEST_STEP)
+            kept.save(curve=curve, seconds=time.perf_counter() - begun, **vars(search))
+            progress.update()
+        progress.total = progress.n
+    best = np.arange(boxes) * STARTS + search.loss.reshape(boxes, STARTS).argmin(axis=1)
+    jacobian = Motion(scene, boxes, device).jacobian(search.x[best], seen, bar)
+    covariance = np.linalg.inv(np.einsum("nri,nrj->nij", jacobian, jacobian))
+    kept.done()
+    return Estimate(
+        np.exp(search.x[best]), covariance, 2.0 * search.loss[best], numbers - len(box.UNKNOWNS), curve,
+        time.perf_counter() - begun,
+    )  # fmt: skip
+
+
+def report(truth: np.ndarray, found: Estimate) -> str:
+    """A table of one box, or a summary of many."""
+    many = len(truth) > 1
+    held = found.holds(truth)
+    lines = []
+    for k, (name, unit) in enumerate(zip(box.UNKNOWNS, box.UNITS, strict=True)):
+        if many:
+            lines.append(
+                f"  {name:12s} {held[:, k].mean():6.1%} of the 95 % intervals hold the truth; "
+                f"standard deviation {np.median(found.deviation[:, k]):.1%} in the median"
+            )
+        else:
+            value = found.unknowns[0, k]
+            lines.append(
+                f"  {name:12s} {value:.3f} +- {value * found.deviation[0, k]:.3f} {unit:2s}  (true: {truth[0, k]:.3f})"
+            )
+    lines.append(
+        f"{found.good.sum()} of {len(truth)} fits are as good as the noise allows; {len(found.curve) - 1} iterations, "
+        f"{found.seconds:.1f} s"
+    )
+    return "\n".join(lines)
+
+
+def write_plot(
+    path: Path, scene: box.BoxScene, seen: Observation, q: np.ndarray, truth: np.ndarray, found: Estimate
+) -> None:
+    """The first box as observed and as fitted (left); estimates beside the truth, with their 95 % intervals (right).
+
+    Args:
+        path: the file.
+        scene: the scene.
+        seen: the boxes, as observed.
+        q: motion fitted to the first box [steps + 1, nq].
+        truth: of all boxes [n, 4].
+        found: the estimates.
+    """
+    fine, coarse = scene.dt * np.arange(len(q)), scene.dt * EVERY * np.arange(1, len(seen.position) + 1)
+    start = Rotation.from_quat(q[0, 3:])
+    turned, seen_turned = (
+        (Rotation.from_quat(value) * start.inv()).as_matrix()[:, :, 0] for value in (q[:, 3:], seen.orientation[:, 0])
+    )
+    with plot(path, columns=3) as (position, axis, estimates):
+        for ax, label, fitted, observed, noise in (
+            (position, "position of the centre [m]", q[:, :3], seen.position[:, 0], seen.position_noise[0]),
+            (axis, "direction of the axis that begins along x [-]", turned, seen_turned, seen.orientation_noise[0]),
+        ):
+            for k, color in enumerate((BLUE, RED, GREEN)):
+                ax.plot(fine, fitted[:, k], color=color, label="xyz"[k])
+                ax.errorbar(coarse, observed[:, k], CONFIDENCE * noise, fmt=".", color=color, linewidth=0.8)
+            ax.set_xlabel("time [s]")
+            ax.set_ylabel(label)
+            ax.set_title("first box: observed (95 %) and fitted")
+            ax.legend()
+        if len(truth) == 1:
+            draw_intervals(estimates, truth[0], found)
+        else:
+            draw_errors(estimates, truth, found)
+
+
+def draw_intervals(ax: Any, truth: np.ndarray, found: Estimate) -> None:
+    """Estimates of one box relative to the truth."""
+    relative = 100.0 * (found.unknowns[0] / truth - 1.0)
+    width = 100.0 * CONFIDENCE * found.deviation[0] * found.unknowns[0] / truth
+    ax.errorbar(range(len(truth)), relative, width, fmt="o", color=BLUE, capsize=4)
+    ax.axhline(0.0, color=RED, linewidth=1.0, linestyle="--")
+    ax.set_xticks(range(len(truth)), box.UNKNOWNS)
+    ax.set_xlim(-0.5, len(truth) - 0.5)
+    ax.set_ylabel("off the truth [%]")
+    ax.set_title("estimates with 95 % intervals")
+
+
+def draw_errors(ax: Any, truth: np.ndarray, found: Estimate) -> None:
+    """Errors of many boxes in stated standard deviations, beside the normal distribution."""
+    errors = np.log(found.unknowns / truth) / found.deviation
+    edges = np.linspace(-4.0, 4.0, 33)
+    for k, name in enumerate(box.UNKNOWNS):
+        ax.hist(np.clip(errors[:, k], -4.0, 4.0), edges, density=True, histtype="step", label=name)
+    ax.plot(edges, norm.pdf(edges), color=GREY, linewidth=1.0, linestyle="--", label="normal distribution")
+    ax.set_xlabel("error in stated standard deviations, ends gather what lies beyond")
+    ax.set_ylabel("density")
+    ax.set_title(f"{len(truth)} boxes")
+    ax.legend(fontsize=8)
+
+
+def main() -> None:
+    options = parse()
+    scene = box.build()
+    count = options.worlds
+    truth = (
+        np.tile(box.TYPICAL, (count, 1)) if options.same_box or count == 1 else box.random_boxes(options.seed, count)
+    )
+    seen = observe(scene, truth, options.seed, options.device)
+    print(
+        f"{count} box{'es' if count > 1 else ''}, {len(seen.position)} observations each over "
+        f"{scene.steps * scene.dt:g} s, noise {100.0 * seen.position_noise.mean():.1f} cm and "
+        f"{np.degrees(seen.orientation_noise.mean()):.1f} degrees"
+    )
+    problem = {"truth": truth, "seed": options.seed}
+    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
+    found = estimate(scene, seen, options.seed, options.iterations, options.device, kept)
+    print(report(truth, found))
+    write_files(options, scene, seen, truth, found)
+
+
+def write_files(
+    options: argparse.Namespace, scene: box.BoxScene, seen: Observation, truth: np.ndarray, found: Estimate
+) -> None:
+    """Curve, plot, numbers and motion, see above."""
+    with torch.no_grad():
+        states = Motion(scene, 1, options.device).states(torch.tensor(np.log(found.unknowns[:1])))
+    q, qd = (value[:, 0].cpu().numpy() for value in states)
+    files = [options.out / name for name in ("loss.png", "estimates.png", "estimate.npz")]
+    with plot(files[0]) as (axes,):
+        draw_curve(axes, found.curve, 1.0, "noise alone")
+        axes.set_ylabel("mean square deviation, in units of the noise")
+        axes.set_title("Fit of the observed motion")
+    write_plot(files[1], scene, seen, q, truth, found)
+    np.savez(
+        files[2], truth=truth, unknowns=found.unknowns, covariance=found.covariance, chi_square=found.chi_square,
+        curve=found.curve, position=seen.position, orientation=seen.orientation, q=q, qd=qd, dt=scene.dt,
+    )  # fmt: skip
+    markers = [Marker(f"seen_{k}", tuple(at), radius=0.012) for k, at in enumerate(seen.position[:, 0])]
+    files += write_motion(
+        options.out, "estimate", scene.model, q, scene.dt, markers=markers, animation=not options.no_render,
+        device=options.device,
+    )  # fmt: skip
+    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+
+
+def parse() -> argparse.Namespace:
+    parser = example_parser(__doc__, out="out/estimate", iterations=ITERATIONS)
+    parser.add_argument("--worlds", type=int, default=1, metavar="COUNT", help="so many boxes at once (1)")
+    parser.add_argument("--same-box", action="store_true", help="all of them alike, each with noise of its own")
+    options = parse_example(parser, counts=["worlds"])
+    if options.worlds == 0:
+        parser.error("--worlds must be at least 1")
+    make_folder(parser, options.out)
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""A box tells friction, restitution and masses: derivatives, what can be told at all, how sure the estimates are."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom, chi2
+
+import sim
+from examples import estimate as example
+from examples.fitting import begin, iterate
+from scenes import box
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["estimate", "--device", "cpu", "--no-render", *map(str, arguments)])
+    example.main()
+
+
+def test_two_halves_make_one_body():
+    """As the builder joins two links, each a solid half with the closed form of its inertia."""
+    masses = (0.6, 1.1)
+    x, y, z = 0.5 * box.HALF_EXTENTS[0], *box.HALF_EXTENTS[1:]
+    builder = sim.ModelBuilder()
+    for name, side, mass in zip(("rear", "front"), (-x, x), masses, strict=True):
+        inertia = mass / 3.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
+        builder.add_link(name, mass=mass, com=(side, 0.0, 0.0), inertia=inertia)
+    builder.add_joint("free", "free", child="rear")
+    builder.add_joint("glue", "fixed", parent="rear", child="front")
+    expected = builder.finalize("float64").parameters
+    for name, value in zip(
+        ("mass", "com", "inertia"), box.body(torch.tensor(masses, dtype=torch.float64)), strict=True
+    ):
+        np.testing.assert_allclose(value.numpy(), expected[name], rtol=1e-12, atol=1e-15)
+
+
+def test_derivatives_and_what_can_be_told(device):
+    """Beside central differences; and without the push nothing tells the sum of the masses."""
+    truth = np.array([box.TYPICAL, (0.35, 0.6, 0.9, 0.5)])
+    x = np.log(truth) + 0.01
+    width, unit = 1e-6, np.eye(4)
+    moved = np.concatenate([x[:, None] + width * unit, x[:, None] - width * unit], axis=1).reshape(16, 4)
+    for push in (True, False):
+        scene = box.build(push=push)
+        seen = example.observe(scene, truth, 0, device)
+        motion = example.Motion(scene, 2, device)
+        loss, gradient = motion.losses(x, seen)
+        jacobian = motion.jacobian(x, seen, bar=False)
+        with torch.no_grad():
+            q, _ = motion.states(torch.tensor(x))
+            numbers = example.deviations(q, seen).cpu().numpy()
+            q, _ = example.Motion(scene, 16, device).states(torch.tensor(moved))
+            around = example.deviations(q, seen.of(np.repeat(np.arange(2), 8))).cpu().numpy().reshape(2, 2, 4, -1)
+        np.testing.assert_allclose(loss, 0.5 * (numbers**2).sum(axis=1), rtol=1e-12)
+        np.testing.assert_allclose(gradient, np.einsum("nri,nr->ni", jacobian, numbers), rtol=1e-9)
+        differences = ((around[:, 0] - around[:, 1]) / (2.0 * width)).swapaxes(1, 2)
+        np.testing.assert_allclose(jacobian, differences, atol=1e-6 * np.abs(jacobian).max())
+        both_masses = np.abs(jacobian[:, :, 2:].sum(axis=2)).max() / np.abs(jacobian).max()
+        assert both_masses > 0.1 if push else both_masses < 1e-12
+
+
+def test_rotation_between():
+    """The rotation vector, to the order in which it differs from twice a sine, whatever the sign of the quaternions."""
+    rng = np.random.default_rng(0)
+    a = example.Rotation.random(20, rng=rng)
+    vector = 0.03 * rng.standard_normal((20, 3))
+    b = a * example.Rotation.from_rotvec(vector)
+    signs = rng.choice([-1.0, 1.0], (20, 1))
+    found = example.rotation_between(torch.tensor(a.as_quat()), torch.tensor(signs * b.as_quat())).numpy()
+    np.testing.assert_allclose(found, vector, atol=np.linalg.norm(vector, axis=1).max() ** 3 / 20.0)
+
+
+def test_search_finds_minima():
+    """Rosenbrock's valley and bounds that bear, many side by side."""
+
+    def evaluate(x):
+        a, b = x[:, 0], x[:, 1]
+        valley = b - a * a
+        return 100.0 * valley**2 + (1.0 - a) ** 2, np.stack([-400.0 * valley * a - 2.0 * (1.0 - a), 200.0 * valley], 1)
+
+    starts = np.random.default_rng(0).uniform(-2.0, 2.0, (20, 2))
+    for upper, expected in ((3.0, (1.0, 1.0)), (0.5, (0.5, 0.25))):
+        search = begin(evaluate, np.minimum(starts, upper), 0.1)
+        for _ in range(120):
+            iterate(search, evaluate, np.full(2, -3.0), np.full(2, upper), 0.5)
+        np.testing.assert_allclose(search.x, np.tile(expected, (20, 1)), atol=1e-3)
+
+
+@pytest.mark.slow
+def test_uncertainty_is_that_of_many_draws(device):
+    """One box observed 200 times: estimates spread as stated, and 95 % of the intervals hold the truth."""
+    draws, scene = 200, box.build()
+    truth = np.tile(box.TYPICAL, (draws, 1))
+    seen = example.observe(scene, truth, 0, device)
+    first = seen.of(np.array([0]))
+    jacobian = example.Motion(scene, 1, device).jacobian(np.log(truth[:1]), first, bar=False)[0]
+    covariance = np.linalg.inv(jacobian.T @ jacobian)
+    motion = example.Motion(scene, draws, device)
+    begun = np.log(truth) + np.random.default_rng(1).multivariate_normal(np.zeros(4), covariance, draws)
+    search = begin(lambda x: motion.losses(x, seen), begun, 0.05)
+    search.inverse[:], search.fresh[:] = covariance, False
+    for _ in range(8):
+        iterate(search, lambda x: motion.losses(x, seen), np.full(4, -5.0), np.full(4, 5.0), 0.3)
+    errors = (search.x - np.log(truth)) / np.sqrt(np.diag(covariance))
+    # Of a normal distribution, all four bounds hold with a probability of 99 %.
+    held = (np.abs(errors) < example.CONFIDENCE).sum(axis=0)
+    assert (held >= binom.ppf(0.00125, draws, 0.95)).all(), held
+    assert (held <= binom.ppf(0.99875, draws, 0.95)).all(), held
+    spread = (errors**2).sum(axis=0)
+    assert (spread > chi2.ppf(0.00125, draws)).all(), spread / draws
+    assert (spread < chi2.ppf(0.99875, draws)).all(), spread / draws
+
+
+@pytest.mark.slow
+def test_estimates_and_goes_on_after_an_interruption(monkeypatch, tmp_path, capsys):
+    """Two boxes at once; two evaluations, a Ctrl-C, and on to the same estimates."""
+    monkeypatch.setattr(example, "GUESSES", 128)
+    arguments = ["--worlds", 2, "--seed", 1]
+    run(monkeypatch, *arguments, "--out", tmp_path / "whole")
+    iterations = []
+
+    def interrupted(*given):
+        if len(iterations) == 2:
+            raise KeyboardInterrupt
+        iterations.append(1)
+        return iterate(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(example, "iterate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(patch, *arguments, "--out", tmp_path / "parts")
+    capsys.readouterr()
+    run(monkeypatch, *arguments, "--out", tmp_path / "parts")
+    printed = capsys.readouterr().out
+    assert "going on with" in printed
+    assert "2 of 2 fits are as good as the noise allows" in printed
+    names = {"loss.png", "estimates.png", "estimate.npz", "estimate.usda"}
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == names
+    with np.load(tmp_path / "whole" / "estimate.npz") as whole, np.load(tmp_path / "parts" / "estimate.npz") as parts:
+        for name in ("unknowns", "covariance", "curve", "q"):
+            np.testing.assert_array_equal(whole[name], parts[name])
+        deviation = np.sqrt(np.einsum("nii->ni", whole["covariance"]))
+        assert (deviation < 0.15).all()
+        assert (np.abs(np.log(whole["truth"] / whole["unknowns"])) < 4.0 * deviation).all()
+
+
+def test_no_boxes_is_an_error(monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--worlds", 0, "--out", tmp_path)
+    assert "--worlds must be at least 1" in capsys.readouterr().err
