@@ -1,6 +1,6 @@
 """The examples' problems by gradients and by CMA-ES, which uses none: episodes and seconds to the goal.
 
-python -m bench.cmaes --json bench/results/cmaes_cpu.json --markdown docs/results.md --plot docs/cmaes.png
+python -m bench.cmaes --json bench/results/cmaes_cpu.json       # python -m bench.results then makes table and plot
 
 An episode is one motion simulated in one world; an iteration by gradients counts as many as it has worlds, and its time
 holds the backward pass. CMA-ES is pycma's with a diagonal covariance where there are thousands of unknowns.
@@ -18,7 +18,6 @@ import warp as wp
 from tqdm import tqdm
 
 import sim
-from bench.report import write_section
 from bench.timing import machine
 from examples import friction, golf, throw
 from scenes import golf as golf_scene
@@ -27,6 +26,12 @@ from scenes import throw as throw_scene
 
 # Standard deviation of the first generation: of torques, relative to a motor's strength; of the friction, relative.
 SPREAD = 0.2
+# What Qiao et al. (2021) say of theirs.
+PAPER = {
+    "throw": "about 20 iterations",
+    "golf": "50 iterations; CMA-ES not within 1,500 episodes",
+    "friction": "10 iterations from 0.002 to about 0.2",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,6 @@ class Problem:
         name: of the example.
         unknowns: how many there are.
         goal: distance that counts as a hit [m].
-        paper: what Qiao et al. (2021) say of theirs.
         by_gradients: solves it; returns the distance after each iteration [m] and the seconds taken.
         episodes_per_iteration: worlds that an iteration simulates.
         distances: of candidates [n, unknowns], zero for the start of the search by gradients [m].
@@ -48,7 +52,6 @@ class Problem:
     name: str
     unknowns: int
     goal: float
-    paper: str
     by_gradients: Callable[[], tuple[list[float], float]]
     episodes_per_iteration: int
     distances: Callable[[np.ndarray], np.ndarray]
@@ -86,7 +89,7 @@ class Run:
         return next((n for n, best in zip(self.episodes, self.best, strict=True) if best < self.goal), None)
 
 
-def torque_problem(name: str, paper: str, scene: throw_scene.ThrowScene | golf_scene.GolfScene) -> Problem:
+def torque_problem(name: str, scene: throw_scene.ThrowScene | golf_scene.GolfScene) -> Problem:
     """Throw or golf: a torque for every motor at every step."""
     candidates = 4 + int(3 * np.log(scene.steps * 9))
     if isinstance(scene, throw_scene.ThrowScene):
@@ -111,7 +114,7 @@ def torque_problem(name: str, paper: str, scene: throw_scene.ThrowScene | golf_s
         return result.distances, result.seconds
 
     unknowns = scene.steps * len(strength)
-    return Problem(name, unknowns, goal, paper, by_gradients, 3, distances, candidates, 1500)
+    return Problem(name, unknowns, goal, by_gradients, 3, distances, candidates, 1500)
 
 
 def friction_problem(distance: float = 0.8) -> Problem:
@@ -134,8 +137,7 @@ def friction_problem(distance: float = 0.8) -> Problem:
         result = friction.estimate(scene, distance, 20, "cpu")
         return result.distances, result.seconds
 
-    paper = "10 iterations from 0.002 to about 0.2"
-    return Problem("friction", 1, friction.GOAL, paper, by_gradients, 1, distances, candidates, 400)
+    return Problem("friction", 1, friction.GOAL, by_gradients, 1, distances, candidates, 400)
 
 
 def run_gradients(problem: Problem) -> Run:
@@ -168,15 +170,15 @@ def run_cmaes(problem: Problem, seed: int) -> Run:
     return Run(problem.name, "CMA-ES", seed, problem.unknowns, problem.goal, episodes, seconds, best)
 
 
-def table(problems: list[Problem], runs: list[Run]) -> str:
+def table(runs: list[Run]) -> str:
     """A line per problem: what the paper says, what both needed."""
     lines = [
         "| problem | unknowns | paper: gradients | gradients: episodes (iterations) | seconds "
         "| CMA-ES: episodes | seconds | its best distance |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for problem in problems:
-        own = [run for run in runs if run.problem == problem.name]
+    for name in dict.fromkeys(run.problem for run in runs):
+        own = [run for run in runs if run.problem == name]
         gradients = next(run for run in own if run.method == "gradients")
         others = [run for run in own if run.method == "CMA-ES"]
         reached = [run.to_goal for run in others]
@@ -184,7 +186,7 @@ def table(problems: list[Problem], runs: list[Run]) -> str:
             str(n) if n else f"not in {run.episodes[-1]}" for n, run in zip(reached, others, strict=True)
         )
         lines.append(
-            f"| {problem.name} | {problem.unknowns} | {problem.paper} | {gradients.to_goal or 'not reached'} "
+            f"| {name} | {gradients.unknowns} | {PAPER[name]} | {gradients.to_goal or 'not reached'} "
             f"({len(gradients.best) - 1}) | {gradients.seconds[-1]:.1f} | {needed} "
             f"| {', '.join(f'{run.seconds[-1]:.1f}' for run in others)} "
             f"| {', '.join(f'{100 * run.best[-1]:.2g} cm' for run in others)} |"
@@ -192,26 +194,27 @@ def table(problems: list[Problem], runs: list[Run]) -> str:
     return "\n".join(lines)
 
 
-def plot(path: Path, problems: list[Problem], runs: list[Run]) -> None:
+def plot(path: Path, runs: list[Run]) -> None:
     """Best distance over episodes (above) and over seconds (below), a column per problem."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    problems = {run.problem: run for run in runs}
     figure, axes = pyplot.subplots(2, len(problems), figsize=(4.0 * len(problems), 6.4), constrained_layout=True)
     colors = {"gradients": "#26639e", "CMA-ES": "#c0392b"}
-    for column, problem in enumerate(problems):
+    for column, (problem, one) in enumerate(problems.items()):
         for row, (x_name, label) in enumerate((("episodes", "episodes"), ("seconds", "seconds"))):
             ax = axes[row, column]
-            for run in (run for run in runs if run.problem == problem.name):
+            for run in (run for run in runs if run.problem == problem):
                 name = run.method if run.seed in (None, 0) else None
                 ax.loglog(getattr(run, x_name), run.best, color=colors[run.method], label=name, linewidth=1.4)
-            ax.axhline(problem.goal, color="0.4", linewidth=0.8, linestyle="--")
+            ax.axhline(one.goal, color="0.4", linewidth=0.8, linestyle="--")
             ax.set_xlabel(label)
             ax.grid(True, which="major", linewidth=0.3)
             if row == 0:
-                ax.set_title(f"{problem.name}, {problem.unknowns} unknown{'s' if problem.unknowns > 1 else ''}")
+                ax.set_title(f"{problem}, {one.unknowns} unknown{'s' if one.unknowns > 1 else ''}")
             if column == 0:
                 ax.set_ylabel("best distance [m]")
     axes[0, 0].legend()
@@ -223,31 +226,24 @@ def main() -> None:
     options = parse()
     wp.config.log_level = wp.LOG_WARNING
     problems = [
-        torque_problem("throw", "about 20 iterations", throw_scene.build()),
-        torque_problem("golf", "50 iterations; CMA-ES not within 1,500 episodes", golf_scene.build()),
+        torque_problem("throw", throw_scene.build()),
+        torque_problem("golf", golf_scene.build()),
         friction_problem(),
     ]
     runs = []
     for problem in problems:
         runs.append(run_gradients(problem))
         runs += [run_cmaes(problem, seed) for seed in range(options.seeds)]
-    text = table(problems, runs)
-    print(text)
+    print(table(runs))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         record = {"machine": machine(), "runs": [asdict(run) for run in runs]}
         options.json.write_text(json.dumps(record, indent=1) + "\n")
-    if options.markdown is not None:
-        write_section(options.markdown, "table", text)
-    if options.plot is not None:
-        plot(options.plot, problems, runs)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the runs to this file")
-    parser.add_argument("--markdown", type=Path, help="put the table into this page")
-    parser.add_argument("--plot", type=Path, help="draw the curves into this file")
     parser.add_argument("--seeds", type=int, default=3, help="repeats of CMA-ES (3)")
     return parser.parse_args()
 

@@ -84,20 +84,6 @@ def write_json(path: Path, records: Sequence[Any], machine: dict[str, str]) -> N
     path.write_text(json.dumps([{**asdict(record), "machine": machine} for record in records], indent=1) + "\n")
 
 
-def write_section(path: Path, name: str, text: str) -> None:
-    """Put a text between the marks ``<!-- name -->`` and ``<!-- end of name -->`` of a page.
-
-    Raises:
-        ValueError: if the page hasn't each of the marks once.
-    """
-    page = path.read_text(encoding="utf-8")
-    first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    if page.count(first) != 1 or page.count(last) != 1:
-        raise ValueError(f"{path} needs {first} and {last} once each, for a section to stand between")
-    before, rest = page.split(first)
-    path.write_text(f"{before}{first}\n{text}\n{last}{rest.split(last)[1]}", encoding="utf-8")
-
-
 def _text(value: object) -> str:
     if value is None:
         return "-"

@@ -1,10 +1,12 @@
 """The documentation says what the code does: its examples run, its table of parameters is complete."""
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 
+from bench import results
 from scenes.physics.suite import scenes
 from sim.parameters import PARAMETERS
 
@@ -71,3 +73,27 @@ def test_fidelity_table_has_every_scene() -> None:
         for number, quantity in enumerate(scene.quantities)
     ]
     assert rows == expected
+
+
+def test_results_page_is_that_of_the_records() -> None:
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results.page()
+
+
+def test_results_page_has_all_sections(tmp_path) -> None:
+    """A record that is missing is named with the command that makes it; one that is there gives a table."""
+    machine = {"processor": "P", "cores": "2", "load": "0.1", "python": "3"}
+    trial = dict(problem="golf", seed=0, target=[4.0, 0.5], hit=True, iterations=5, off=0.001, seconds=1.25)
+    missed = trial | {"target": [3.0, 0.25], "hit": False, "iterations": 50, "off": 0.123}
+    (tmp_path / "optimise_cpu.json").write_text(json.dumps({"machine": machine, "trials": [trial, missed]}))
+    run = dict(
+        case="boxes", boxes=4, observed=96, unknowns=["friction"], starts=4, iterations=9, seconds=12.0, good=3,
+        held=[0.75], deviation=[0.013], spread=[1.25], largest=[3.0],
+    )  # fmt: skip
+    (tmp_path / "estimation_cpu.json").write_text(json.dumps({"machine": machine, "records": [run]}))
+    page = results.page(tmp_path)
+    assert "| golf | 50 iterations; CMA-ES not within 1,500 episodes | 2 | 1 | 5, 5, 5 | 1.2 |" in page
+    assert "Missed: golf at (3.00, 0.25) m: 12.3 cm off." in page
+    assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% | 9 | 12 |" in page
+    assert "3 of 4." in page
+    assert "2 cores of P, load 0.1 before; python 3." in page
+    assert "Not measured yet; `python -m bench.cmaes --json bench/results/cmaes_cpu.json` does." in page

@@ -1,9 +1,7 @@
 """What the tables compare is the same gradient, and their bookkeeping."""
 
 import numpy as np
-import pytest
 
-from bench.report import write_section
 from bench.tables.backswing import Checkpointed, Taped
 from bench.tables.measure import Row, measure
 from bench.tables.page import gradients_section
@@ -63,13 +61,3 @@ def test_the_page_says_what_was_not_run():
     assert "times ours: PyTorch 300" in text
     assert "out of room: PyTorch |" in text
     assert "Not run: MJX, 1 robots (No module named 'jax')." in text
-
-
-def test_sections_replace_what_stood_between_their_marks(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- a -->\nold\n<!-- end of a -->\nafter\n")
-    for text in ("first", "second"):
-        write_section(page, "a", text)
-    assert page.read_text() == "before\n<!-- a -->\nsecond\n<!-- end of a -->\nafter\n"
-    with pytest.raises(ValueError, match="<!-- b -->"):
-        write_section(page, "b", "new")

@@ -1,0 +1,172 @@
+"""The page of results, from the records that the other benchmarks have written.
+
+python -m bench.results          # writes docs/results.md and its plots from bench/results/*.json
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import cmaes
+from bench.tables import page as tables
+
+RECORDS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[1] / "docs"
+INTRODUCTION = """\
+# Results
+
+The experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated Bodies*, ICML 2021)
+outside reinforcement learning, with what the paper says of its own beside what was measured here. The scenes are not
+the paper's, of which robots and numbers aren't all published. One command makes this page from the records in
+[bench/results](../bench/results), and each section names the one that measures:
+
+    python -m bench.results
+"""
+
+TRIALS = """\
+Random targets, each with a search of its own: torques of all motors at all steps so that a ball is at the target in the
+end (throw) or lies there at rest (settle, golf), and the friction with which a racecar stops there. Reached is what
+came within 1 cm, in friction 1 mm, in at most 50 iterations; the figures of iterations and seconds are of these.
+"""
+RACECAR = "A racecar with locked wheels stops from 1 m/s after 0.8 m at a friction of v² / (2 g x) = 0.064, not 0.2."
+CMAES = """\
+An episode is one motion simulated in one world. An iteration by gradients simulates three worlds in throw and golf, so
+that one backward pass gives the derivatives of all three coordinates, and one in friction. CMA-ES (pycma, a diagonal
+covariance where there are thousands of unknowns) may use 1,500 episodes, in friction 400, and simulates a generation at
+once; each of its figures is of another seed. The goal is 1 cm, in friction 1 mm.
+"""
+ESTIMATION = """\
+A box is thrown at floor and wall while a known force pushes it, and is observed 20 times a second with 1 % noise of its
+way and of its turn (`examples/estimate.py`). Of this the paper has the friction alone. Intervals come from the
+derivatives of all observed numbers at the estimate; were the motion linear in the unknowns, 95 % of them would hold the
+truth, and errors in stated standard deviations would have a root mean square of 1.
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page, made from one record.
+
+    Attributes:
+        title: its heading.
+        file: the record's, in ``bench/results``.
+        command: that writes the record, but for ``--json`` and the file.
+        text: makes the section from the record.
+    """
+
+    title: str
+    file: str
+    command: str
+    text: Callable[[dict[str, Any]], str]
+
+
+def trials_section(record: dict[str, Any]) -> str:
+    """A line per problem: what the paper says, how many targets were reached."""
+    lines = [
+        "| problem | paper | targets | reached | iterations: least, median, most | seconds: median |",
+        "|---|---|---|---|---|---|",
+    ]
+    for problem in dict.fromkeys(trial["problem"] for trial in record["trials"]):
+        own = [trial for trial in record["trials"] if trial["problem"] == problem]
+        reached = [trial for trial in own if trial["hit"]]
+        counts = [trial["iterations"] for trial in reached]
+        spread = f"{min(counts)}, {statistics.median(counts):g}, {max(counts)}" if counts else "-"
+        seconds = f"{statistics.median(trial['seconds'] for trial in reached):.1f}" if counts else "-"
+        lines.append(
+            f"| {problem} | {cmaes.PAPER.get(problem, '')} | {len(own)} | {len(reached)} | {spread} | {seconds} |"
+        )
+    missed = [
+        f"{trial['problem']} at ({', '.join(f'{x:.2f}' for x in trial['target'])}) m: {100.0 * trial['off']:.1f} cm off"
+        for trial in record["trials"]
+        if not trial["hit"]
+    ]
+    missing = f"Missed: {'; '.join(missed)}.\n\n" if missed else ""
+    table = "\n".join(lines)
+    return f"{TRIALS}\n{table}\n\n{missing}{RACECAR}"
+
+
+def cmaes_section(record: dict[str, Any]) -> str:
+    """Gradients beside CMA-ES."""
+    table = cmaes.table([cmaes.Run(**run) for run in record["runs"]])
+    return f"{CMAES}\n{table}\n\n![Best distance over episodes and over seconds](cmaes.png)"
+
+
+def estimation_section(record: dict[str, Any]) -> str:
+    """Intervals and spread of the estimates."""
+    lines = [
+        "| case | boxes | unknown | stated standard deviation (median) | root mean square error, in stated ones "
+        "| 95 % intervals that hold the truth | iterations | seconds, all boxes |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for run in record["records"]:
+        head = (run["case"], str(run["boxes"]))
+        tail = (str(run["iterations"]), f"{run['seconds']:.0f}")
+        for k, name in enumerate(run["unknowns"]):
+            first, last = (head, tail) if k == 0 else (("", ""), ("", ""))
+            numbers = (f"{run['deviation'][k]:.1%}", f"{run['spread'][k]:.2f}", f"{run['held'][k]:.1%}")
+            lines.append(f"| {' | '.join((*first, name, *numbers, *last))} |")
+    good = ", ".join(f"{run['good']} of {run['boxes']}" for run in record["records"])
+    table = "\n".join(lines)
+    return f"{ESTIMATION}\n{table}\n\nFits whose deviations are no larger than the noise makes them: {good}."
+
+
+SECTIONS = [
+    Section("Optimised motions and friction", "optimise_cpu.json", "python -m bench.optimise", trials_section),
+    Section("Gradients beside CMA-ES", "cmaes_cpu.json", "python -m bench.cmaes", cmaes_section),
+    Section("Estimates and their uncertainty", "estimation_cpu.json", "python -m bench.estimation", estimation_section),
+    Section(
+        "Memory and time of long gradients",
+        "tables_cpu.json",
+        "python -m bench.tables --steps 50 100 500 1000 5000",
+        tables.section,
+    ),
+]
+
+
+def page(records: Path = RECORDS) -> str:
+    """The whole page, from a folder of records. What has no record says how to make it."""
+    parts = [INTRODUCTION]
+    for section in SECTIONS:
+        file = records / section.file
+        command = f"`{section.command} --json bench/results/{section.file}`"
+        parts.append(f"## {section.title}\n")
+        if not file.is_file():
+            parts.append(f"Not measured yet; {command} does.\n")
+            continue
+        record = json.loads(file.read_text(encoding="utf-8"))
+        parts.append(f"{section.text(record)}\n\n{command} on {machine_line(record['machine'])}.\n")
+    return "\n".join(parts)
+
+
+def machine_line(machine: dict[str, str]) -> str:
+    """What was measured on, in words."""
+    versions = ", ".join(
+        f"{name} {machine[name]}" for name in ("python", "warp-lang", "numpy", "torch") if name in machine
+    )
+    return f"{machine['cores']} cores of {machine['processor']}, load {machine['load']} before; {versions}"
+
+
+def write_plots(docs: Path, records: Path) -> None:
+    """The pictures that the page shows."""
+    file = records / "cmaes_cpu.json"
+    if file.is_file():
+        record = json.loads(file.read_text(encoding="utf-8"))
+        cmaes.plot(docs / "cmaes.png", [cmaes.Run(**run) for run in record["runs"]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=Path, default=RECORDS, help="folder of the records")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the page and its plots")
+    options = parser.parse_args()
+    (options.docs / "results.md").write_text(page(options.records), encoding="utf-8")
+    write_plots(options.docs, options.records)
+    print(f"wrote results.md and its plots to {options.docs}")
+
+
+if __name__ == "__main__":
+    main()
