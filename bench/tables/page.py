@@ -17,10 +17,10 @@ process held after compiling and two short rollouts; times are medians. A rollou
 free memory, or 20 s, by the one before it, is not run: what stands in brackets is the longest that was, scaled by the
 steps.
 
-- **Fully taped** is this simulator with working arrays of its own for every step, on one tape: nothing is computed twice.
-  Its gradient is the same bit for bit.
-- **PyTorch** is the same step in `bench/torch_step.py`, without joint limits; its states and gradients agree with ours to
-  1e-10 in float64 (`tests/bench/test_torch_step.py`).
+- **Fully taped** is this simulator with working arrays of its own for every step, on one tape: nothing is computed
+  twice. Its gradient is the same bit for bit.
+- **PyTorch** is the same step in `bench/torch_step.py`, without joint limits; its states and gradients agree with ours
+  to 1e-10 in float64 (`tests/bench/test_torch_step.py`).
 - **MJX** runs the same robot with MuJoCo's soft contacts, so neither its motion nor its gradient is ours.
 - **MuJoCo, finite differences** uses the same solver and number of sweeps; each step's whole Jacobian is found, then
   applied.
@@ -28,8 +28,8 @@ steps.
 What the paper says is taken from its abstract and introduction.
 """
 INTERVALS = (
-    "Fewer states stored ([gradients.md](gradients.md#checkpoints)), without joint forces, so that nothing but states is "
-    "kept:"
+    "Fewer states stored ([gradients.md](gradients.md#checkpoints)), without joint forces, so that nothing but states "
+    "is kept:"
 )
 
 
