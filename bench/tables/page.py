@@ -13,9 +13,8 @@ gradient is that of the sum of the last coordinates, in the first state and in t
 core.
 
 Each method runs in a process of its own. Its memory is the most that was resident during both passes, less what the
-process held after compiling and two short rollouts; times are medians. A rollout that would need more than half of the
-free memory, or 20 s, by the one before it, is not run: what stands in brackets is the longest that was, scaled by the
-steps.
+process held after compiling and a short rollout; times are medians. A rollout that would need more than half of the
+free memory, or 20 s, is not run: what stands in brackets lies on a straight line through the two longest that were.
 
 - **Fully taped** is this simulator with working arrays of its own for every step, on one tape: nothing is computed
   twice. Its gradient is the same bit for bit.
