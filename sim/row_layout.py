@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.collision import candidate_pairs
+from sim.collision import ALL_CONTACTS, candidate_pairs
 from sim.model import Model
-from warp_kernels.collision.pairs import MAX_CONTACTS
 from warp_kernels.types import SPHERICAL, TORQUE
 
 
@@ -70,7 +69,7 @@ def _most_resisting(model: Model, resists: np.ndarray) -> int:
         return 0
     types = [geometry.type for geometry in model.geometries]
     pairs = zip(*candidate_pairs(model), strict=True)
-    return sum(MAX_CONTACTS[types[i], types[j]] for i, j in pairs if resists[i] or resists[j])
+    return sum(ALL_CONTACTS[types[i], types[j]] for i, j in pairs if resists[i] or resists[j])
 
 
 def _limited_actuators(model: Model, parameters: Mapping[str, np.ndarray]) -> int:
