@@ -7,7 +7,7 @@ from sim.errors import ModelError
 from sim.hulls import PackedShapes
 from sim.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
-from warp_kernels.collision.field.contact import MAX_FIELD_CONTACTS
+from warp_kernels.collision.field.pairs import HULL_FIELD_PAIRS, MAX_FIELD_CONTACTS
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_PAIRS, MAX_CONTACTS
 
@@ -23,8 +23,8 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
-        :mod:`warp_kernels.types`), ordered by the kernels that take them (closed forms, CONVEX_PAIRS, heightfields),
-        then by the types and the indices.
+        :mod:`warp_kernels.types`), ordered by the kernels that take them (closed forms, CONVEX_PAIRS, round bodies
+        on heightfields, boxes and convex meshes on heightfields), then by the types and the indices.
 
     Raises:
         ModelError: for a pair of types without a contact function, naming both geometries and their links.
@@ -66,6 +66,7 @@ class CollisionModel:
         num_pairs: number of candidate pairs.
         first_convex_pair: number of those with closed forms, which stand first.
         first_field_pair: number of those without a heightfield, which stand before the others.
+        first_field_hull_pair: where those of boxes and convex meshes with heightfields start, which stand last.
         pair_a: first geometry of each pair [num_pairs].
         pair_b: second geometry of each pair [num_pairs].
         geometry_link: link of each geometry, -1 for the world [num_geometries].
@@ -76,11 +77,13 @@ class CollisionModel:
         hull_radius: distance of each geometry's farthest hull vertex from its origin, unscaled [num_geometries], m.
         colliding: the geometries that some pair has.
         field_shape: place of each heightfield's first height, its rows and columns [num_geometries].
-        extent, shape_vertices, face_start, face_corner, face_normal: shapes of the geometries in convex pairs, one
-            after the other; see :class:`sim.hulls.PackedShapes`. Face k has the corners from ``face_start[k]`` on.
+        extent, shape_vertices, face_start, face_corner, face_normal, edge_extent, edges: shapes of the geometries in
+            convex pairs, and of the boxes and convex meshes on heightfields, one after the other; see
+            :class:`sim.hulls.PackedShapes`. Face k has the corners from ``face_start[k]`` on.
 
     Raises:
-        ModelError: see :func:`candidate_pairs`.
+        ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
+            features can't be numbered, naming both.
     """
 
     def __init__(self, model: Model, device: wp.DeviceLike = None):
@@ -94,7 +97,9 @@ class CollisionModel:
 
         self.num_pairs = len(pair_a)
         family = [_family(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
-        self.first_convex_pair, self.first_field_pair = (int(np.searchsorted(family, number)) for number in (1, 2))
+        self.first_convex_pair, self.first_field_pair, self.first_field_hull_pair = (
+            int(np.searchsorted(family, number)) for number in (1, 2, 3)
+        )
         self.pair_a = integers(pair_a)
         self.pair_b = integers(pair_b)
         self._simple_pairs = [integers(array[: self.first_convex_pair]) for array in (pair_a, pair_b)]
@@ -108,13 +113,18 @@ class CollisionModel:
         self.field_shape: wp.array = wp.array(_field_shapes(model), dtype=wp.vec3i, device=device)
         self.colliding = integers(np.union1d(pair_a, pair_b))
         convex = slice(self.first_convex_pair, self.first_field_pair)
-        shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex]})
+        on_fields = pair_a[self.first_field_hull_pair :]
+        shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex], *on_fields})
+        _check_features(model, shapes, on_fields, pair_b[self.first_field_hull_pair :])
         starts = np.concatenate([[0], np.cumsum([len(face) for face in shapes.corners])])
         self.extent: wp.array = wp.array(np.array(shapes.extent).reshape(-1, 4), dtype=wp.vec4i, device=device)
         self.shape_vertices: wp.array = wp.array(np.array(shapes.vertices).reshape(-1, 3), dtype=vec3, device=device)
         self.face_start = integers(starts)
         self.face_corner = integers([corner for face in shapes.corners for corner in face])
         self.face_normal: wp.array = wp.array(np.array(shapes.normals).reshape(-1, 3), dtype=vec3, device=device)
+        edge_extent = np.array(shapes.edge_extent).reshape(-1, 2)
+        self.edge_extent: wp.array = wp.array(edge_extent, dtype=wp.vec2i, device=device)
+        self.edges: wp.array = wp.array(np.array(shapes.edges).reshape(-1, 4), dtype=wp.vec4i, device=device)
 
     def all_near(self, num_worlds: int) -> wp.array:
         """A bit for every pair and world, all set; see :mod:`warp_kernels.collision.near`."""
@@ -128,9 +138,14 @@ class CollisionModel:
         return self.first_convex_pair < self.first_field_pair
 
     @property
-    def has_field_pairs(self) -> bool:
-        """Whether any pair has a heightfield."""
-        return self.first_field_pair < self.num_pairs
+    def has_round_field_pairs(self) -> bool:
+        """Whether any sphere, capsule, cylinder or ellipsoid may touch a heightfield."""
+        return self.first_field_pair < self.first_field_hull_pair
+
+    @property
+    def has_hull_field_pairs(self) -> bool:
+        """Whether any box or convex mesh may touch a heightfield."""
+        return self.first_field_hull_pair < self.num_pairs
 
     @property
     def arrays(self) -> list[wp.array]:
@@ -141,11 +156,29 @@ class CollisionModel:
         ]  # fmt: skip
 
     @property
-    def field_arrays(self) -> list[wp.array | int]:
-        """The same for ``detect_field`` and ``evaluate_field``."""
+    def field_detection(self) -> list:
+        """What stands under ``# Model`` in ``detect_field``."""
         return [
-            self.first_field_pair, self.num_pairs, self.pair_a, self.pair_b, self.geometry_link, self.geometry_type,
-            self.link_tree, self.field_shape,
+            self.first_field_pair, self.first_field_hull_pair, self.pair_a, self.pair_b, self.geometry_link,
+            self.geometry_type, self.link_tree, self.field_shape,
+        ]  # fmt: skip
+
+    field_evaluation = field_detection
+
+    @property
+    def field_hull_detection(self) -> list:
+        """What stands under ``# Model`` in ``detect_field_hull``."""
+        return [
+            *self._field_hulls, self.extent, self.edge_extent, self.shape_vertices, self.face_start, self.face_corner,
+            self.face_normal, self.edges,
+        ]  # fmt: skip
+
+    @property
+    def field_hull_evaluation(self) -> list:
+        """What stands under ``# Model`` in ``evaluate_field_hull``."""
+        return [
+            *self._field_hulls, self.extent, self.edge_extent, self.shape_vertices, self.face_start, self.face_corner,
+            self.edges,
         ]  # fmt: skip
 
     @property
@@ -166,6 +199,13 @@ class CollisionModel:
         """What stands under ``# Model`` in ``contact_identity``."""
         return [
             self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link, self.link_tree,
+        ]  # fmt: skip
+
+    @property
+    def _field_hulls(self) -> list:
+        return [
+            self.first_field_hull_pair, self.num_pairs, self.pair_a, self.pair_b, self.geometry_link, self.link_tree,
+            self.field_shape,
         ]  # fmt: skip
 
     @property
@@ -224,18 +264,35 @@ def _types(model: Model, i: int, j: int) -> tuple[int, int]:
 
 
 def _family(model: Model, i: int, j: int) -> int:
-    """Which kernels a pair has: 0 closed forms, 1 convex, 2 heightfields."""
+    """Which kernels a pair has: 0 closed forms, 1 convex, 2 round bodies on heightfields, 3 hulls on heightfields."""
     types = _types(model, i, j)
+    if types in HULL_FIELD_PAIRS:
+        return 3
     return 2 if types in MAX_FIELD_CONTACTS else int(types in CONVEX_PAIRS)
 
 
-def _unsupported(model: Model, i: int, j: int) -> str:
-    def describe(index: int) -> str:
-        geometry = model.geometries[index]
-        link = "the world" if geometry.link < 0 else f"link '{model.link_names[geometry.link]}'"
-        return f"geometry '{geometry.name}' ({GEOMETRY_TYPE_NAMES[geometry.type]}) of {link}"
+def _check_features(model: Model, shapes: PackedShapes, bodies: np.ndarray, fields: np.ndarray) -> None:
+    """That each part of each body on each point of its heightfield has a number of 32 bits."""
+    for body, field in zip(bodies, fields, strict=True):
+        heights = model.geometries[field].heights
+        vertices, faces, edges = shapes.extent[body][1], shapes.extent[body][3], shapes.edge_extent[body][1]
+        points = 0 if heights is None else heights.size
+        if points * (2 * vertices + faces + 3 * edges) > np.iinfo(np.int32).max:
+            raise ModelError(
+                f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} points, "
+                "together too many: thin out the mesh, or divide the heightfield"
+            )
 
+
+def _describe(model: Model, index: int) -> str:
+    geometry = model.geometries[index]
+    link = "the world" if geometry.link < 0 else f"link '{model.link_names[geometry.link]}'"
+    return f"geometry '{geometry.name}' ({GEOMETRY_TYPE_NAMES[geometry.type]}) of {link}"
+
+
+def _unsupported(model: Model, i: int, j: int) -> str:
     return (
-        f"{describe(i)} and {describe(j)} may touch, but contact of these two shapes is not supported; exclude the "
-        "pair with exclude_collision or group and mask, set collides=False on one of them, or use another shape"
+        f"{_describe(model, i)} and {_describe(model, j)} may touch, but contact of these two shapes is not supported; "
+        "exclude the pair with exclude_collision or group and mask, set collides=False on one of them, or use another "
+        "shape"
     )

@@ -1,6 +1,7 @@
-"""Vertices and faces of the shapes that convex pairs are made of, at unit size, packed for the kernels.
+"""Vertices, faces and edges of the shapes that collide as hulls, at unit size, packed for the kernels.
 
-See :mod:`warp_kernels.collision.convex.shapes` for what the vertices of each shape stand for.
+See :mod:`warp_kernels.collision.convex.shapes` for what the vertices of each shape stand for in convex pairs, and
+:mod:`warp_kernels.collision.field.hull_contact` for boxes and convex meshes on heightfields.
 """
 
 from dataclasses import dataclass, field
@@ -24,29 +25,60 @@ class PackedShapes:
         vertices: of all shapes.
         corners: for each face its vertices, counted from the shape's first, counter-clockwise seen from outside.
         normals: for each face its outward unit normal.
+        edge_extent: for each geometry the first edge and the number of edges.
+        edges: for each edge its two vertices, and a vertex of either face beside it, counted from the shape's first.
     """
 
     extent: list[tuple[int, int, int, int]] = field(default_factory=list)
     vertices: list[np.ndarray] = field(default_factory=list)
     corners: list[list[int]] = field(default_factory=list)
     normals: list[np.ndarray] = field(default_factory=list)
-    _known: dict[object, tuple[int, int, int, int]] = field(default_factory=dict)
+    edge_extent: list[tuple[int, int]] = field(default_factory=list)
+    edges: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _known: dict[object, int] = field(default_factory=dict)
 
     def add_nothing(self) -> None:
-        """A geometry that is in no convex pair."""
+        """A geometry that doesn't collide as a hull."""
         self.extent.append((0, 0, 0, 0))
+        self.edge_extent.append((0, 0))
 
     def add(self, geometry: Geometry) -> None:
-        """A geometry that is in a convex pair."""
+        """A geometry that does."""
         key = id(geometry.mesh) if geometry.type == codes.CONVEX else geometry.type
-        if key not in self._known:
-            vertices, faces = _unit_shape(geometry)
-            extent = (len(self.vertices), len(vertices), len(self.corners), len(faces))
-            self.vertices += list(vertices)
-            self.corners += faces
-            self.normals += [_normal(vertices[face]) for face in faces]
-            self._known[key] = extent
-        self.extent.append(self._known[key])
+        if key in self._known:
+            first = self._known[key]
+            self.extent.append(self.extent[first])
+            self.edge_extent.append(self.edge_extent[first])
+            return
+        self._known[key] = len(self.extent)
+        vertices, faces = _unit_shape(geometry)
+        edges = hull_edges(vertices, faces)
+        self.extent.append((len(self.vertices), len(vertices), len(self.corners), len(faces)))
+        self.edge_extent.append((len(self.edges), len(edges)))
+        self.vertices += list(vertices)
+        self.corners += [_thinned(face) for face in faces]
+        self.normals += [_normal(vertices[face]) for face in faces]
+        self.edges += edges
+
+
+def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> list[tuple[int, int, int, int]]:
+    """The edges between the faces of a hull.
+
+    Args:
+        vertices: [n, 3].
+        faces: vertices of each face, counter-clockwise seen from outside.
+
+    Returns:
+        for each edge its two vertices and, of either face beside it, the vertex that is farthest from it.
+    """
+    beside: dict[tuple[int, int], list[int]] = {}
+    for face in faces:
+        for a, b in zip(face, face[1:] + face[:1], strict=True):
+            across = np.cross(vertices[face] - vertices[a], vertices[b] - vertices[a])
+            farthest = face[int(np.linalg.norm(across, axis=1).argmax())]
+            beside.setdefault((min(a, b), max(a, b)), []).append(farthest)
+    # A face that rounding has parted from its neighbour has its edge alone.
+    return [(a, b, far[0], far[-1]) for (a, b), far in beside.items()]
 
 
 def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
@@ -57,7 +89,7 @@ def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
         triangles: outward triangles of the hull [m, 3].
 
     Returns:
-        for each face its vertices, counter-clockwise seen from outside; of more than MAX_CORNERS an even choice.
+        for each face its vertices, counter-clockwise seen from outside.
     """
     p = vertices[triangles]
     across = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0])
@@ -79,9 +111,13 @@ def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray) -> l
     offset = vertices[on_face] - vertices[on_face].mean(axis=0)
     u = offset[np.argmax(np.linalg.norm(offset, axis=1))]
     angle = np.arctan2(offset @ np.cross(normal, u), offset @ u)
-    ring = on_face[np.argsort(angle, kind="stable")]
-    chosen = np.unique(np.linspace(0, len(ring), min(len(ring), MAX_CORNERS), endpoint=False).astype(int))
-    return [int(index) for index in ring[chosen]]
+    return [int(index) for index in on_face[np.argsort(angle, kind="stable")]]
+
+
+def _thinned(face: list[int]) -> list[int]:
+    """The corners of a face; of more than MAX_CORNERS an even choice."""
+    chosen = np.unique(np.linspace(0, len(face), min(len(face), MAX_CORNERS), endpoint=False).astype(int))
+    return [face[index] for index in chosen]
 
 
 def _normal(polygon: np.ndarray) -> np.ndarray:

@@ -16,7 +16,9 @@ from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.field.detect import detect_field_kernels
+from warp_kernels.collision.field.detect_hull import detect_field_hull_kernels
 from warp_kernels.collision.field.evaluate import evaluate_field_kernels
+from warp_kernels.collision.field.evaluate_hull import evaluate_field_hull_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
 from warp_kernels.constraint import constraint_kernels
@@ -129,10 +131,13 @@ class Step(Workspace):
             kernel = detect_convex_kernels(self.scalar).detect_convex
             inputs = [*c.convex_detection, *placed, *motion, self.near, *reach]
             self._launch(kernel, self.num_worlds, inputs, [*outputs[:2], *self.slot_details, *outputs[2:]])
-        if c.has_field_pairs:
+        over_field = [*placed, p["height"], *motion, *reach]
+        if c.has_round_field_pairs:
             kernel = detect_field_kernels(self.scalar).detect_field
-            inputs = [*c.field_arrays, *placed, p["height"], *motion, *reach]
-            self._launch(kernel, self.num_worlds, inputs, outputs)
+            self._launch(kernel, self.num_worlds, [*c.field_detection, *over_field], outputs)
+        if c.has_hull_field_pairs:
+            kernel = detect_field_hull_kernels(self.scalar).detect_field_hull
+            self._launch(kernel, self.num_worlds, [*c.field_hull_detection, *over_field], outputs)
 
     def _evaluate_contacts(self) -> None:
         p, c = self.device_model.parameters, self.collision
@@ -145,9 +150,13 @@ class Step(Workspace):
             kernel = evaluate_convex_kernels(self.scalar).evaluate_convex
             inputs = [*c.convex_evaluation, *placed, *material, *state[:-1], *self.slot_details, state[-1]]
             self._launch(kernel, dim, inputs, outputs, tape=True)
-        if c.has_field_pairs:
+        over_field = [*placed, p["height"], *material, *state]
+        if c.has_round_field_pairs:
             kernel = evaluate_field_kernels(self.scalar).evaluate_field
-            self._launch(kernel, dim, [*c.field_arrays, *placed, p["height"], *material, *state], outputs, tape=True)
+            self._launch(kernel, dim, [*c.field_evaluation, *over_field], outputs, tape=True)
+        if c.has_hull_field_pairs:
+            kernel = evaluate_field_hull_kernels(self.scalar).evaluate_field_hull
+            self._launch(kernel, dim, [*c.field_hull_evaluation, *over_field], outputs, tape=True)
 
     def _contact_materials(self) -> None:
         p, dim = self.device_model.parameters, (self.max_contacts, self.num_worlds)

@@ -8,10 +8,12 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.collision import CollisionModel
-from tests.collision.harness import IDENTITY, OUTPUTS, Bench, Slots, random_quaternions
+from tests.collision.harness import IDENTITY, OUTPUTS, Bench, Slots, pebble, random_quaternions
 from warp_kernels import types as codes
 from warp_kernels.collision.field.detect import detect_field_kernels
+from warp_kernels.collision.field.detect_hull import detect_field_hull_kernels
 from warp_kernels.collision.field.evaluate import evaluate_field_kernels
+from warp_kernels.collision.field.evaluate_hull import evaluate_field_hull_kernels
 
 FIELD_INPUTS = ("geometry_placement", "geometry_size", "height", "friction", "restitution", "pose", "origin")
 
@@ -26,7 +28,8 @@ class FieldBench(Bench):
         builder = sim.ModelBuilder()
         builder.add_link("body", mass=1.0, inertia=(1.0, 1.0, 1.0))
         builder.add_joint("free", "free", child="body")
-        builder.add_geometry("body", self.types[0], size=(1.0, 1.0, 1.0))
+        mesh = self.mesh if self.types[0] == codes.CONVEX else None
+        builder.add_geometry("body", self.types[0], size=(1.0, 1.0, 1.0), mesh=mesh)
         link = "world"
         if self.fixed is None:
             link = builder.add_link("carrier", mass=1.0, inertia=(1.0, 1.0, 1.0))
@@ -61,10 +64,14 @@ class FieldBench(Bench):
         names = ("geometry_placement", "geometry_size", "height", "pose", "origin")
         spatial = codes.warp_types(self.model.scalar).spatial
         motion = self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device)
+        kernel, arrays = detect_field_kernels(self.model.scalar).detect_field, self.collision.field_detection
+        if self.collision.has_hull_field_pairs:
+            kernel = detect_field_hull_kernels(self.model.scalar).detect_field_hull
+            arrays = self.collision.field_hull_detection
         wp.launch(
-            detect_field_kernels(self.model.scalar).detect_field,
+            kernel,
             dim=self.num_worlds,
-            inputs=[*self.collision.field_arrays, *(inputs[name] for name in names), motion, margin, dt],
+            inputs=[*arrays, *(inputs[name] for name in names), motion, margin, dt],
             outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
             device=self.device,
         )
@@ -77,11 +84,15 @@ class FieldBench(Bench):
             name: wp.full(shape, float("nan"), dtype=dtype, device=self.device, requires_grad=True)
             for name, dtype in zip(OUTPUTS, (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar), strict=True)
         }
+        kernel, arrays = evaluate_field_kernels(self.model.scalar).evaluate_field, self.collision.field_evaluation
+        if self.collision.has_hull_field_pairs:
+            kernel = evaluate_field_hull_kernels(self.model.scalar).evaluate_field_hull
+            arrays = self.collision.field_hull_evaluation
         wp.launch(
-            evaluate_field_kernels(self.model.scalar).evaluate_field,
+            kernel,
             dim=shape,
             inputs=[
-                *self.collision.field_arrays, *(inputs[name] for name in FIELD_INPUTS), slots.pair, slots.feature,
+                *arrays, *(inputs[name] for name in FIELD_INPUTS), slots.pair, slots.feature,
                 slots.count,
             ],
             outputs=list(outputs.values()),
@@ -119,7 +130,8 @@ class FieldBench(Bench):
 
 def random_field_bench(kind: int, num_worlds: int, seed: int, roughness: float = 0.15, **options: object) -> FieldBench:
     """A body over random fields at random poses, from deep inside to well apart."""
-    bench = FieldBench((kind, codes.HEIGHTFIELD), num_worlds, **options)  # type: ignore[arg-type]
+    mesh = pebble() if kind == codes.CONVEX else None
+    bench = FieldBench((kind, codes.HEIGHTFIELD), num_worlds, mesh=mesh, **options)  # type: ignore[arg-type]
     rng = np.random.default_rng(seed)
     v = bench.values
     for name in ("friction", "restitution"):

@@ -10,8 +10,8 @@ from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHT
 
 UNSUPPORTED = [
     (PLANE, SPHERE),
-    *((HEIGHTFIELD, kind) for kind in (CONVEX, CYLINDER, HEIGHTFIELD)),
-]  # fmt: skip
+    (HEIGHTFIELD, HEIGHTFIELD),
+]
 
 
 def bodies(*types: int, **options: object) -> sim.ModelBuilder:
@@ -131,13 +131,21 @@ def test_room_for_contacts_is_their_largest_number(types, expected):
     assert default_max_contacts(bodies(*types).finalize()) == expected
 
 
+def test_mesh_and_heightfield_too_fine_to_number_their_features_are_refused():
+    builder = sim.ModelBuilder()
+    add_body(builder, "body", CONVEX)
+    builder.add_heightfield(np.zeros((3000, 3000)), spacing=0.1, name="terrain")
+    with pytest.raises(sim.ModelError, match="24 vertices.*'terrain'.*9000000 points.*thin out the mesh"):
+        CollisionModel(builder.finalize(), "cpu")
+
+
 def test_pairs_with_a_heightfield_come_last():
     builder = bodies(CAPSULE, BOX, SPHERE)
     builder.exclude_collision("body_0", "body_1")
     builder.add_heightfield(np.zeros((2, 2)), spacing=1.0, name="terrain")
     collision = CollisionModel(builder.finalize(), "cpu")
     model = builder.finalize()
-    assert collision.first_field_pair == 5
+    assert (collision.first_field_pair, collision.first_field_hull_pair) == (5, 7)
     assert [model.geometries[b].name == "terrain" for b in collision.pair_b.numpy()] == [False] * 5 + [True] * 3
     assert [model.geometries[a].type for a in collision.pair_a.numpy()[5:]] == [SPHERE, CAPSULE, BOX]
     assert default_max_contacts(model) == 1 + 2 + 4 + 1 + 1 + 3 * 4

@@ -1,5 +1,7 @@
 """Bodies on heightfields: distances against trimesh and coal, gradients against central differences, special places."""
 
+from dataclasses import dataclass
+
 import coal
 import mujoco
 import numpy as np
@@ -10,13 +12,16 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes.mjcf import to_mjcf
 from tests.collision.field_harness import FieldBench, random_field_bench
-from tests.collision.harness import OUTPUTS, Bench, Slots
+from tests.collision.harness import OUTPUTS, Bench, Slots, pebble
 from tests.collision.test_gradients import differences
-from warp_kernels.collision.field.contact import END_PART, FIRST_EDGE, FIRST_FACE, PARTS, SEGMENT
+from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SEGMENT, SIDE
 from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, EDGE_Y, KINDS, LOWER_TRIANGLE, POINT, UPPER_TRIANGLE
-from warp_kernels.types import BOX, CAPSULE, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE
 
 MARGIN = 0.1
+BODIES = (SPHERE, CAPSULE, BOX, CONVEX, CYLINDER, ELLIPSOID)
+# The parts of a box: corners from 0 on, faces, edges.
+FIRST_FACE, FIRST_EDGE, END_PART = 8, 14, 26
 POLE = (-0.2817, -0.3672, -0.8864)  # tangents turn fast near this normal alone
 
 
@@ -36,38 +41,72 @@ def least_distance(out: dict[str, np.ndarray]) -> np.ndarray:
     return np.where(np.isnan(out["distance"]), np.inf, out["distance"]).min(axis=0)
 
 
-def kinds_and_parts(slots: Slots) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Kinds of element and parts of the body [slots, worlds], and which slots hold a contact."""
+def part_counts(bench: FieldBench) -> tuple[int, int, int]:
+    """Numbers of vertices, faces and edges of a box or convex mesh."""
+    extent, edges = bench.collision.extent.numpy()[0], bench.collision.edge_extent.numpy()[0]
+    return int(extent[1]), int(extent[3]), int(edges[1])
+
+
+def kinds_and_parts(bench: FieldBench, slots: Slots) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Kinds of element and parts of the body [slots, worlds], and which slots hold a contact.
+
+    Parts of boxes and meshes are counted over vertices, faces and edges.
+    """
     feature = slots.feature.numpy()
     active = np.arange(len(feature))[:, None] < slots.count.numpy()
-    return feature // PARTS % KINDS, feature % PARTS, active
+    if bench.types[0] not in (BOX, CONVEX):
+        return feature // PARTS % KINDS, feature % PARTS, active
+    vertices, faces, edges = part_counts(bench)
+    part = feature % (2 * vertices + faces + 3 * edges)
+    edge = part - 2 * vertices - faces
+    kind = np.where(edge >= 0, EDGE_X + edge % 3, np.where(part >= 2 * vertices, POINT, part % 2))
+    number = np.where(edge >= 0, vertices + faces + edge // 3, part - vertices)
+    return kind, np.where(part < 2 * vertices, part // 2, number), active
 
 
-def coal_distance(bench: FieldBench, world: int, triangles: np.ndarray, place: np.ndarray, turn: np.ndarray) -> float:
-    """Least signed distance of a capsule or box and any triangle near it."""
+def coal_convex(vertices: np.ndarray, faces: np.ndarray) -> coal.Convex:
+    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    for vertex in vertices:
+        points.append(vertex)
+    for face in faces:
+        triangles.append(coal.Triangle(*(int(index) for index in face)))
+    return coal.Convex(points, triangles)
+
+
+def coal_shape(bench: FieldBench, world: int) -> tuple[coal.ShapeBase, float]:
+    """A body and the radius of a ball around it."""
     x, y, z = bench.values["geometry_size"][world, 0]
-    shape, radius = {
+    kind = bench.types[0]
+    if kind == CONVEX:
+        vertices = bench.mesh.vertices * (x, y, z)
+        return coal_convex(vertices, bench.mesh.faces), np.linalg.norm(vertices, axis=1).max()
+    return {
         CAPSULE: (coal.Capsule(x, 2.0 * y), x + y),
         BOX: (coal.Box(2.0 * x, 2.0 * y, 2.0 * z), np.linalg.norm((x, y, z))),
+        CYLINDER: (coal.Cylinder(x, 2.0 * y), np.hypot(x, y)),
         ELLIPSOID: (coal.Ellipsoid(x, y, z), max(x, y, z)),
-    }[bench.types[0]]
+    }[kind]
+
+
+def coal_distance(
+    bench: FieldBench, world: int, triangles: np.ndarray, place: np.ndarray, turn: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Least signed distance of a body and any triangle near it, and the normal there."""
+    shape, radius = coal_shape(bench, world)
     reach = radius + MARGIN
     low, high = triangles.min(axis=1), triangles.max(axis=1)
     near = triangles[((low < place + reach) & (high > place - reach)).all(axis=1)]
     request = coal.DistanceRequest()
     request.gjk_tolerance = request.epa_tolerance = 1e-9
     request.gjk_max_iterations = request.epa_max_iterations = 5000
-    least = np.inf
+    least, normal = np.inf, np.zeros(3)
     for triangle in near:
-        points, faces = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
-        for corner in triangle:
-            points.append(corner)
-        for face in ((0, 1, 2), (0, 2, 1)):
-            faces.append(coal.Triangle(*face))
-        flat, here = coal.Convex(points, faces), coal.Transform3s.Identity()
+        flat, here = coal_convex(triangle, np.array(((0, 1, 2), (0, 2, 1)))), coal.Transform3s.Identity()
         result = coal.DistanceResult()
-        least = min(least, coal.distance(shape, coal.Transform3s(turn, place), flat, here, request, result))
-    return least
+        distance = coal.distance(shape, coal.Transform3s(turn, place), flat, here, request, result)
+        if distance < least:
+            least, normal = distance, np.array(result.normal)
+    return least, normal
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +148,7 @@ def test_sphere_below_the_surface_it_leaves_through_the_triangle_above(spheres):
     below = np.flatnonzero(rise < 0.0)
     assert len(below) > 1000
     assert (slots.count.numpy()[below] == 1).all()
-    kind, _, _ = kinds_and_parts(slots)
+    kind, _, _ = kinds_and_parts(bench, slots)
     assert (kind[0, below] <= UPPER_TRIANGLE).all()
     normal = -bench.to_field(out["frame"][:, :, 0], vectors=True)[0, below]
     expected = rise[below] * normal[:, 2] - bench.values["geometry_size"][below, 0, 0]
@@ -121,7 +160,7 @@ def test_sphere_below_the_surface_it_leaves_through_the_triangle_above(spheres):
 
 
 def test_sphere_all_kinds_of_element_are_touched(spheres):
-    kind, _, active = kinds_and_parts(spheres[1])
+    kind, _, active = kinds_and_parts(*spheres[:2])
     assert set(kind[active].tolist()) == set(range(KINDS))
 
 
@@ -133,7 +172,7 @@ def test_every_contact_is_a_local_minimum_of_the_distance(spheres):
     inward = bench.to_field(out["frame"][:, :, 0], vectors=True)
     place = centre + (out["distance"] + radius)[:, :, None] * inward
     triangles = bench.surface()
-    _, _, active = kinds_and_parts(slots)
+    _, _, active = kinds_and_parts(bench, slots)
     worlds, count = bench.num_worlds, triangles.shape[1]
     around = np.random.default_rng(0).normal(size=(20, 2)) * 1e-7
     for slot in range(4):
@@ -149,72 +188,103 @@ def test_every_contact_is_a_local_minimum_of_the_distance(spheres):
     assert count == 24
 
 
-def bodies_above(kind: int, worlds: int, seed: int) -> tuple[FieldBench, Slots, np.ndarray, np.ndarray]:
-    """Capsules or boxes, the least distance by coal, and whether the surface isn't above their centres."""
+@dataclass
+class Compared:
+    """Random bodies over random fields with what coal says: least distance, normal from the body to the field there."""
+
+    bench: FieldBench
+    slots: Slots
+    out: dict[str, np.ndarray]
+    expected: np.ndarray
+    normal: np.ndarray
+    above: np.ndarray  # whether the centre is above the surface
+
+    @property
+    def found(self) -> np.ndarray:
+        return least_distance(self.out)
+
+    def seen(self) -> set[tuple[int, int]]:
+        """The parts of the body and the kinds of element that touch."""
+        kind, part, active = kinds_and_parts(self.bench, self.slots)
+        return set(zip(part[active].tolist(), kind[active].tolist(), strict=True))
+
+
+def compared(kind: int, worlds: int, seed: int) -> Compared:
     bench = random_field_bench(kind, worlds, seed=seed, grid=(4, 5))
     triangles, (place, turn) = bench.surface(), bench.in_field()
-    expected = np.array([coal_distance(bench, w, triangles[w], place[w], turn[w]) for w in range(worlds)])
-    return bench, bench.detect(MARGIN), expected, over_surface(triangles, place) > 0.0
+    expected, normal = zip(
+        *(coal_distance(bench, w, triangles[w], place[w], turn[w]) for w in range(worlds)), strict=True
+    )
+    slots = bench.detect(MARGIN)
+    above = over_surface(triangles, place) > 0.0
+    return Compared(bench, slots, bench.evaluate(slots), np.array(expected), np.array(normal), above)
 
 
-def test_capsule_against_coal():
-    """Apart its distance is exact; where it overlaps any triangle, and nowhere else, a distance is negative."""
-    bench, slots, expected, above = bodies_above(CAPSULE, 10_000, seed=1)
-    found = least_distance(bench.evaluate(slots))
-    apart = above & (expected > 1e-6)
-    np.testing.assert_array_equal(np.isfinite(found[apart]), expected[apart] < MARGIN)
-    near = apart & (expected < MARGIN)
-    assert near.sum() > 1000
-    np.testing.assert_allclose(found[near], expected[near], rtol=0.0, atol=1e-6)
-    overlap = expected < -1e-6
-    assert overlap.sum() > 3000
-    assert (found[overlap] < 0.0).all()
-    kind, part, active = kinds_and_parts(slots)
-    seen = set(zip(part[active].tolist(), kind[active].tolist(), strict=True))
-    assert seen == {(end, k) for end in range(2) for k in range(KINDS)} | {(SEGMENT, k) for k in range(EDGE_X, KINDS)}
-
-
-def test_box_against_coal():
-    """Where it overlaps any triangle, and nowhere else, a distance is negative; apart no contact is found too late."""
-    bench, slots, expected, above = bodies_above(BOX, 10_000, seed=2)
-    found = least_distance(bench.evaluate(slots))
-    apart, overlap = above & (expected > 1e-6), expected < -1e-6
-    assert min(apart.sum(), overlap.sum()) > 2000
-    assert (found[overlap] < 0.0).all()
-    assert (found[apart] > 0.0).all()
-    # A corner measures to the plane of the triangle under it, which is no further than that triangle.
-    near = apart & (expected < MARGIN)
-    assert (found[near] < expected[near] + 1e-6).all()
-    assert (np.abs(found[near] - expected[near]) < 1e-6).mean() > 0.8
-    kind, part, active = kinds_and_parts(slots)
-    corner, face = part < FIRST_FACE, (part >= FIRST_FACE) & (part < FIRST_EDGE)
-    assert set(kind[active & corner].tolist()) == {LOWER_TRIANGLE, UPPER_TRIANGLE}
-    assert set(kind[active & face].tolist()) == {POINT}
-    assert set(kind[active & (part >= FIRST_EDGE)].tolist()) == {EDGE_X, EDGE_Y, DIAGONAL}
-    assert set(part[active].tolist()) == set(range(END_PART))
-
-
-def test_ellipsoid_against_coal():
-    """As a capsule; coal iterates between a curved shape and a triangle until the distance is right to 1e-7."""
-    bench, slots, expected, above = bodies_above(ELLIPSOID, 10_000, seed=6)
-    found = least_distance(bench.evaluate(slots))
-    apart, overlap = above & (expected > 1e-6), expected < -1e-6
-    np.testing.assert_array_equal(np.isfinite(found[apart]), expected[apart] < MARGIN)
-    near = apart & (expected < MARGIN)
+@pytest.mark.parametrize(("kind", "seed"), [(CAPSULE, 1), (ELLIPSOID, 6)])
+def test_round_bodies_against_coal(kind, seed):
+    """Apart the distance is exact; where it overlaps any triangle, and nowhere else, a distance is negative."""
+    c = compared(kind, 10_000, seed)
+    apart, overlap = c.above & (c.expected > 1e-6), c.expected < -1e-6
+    np.testing.assert_array_equal(np.isfinite(c.found[apart]), c.expected[apart] < MARGIN)
+    near = apart & (c.expected < MARGIN)
     assert min(near.sum(), overlap.sum()) > 1000
-    np.testing.assert_allclose(found[near], expected[near], rtol=0.0, atol=1e-6)
-    assert (found[overlap] < 0.0).all()
-    kind, _, active = kinds_and_parts(slots)
-    assert set(kind[active].tolist()) == set(range(KINDS))
+    # coal iterates between a curved shape and a triangle until the distance is right to 1e-7.
+    np.testing.assert_allclose(c.found[near], c.expected[near], rtol=0.0, atol=1e-6)
+    assert (c.found[overlap] < 0.0).all()
+    ends = {(end, k) for end in range(2) for k in range(KINDS)} | {(SEGMENT, k) for k in range(EDGE_X, KINDS)}
+    assert c.seen() == (ends if kind == CAPSULE else {(0, k) for k in range(KINDS)})
 
 
-@pytest.mark.parametrize("kind", [SPHERE, CAPSULE, BOX, ELLIPSOID])
+@pytest.mark.parametrize(("kind", "seed", "late"), [(BOX, 2, 0), (CONVEX, 12, 5), (CYLINDER, 13, 5)])
+def test_bodies_with_edges_against_coal(kind, seed, late):
+    """Where one overlaps any triangle, and nowhere else, a distance is negative; apart hardly one is found too late."""
+    c = compared(kind, 10_000, seed)
+    apart, overlap = c.above & (c.expected > 1e-6), c.expected < -1e-6
+    assert min(apart.sum(), overlap.sum()) > 2000
+    assert (c.found[overlap] < 0.0).all()
+    assert (c.found[apart] > 0.0).all()
+    # A corner measures to the plane of the triangle under it, which is no further than that triangle. An edge or a rim
+    # above a lone point, or a corner of a mesh above an edge, is met when it touches.
+    near = apart & (c.expected < MARGIN)
+    assert (c.found[near] > c.expected[near] + 1e-6).sum() <= late
+    same = near & np.isclose(c.found, c.expected, rtol=0.0, atol=1e-6)
+    assert same.sum() > 0.85 * near.sum()
+    deepest = np.where(np.isnan(c.out["distance"]), np.inf, c.out["distance"]).argmin(axis=0)[same]
+    normal = c.bench.to_field(c.out["frame"][:, :, 0], vectors=True)[deepest, np.flatnonzero(same)]
+    # At the least distance there is one normal, but where bodies touch with faces or edges that are parallel.
+    agrees = np.linalg.norm(normal - c.normal[same], axis=1) < 1e-4
+    assert agrees.mean() > 0.99
+    assert seen_kinds(c) == PART_KINDS[kind]
+
+
+def seen_kinds(c: Compared) -> set[tuple[str, int]]:
+    """What kinds of part touch which kinds of element."""
+    if c.bench.types[0] == CYLINDER:
+        bounds, names = (FIRST_DISC, FIRST_RIM, SIDE), ("rim point", "disc", "rim", "side")
+    else:
+        vertices, faces, _ = part_counts(c.bench)
+        bounds, names = (vertices, vertices + faces), ("corner", "face", "edge")
+    return {(names[int(np.searchsorted(bounds, part, side="right"))], kind) for part, kind in c.seen()}
+
+
+TRIANGLES, EDGES = (LOWER_TRIANGLE, UPPER_TRIANGLE), (EDGE_X, EDGE_Y, DIAGONAL)
+PART_KINDS = {
+    CYLINDER: {
+        *(("rim point", kind) for kind in TRIANGLES), ("disc", POINT), *(("rim", kind) for kind in EDGES),
+        *(("side", kind) for kind in (*EDGES, POINT)),
+    },
+    BOX: {*(("corner", kind) for kind in TRIANGLES), ("face", POINT), *(("edge", kind) for kind in EDGES)},
+}  # fmt: skip
+PART_KINDS[CONVEX] = PART_KINDS[BOX]
+
+
+@pytest.mark.parametrize("kind", BODIES)
 def test_flat_field_is_a_plane(kind):
     """The same distances, points and normals but for their sign, and no others, wherever cells and creases lie."""
     worlds = 2000
     field = random_field_bench(kind, worlds, seed=3, roughness=0.0, fixed=1)
     field.values["pose"][0, :100, :3] += 0.0
-    plane = Bench((PLANE, kind), worlds, fixed=0)
+    plane = Bench((PLANE, kind), worlds, fixed=0, mesh=field.mesh)
     for name in ("geometry_placement", "geometry_size"):
         plane.values[name] = field.values[name][:, ::-1].copy()
     for name in ("pose", "origin"):
@@ -243,8 +313,9 @@ def test_flat_field_is_a_plane(kind):
 def resting(
     kind: int, size: tuple[float, ...], turn: Rotation, place: tuple[float, ...], heights: np.ndarray, **options
 ):
-    """Features, distances and points of one body over a field of 0.1 m cells."""
-    bench = FieldBench((kind, HEIGHTFIELD), 1, fixed=1, grid=heights.shape, **options)
+    """Parts and kinds of element, distances and points of one body over a field of 0.1 m cells."""
+    mesh = pebble() if kind == CONVEX else None
+    bench = FieldBench((kind, HEIGHTFIELD), 1, fixed=1, grid=heights.shape, mesh=mesh, **options)
     rows, columns = heights.shape
     bench.values["geometry_size"][0] = size, (0.05 * (columns - 1), 0.05 * (rows - 1), 1.0)
     bench.values["height"][0] = heights.ravel()
@@ -252,7 +323,8 @@ def resting(
     slots = bench.detect(0.01)
     count = slots.count.numpy()[0]
     out = {name: value[:count, 0] for name, value in bench.evaluate(slots).items()}
-    return slots.features(0), out, bench, slots
+    kind, part, _ = kinds_and_parts(bench, slots)
+    return list(zip(part[:count, 0].tolist(), kind[:count, 0].tolist(), strict=True)), out, bench, slots
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.3, np.pi / 4.0])
@@ -261,7 +333,7 @@ def test_box_on_a_flat_field_stands_on_its_four_corners(yaw, tilt):
     """Of all the points of the field under it, whatever the rounding."""
     turn = Rotation.from_euler("z", yaw) * Rotation.from_euler("x", tilt)
     features, out, _, _ = resting(BOX, (0.25, 0.15, 0.05), turn, (0.02, 0.03, 0.05), np.zeros((11, 12)))
-    assert sorted(feature % PARTS for feature in features) == [0, 1, 2, 3]
+    assert sorted(part for part, _ in features) == [0, 1, 2, 3]
     np.testing.assert_allclose(out["distance"], 0.0, atol=1e-7)
     corners = np.array([(x, y, -0.05) for x in (-0.25, 0.25) for y in (-0.15, 0.15)])
     expected = turn.apply(corners) + np.array((0.02, 0.03, 0.05))
@@ -274,7 +346,7 @@ def test_box_across_a_ridge_lies_on_it_along_its_width():
     heights = np.zeros((5, 5))
     heights[:, 2] = 0.08
     features, out, _, _ = resting(BOX, (0.15, 0.06, 0.05), Rotation.identity(), (0.02, 0.01, 0.13), heights)
-    assert all(feature % PARTS >= FIRST_EDGE and feature // PARTS % KINDS == EDGE_Y for feature in features)
+    assert all(part >= FIRST_EDGE and kind == EDGE_Y for part, kind in features)
     np.testing.assert_allclose(out["distance"], 0.0, atol=1e-15)
     np.testing.assert_allclose(out["frame"][:, 0], [(0.0, 0.0, -1.0)] * 2, atol=1e-15)
     np.testing.assert_allclose(sorted(out["point"].tolist()), [(0.0, -0.05, 0.08), (0.0, 0.07, 0.08)], atol=1e-15)
@@ -284,7 +356,7 @@ def test_box_on_a_peak_touches_it_with_its_face():
     heights = np.zeros((5, 5))
     heights[2, 2] = 0.08
     features, out, _, _ = resting(BOX, (0.15, 0.06, 0.05), Rotation.identity(), (0.02, 0.01, 0.125), heights)
-    assert [(feature % PARTS, feature // PARTS % KINDS) for feature in features] == [(FIRST_FACE + 4, POINT)]
+    assert features == [(FIRST_FACE + 4, POINT)]
     np.testing.assert_allclose(out["distance"], -0.005, atol=1e-15)
     np.testing.assert_allclose(out["point"], [(0.0, 0.0, 0.0775)], atol=1e-15)
 
@@ -295,7 +367,7 @@ def test_corners_in_a_groove_touch_both_sides():
     heights[:, 2] = 0.0
     turn = Rotation.from_euler("y", np.pi / 4.0)
     features, out, _, _ = resting(BOX, (0.05, 0.05, 0.05), turn, (0.0, 0.02, 0.05 * np.sqrt(2.0)), heights)
-    assert sorted(feature % PARTS for feature in features) == [1, 1, 3, 3]
+    assert sorted(part for part, _ in features) == [1, 1, 3, 3]
     up, side = 2.0 / np.sqrt(5.0), 1.0 / np.sqrt(5.0)
     normals = sorted(frame[0].tolist() for frame in out["frame"])
     np.testing.assert_allclose(normals, [(-side, 0.0, -up)] * 2 + [(side, 0.0, -up)] * 2, atol=1e-14)
@@ -308,7 +380,7 @@ def test_ball_in_a_groove_touches_both_sides():
     radius = 0.03
     place = (0.0, 0.02, radius * np.sqrt(5.0) / 2.0 - 1e-3)
     features, out, _, _ = resting(SPHERE, (radius, 0.0, 0.0), Rotation.identity(), place, heights)
-    assert [feature // PARTS % KINDS <= UPPER_TRIANGLE for feature in features] == [True, True]
+    assert [kind <= UPPER_TRIANGLE for _, kind in features] == [True, True]
     np.testing.assert_allclose(out["distance"], -1e-3 * 2.0 / np.sqrt(5.0), atol=1e-15)
 
 
@@ -335,7 +407,7 @@ def test_fast_ball_is_met_before_it_arrives():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("kind", [SPHERE, CAPSULE, BOX, ELLIPSOID])
+@pytest.mark.parametrize("kind", BODIES)
 def test_numbers_stay_finite_on_edges_and_points(kind, dtype):
     """Centres, ends, corners and edges exactly on the surface's points, edges and triangles."""
     heights = np.zeros((3, 3))
@@ -350,7 +422,7 @@ def test_numbers_stay_finite_on_edges_and_points(kind, dtype):
                     assert all(np.isfinite(value).all() for value in gradient.values())
 
 
-@pytest.mark.parametrize("kind", [SPHERE, CAPSULE, BOX, ELLIPSOID])
+@pytest.mark.parametrize("kind", BODIES)
 def test_single_precision_finds_the_same_contacts(kind):
     found = []
     for dtype in ("float64", "float32"):
@@ -367,7 +439,7 @@ def test_single_precision_finds_the_same_contacts(kind):
 
 
 @pytest.mark.parametrize("fixed", [None, 1])
-@pytest.mark.parametrize("kind", [SPHERE, CAPSULE, BOX, ELLIPSOID])
+@pytest.mark.parametrize("kind", BODIES)
 def test_gradients_match_central_differences(kind, fixed, device):
     """In poses, sizes and heights, for every part of the body and kind of element, away from where they change."""
     bench = random_field_bench(kind, 9000, seed=4, roughness=0.25, grid=(3, 4), fixed=fixed, device=device)
@@ -378,16 +450,19 @@ def test_gradients_match_central_differences(kind, fixed, device):
     out = bench.evaluate(slots)
     rng = np.random.default_rng(5)
     cotangents = {name: rng.normal(size=value.shape) for name, value in out.items()}
-    element, part, active = kinds_and_parts(slots)
+    element, part, active = kinds_and_parts(bench, slots)
     # Directions between places that nearly coincide, and across lines that are nearly parallel, turn fast.
     size = bench.values["geometry_size"][:, 0]
     radius = size.min(axis=1) if kind == ELLIPSOID else size[:, 0]
-    near = (out["distance"] + radius < 0.08) & (part <= SEGMENT) & (kind != BOX)
+    by_distance = (part == SIDE) if kind == CYLINDER else (part <= SEGMENT) & (kind not in (BOX, CONVEX))
+    near = (out["distance"] + radius < 0.08) & by_distance
     good = ~(active & (element > UPPER_TRIANGLE) & near)
     good &= ~(active & (np.linalg.norm(out["frame"][:, :, 0] - POLE, axis=-1) < 0.4))
-    good = good.all(axis=0) & well_crossed(bench, slots)
+    good = good.all(axis=0) & (well_crossed(bench, slots) | ~active).all(axis=0)
+    if kind == CYLINDER:
+        good &= (steady_rims(bench, slots, out) | ~active).all(axis=0)
     seen = set(zip(part[active & good].tolist(), element[active & good].tolist(), strict=True))
-    assert len(seen) >= {SPHERE: 6, CAPSULE: 16, BOX: 55, ELLIPSOID: 6}[kind]
+    assert len(seen) >= {SPHERE: 6, CAPSULE: 16, BOX: 55, CONVEX: 150, CYLINDER: 29, ELLIPSOID: 6}[kind]
     expected = differences(bench, slots, cotangents)
     for name, cotangent in cotangents.items():
         found = bench.gradient(slots, {name: cotangent})
@@ -400,24 +475,67 @@ def test_gradients_match_central_differences(kind, fixed, device):
         assert np.abs(expected["distance"][key][touched]).reshape(touched.sum(), -1).max(axis=1).min() > 1e-5
 
 
-def well_crossed(bench: FieldBench, slots: Slots) -> np.ndarray:
-    """Worlds in which no edge or segment is nearly parallel to the edge that it crosses."""
-    element, part, active = kinds_and_parts(slots)
-    feature = slots.feature.numpy()
-    _, turn = bench.in_field()
+def field_edges(bench: FieldBench, slots: Slots) -> np.ndarray:
+    """Unit vector along the edge of the field that each contact is with, in the field's frame [slots, worlds, 3].
+
+    NaN where it isn't with an edge.
+    """
+    kind, _, active = kinds_and_parts(bench, slots)
+    vertices, faces, edges = part_counts(bench)
+    per_point = 2 * vertices + faces + 3 * edges if vertices else PARTS * KINDS
+    row, column = np.divmod(np.where(active, slots.feature.numpy() // per_point, 0), bench.grid[1])
     rows, columns = bench.grid
     grid = bench.values["height"].reshape(-1, rows, columns) * bench.values["geometry_size"][:, 1, 2, None, None]
     step = 2.0 * bench.values["geometry_size"][:, 1, :2] / (columns - 1, rows - 1)
-    good = np.ones(bench.num_worlds, dtype=bool)
-    crossing = active & (element >= EDGE_X) & (element <= DIAGONAL) & ((part >= FIRST_EDGE) | (part == SEGMENT))
-    for slot, world in zip(*np.nonzero(crossing), strict=True):
-        row, column = divmod(feature[slot, world] // PARTS // KINDS, columns)
-        dr, dc = {EDGE_X: (0, 1), EDGE_Y: (1, 0), DIAGONAL: (1, 1)}[element[slot, world]]
-        rise = grid[world, row + dr, column + dc] - grid[world, row, column]
-        edge = np.array((dc * step[world, 0], dr * step[world, 1], rise))
-        axis = turn[world][:, 2 if part[slot, world] == SEGMENT else (part[slot, world] - FIRST_EDGE) >> 2]
-        good[world] &= np.linalg.norm(np.cross(edge / np.linalg.norm(edge), axis)) > 0.3
-    return good
+    dr, dc = np.isin(kind, (EDGE_Y, DIAGONAL)), np.isin(kind, (EDGE_X, DIAGONAL))
+    world = np.arange(bench.num_worlds)
+    end = np.minimum(row + dr, rows - 1), np.minimum(column + dc, columns - 1)
+    edge = np.stack([dc * step[:, 0], dr * step[:, 1], grid[world, *end] - grid[world, row, column]], axis=-1)
+    with_edge = active & (kind >= EDGE_X) & (kind <= DIAGONAL)
+    return np.where(with_edge, 1.0, np.nan)[..., None] * edge / np.linalg.norm(edge, axis=-1)[..., None]
+
+
+def sine_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(np.cross(a, b), axis=-1)
+
+
+def well_crossed(bench: FieldBench, slots: Slots) -> np.ndarray:
+    """Which contacts aren't those of an edge or an axis that is nearly parallel to the edge that it crosses."""
+    _, part, active = kinds_and_parts(bench, slots)
+    _, turn = bench.in_field()
+    if bench.types[0] in (SPHERE, ELLIPSOID):
+        return np.ones_like(active)
+    along = np.broadcast_to(turn[:, :, 2], (*part.shape, 3))
+    by_axis = part == (SIDE if bench.types[0] == CYLINDER else SEGMENT)
+    if bench.types[0] in (BOX, CONVEX):
+        vertices, faces, edges = part_counts(bench)
+        ends = bench.collision.edges.numpy()[np.clip(part - vertices - faces, 0, edges - 1), :2]
+        corners = bench.collision.shape_vertices.numpy()[ends] * bench.values["geometry_size"][:, None, 0]
+        along = corners[..., 1, :] - corners[..., 0, :]
+        along = np.einsum("wij,swj->swi", turn, along / np.linalg.norm(along, axis=-1)[..., None])
+        by_axis = part >= vertices + faces
+    return ~(by_axis & (sine_between(field_edges(bench, slots), along) < 0.3))
+
+
+def steady_rims(bench: FieldBench, slots: Slots, out: dict[str, np.ndarray]) -> np.ndarray:
+    """Which contacts of a cylinder aren't those of a rim point that turns fast about its disc."""
+    _, part, _ = kinds_and_parts(bench, slots)
+    place, turn = bench.in_field()
+    radius, half = bench.values["geometry_size"][:, 0, :2].T
+    axis, up = turn[:, :, 2], -bench.to_field(out["frame"][:, :, 0], vectors=True)
+    on_body = bench.to_field(out["point"]) + 0.5 * out["distance"][..., None] * up
+    upright = (part < FIRST_DISC) & (sine_between(up, axis) < 0.2)
+    end = 2 * (part - FIRST_RIM >> 1) - 1
+    outward = (on_body - place - end[..., None] * half[:, None] * axis) / radius[:, None]
+    tangent, edge = np.cross(axis, outward), field_edges(bench, slots)
+    across = tangent - (tangent * edge).sum(-1, keepdims=True) * edge
+    # By how much the squared distance from the line bends along the rim, over its radius.
+    bend = radius * (across**2).sum(-1) - out["distance"] * (up * outward).sum(-1)
+    # Where the two sides of a rim meet, the contact goes over from one to the other.
+    ahead = edge - (edge * axis).sum(-1, keepdims=True) * axis
+    between = np.abs((outward * ahead).sum(-1)) < 0.05 * np.linalg.norm(ahead, axis=-1)
+    rim = (part >= FIRST_RIM) & (part < SIDE)
+    return ~upright & ~(rim & (between | (sine_between(tangent, edge) < 0.3) | (bend < 0.3 * radius)))
 
 
 def test_cells_are_divided_as_in_mujoco():

@@ -1,4 +1,4 @@
-"""Which contacts bodies have with heightfields: slots for each world after those of other pairs, without gradient."""
+"""Which contacts round bodies have with heightfields: slots for each world after those of other pairs, without gradient."""
 
 import functools
 from types import SimpleNamespace
@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.field.candidates import candidate_functions
+from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.pairs import pair_functions
 from warp_kernels.types import kernel_module, warp_types
@@ -18,9 +19,12 @@ def detect_field_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = frame_functions(scalar)
+    surface = surface_functions(scalar)
     pairs = pair_functions(scalar)
     candidates = candidate_functions(scalar)
     mod = kernel_module("collision.field.detect", scalar)
+    # Loops over kinds, parts and stages unrolled make the code many times as long, and no faster.
+    wp.set_module_options({"max_unroll": 1}, mod)
 
     @wp.kernel(module=mod, enable_backward=False)
     def detect_field(
@@ -54,36 +58,34 @@ def detect_field_kernels(scalar: Any) -> SimpleNamespace:
         """
         world = wp.tid()
         size_row = wp.min(world, geometry_size.shape[0] - 1)
-        height_row = wp.min(world, height.shape[0] - 1)
         found = contact_count[world] + contact_overflow[world]
         for pair in range(first_pair, end_pair):
             a = pair_a[pair]
             b = pair_b[pair]
+            size = geometry_size[size_row, a]
             link_a = geometry_link[a]
             link_b = geometry_link[b]
             reference = frame.reference_tree(link_a, link_b, link_tree)
-            offset_a = frame.origin_offset(link_a, reference, link_tree, origin, world)
-            offset_b = frame.origin_offset(link_b, reference, link_tree, origin, world)
-            centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world) + offset_a
-            centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
-            size_a = geometry_size[size_row, a]
-            radius = pairs.bounding_radius(geometry_type[a], size_a)
+            pose_a = frame.geometry_pose(a, link_a, reference, link_tree, geometry_placement, pose, origin, world)
+            pose_b = frame.geometry_pose(b, link_b, reference, link_tree, geometry_placement, pose, origin, world)
+            local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
+            radius = pairs.bounding_radius(geometry_type[a], size)
+            centre = wp.transform_get_translation(pose_a)
             # The body, which is a, as seen from the field.
             reach = margin + dt * frame.closing_speed(
-                link_b, link_a, centre_a - offset_b, centre_a - offset_a, radius, velocity, world
+                link_b,
+                link_a,
+                centre - frame.origin_offset(link_b, reference, link_tree, origin, world),
+                centre - frame.origin_offset(link_a, reference, link_tree, origin, world),
+                radius,
+                velocity,
+                world,
             )
-            pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
-            pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
-            features = candidates.field_features(
-                geometry_type[a],
-                wp.transform_multiply(wp.transform_inverse(pose_b), pose_a),
-                size_a,
-                height,
-                height_row,
-                field_shape[b],
-                geometry_size[size_row, b],
-                reach,
-            )
+            field = surface.Field()
+            field.shape = field_shape[b]
+            field.size = geometry_size[size_row, b]
+            field.row = wp.min(world, height.shape[0] - 1)
+            features = candidates.field_features(geometry_type[a], local, size, height, field, reach)
             for k in range(4):
                 if features[k] >= 0:
                     if found < slot_pair.shape[0]:

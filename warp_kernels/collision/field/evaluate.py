@@ -1,4 +1,4 @@
-"""The smooth quantities of the contacts with heightfields; differentiated by Warp's own adjoint."""
+"""The smooth quantities of the contacts of round bodies with heightfields; differentiated by Warp's own adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -68,18 +68,14 @@ def evaluate_field_kernels(scalar: Any) -> SimpleNamespace:
         reference = frame.reference_tree(link_a, link_b, link_tree)
         pose_a = frame.geometry_pose(a, link_a, reference, link_tree, geometry_placement, pose, origin, world)
         pose_b = frame.geometry_pose(b, link_b, reference, link_tree, geometry_placement, pose, origin, world)
+        local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         feature = slot_feature[slot, world]
-        element = feature // PARTS
         size_row = wp.min(world, geometry_size.shape[0] - 1)
         height_row = wp.min(world, height.shape[0] - 1)
+        element = feature // PARTS
         corners = grid.element_corners(height, height_row, field_shape[b], geometry_size[size_row, b], element)
         distance, place, upward = contacts.part_contact(
-            geometry_type[a],
-            feature % PARTS,
-            element % KINDS,
-            corners,
-            wp.transform_multiply(wp.transform_inverse(pose_b), pose_a),
-            geometry_size[size_row, a],
+            geometry_type[a], feature % PARTS, element % KINDS, corners, local, geometry_size[size_row, a]
         )
         normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
         contact_point[slot, world] = wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward)

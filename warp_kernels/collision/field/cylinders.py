@@ -1,0 +1,256 @@
+"""Where a cylinder touches a heightfield.
+
+Points of its rims stand on triangles, its rims cross edges that are convex, its discs lie on points, and its curved
+surface on edges and points.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.cylinders import cylinder_functions
+from warp_kernels.collision.field.body import body_functions
+from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SIDE, contact_functions
+from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, UPPER_TRIANGLE, grid_functions
+from warp_kernels.collision.field.segments import segment_functions
+from warp_kernels.collision.field.surface import PARALLEL_SINE_SQUARED, surface_functions
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. Poses are in the field's frame."""
+    t = warp_types(scalar)
+    vec3, mat33 = t.vec3, t.mat33
+    grid = grid_functions(scalar)
+    contacts = contact_functions(scalar)
+    surface = surface_functions(scalar)
+    segments = segment_functions(scalar)
+    choices = choice_functions(scalar)
+    rims = cylinder_functions(scalar)
+    Field, Body, Choice = surface.Field, body_functions(scalar).Body, choices.Choice
+    angle = surface.angle
+
+    @wp.func
+    def inside(body: Body, place: vec3):
+        """Whether a place is in the cylinder, or but for rounding."""
+        local = wp.quat_rotate_inv(
+            wp.transform_get_rotation(body.pose), place - wp.transform_get_translation(body.pose)
+        )
+        slack = scalar(angle) * (body.size[0] + body.size[1])
+        axial = wp.abs(local[2]) <= body.size[1] + slack
+        return axial and wp.length(vec3(local[0], local[1], scalar(0.0))) <= body.size[0] + slack
+
+    @wp.func
+    def stands_on(field: Field, body: Body, element: int, corners: mat33, point: vec3, distance: scalar, place: vec3):
+        """Whether a triangle bears a point: it is right under or above it, or has the place nearest to it, where the
+        cylinder is if the point is below.
+        """
+        if grid.triangle_below(field.shape, field.size, point[0], point[1]) == element:
+            return True
+        return surface.beside_triangle(corners, point) and (distance >= scalar(0.0) or inside(body, place))
+
+    @wp.func
+    def with_rims_on_triangle(
+        choice: Choice, field: Field, body: Body, kind: int, row: int, column: int, corners: mat33
+    ):
+        """Consider those points of the rims that would bear the cylinder on the triangle's plane."""
+        element = KINDS * (row * field.shape[2] + column) + kind
+        normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+        features = rims.rim_features(body.pose, normal)
+        for k in range(4):
+            part = features[k]
+            if part >= 0:
+                distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
+                if distance < body.reach:
+                    point = place + distance * normal
+                    if stands_on(field, body, element, corners, point, distance, place):
+                        choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        return choice
+
+    @wp.func
+    def disc_touches(
+        height: wp.array2d(dtype=scalar), field: Field, body: Body, end: int, row: int, column: int, distance: scalar,
+        place: vec3, normal: vec3,
+    ):  # fmt: skip
+        if normal[2] <= scalar(angle) or distance < scalar(-2.0) * body.size[1]:
+            return False
+        if wp.length(wp.cross(place - contacts.end_of(end, body.pose, body.size), normal)) > body.size[0]:
+            return False
+        return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
+
+    @wp.func
+    def with_discs(
+        choice: Choice,
+        height: wp.array2d(dtype=scalar),
+        field: Field,
+        body: Body,
+        row: int,
+        column: int,
+        corners: mat33,
+    ):
+        """Consider the disc that looks down, on a point."""
+        element = KINDS * (row * field.shape[2] + column) + POINT
+        end = wp.where(contacts.axis_of(body.pose)[2] < scalar(0.0), 1, 0)
+        part = FIRST_DISC + end
+        distance, place, normal = contacts.disc_contact(end, corners, body.pose, body.size)
+        if distance < body.reach:
+            if disc_touches(height, field, body, end, row, column, distance, place, normal):
+                choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        return choice
+
+    @wp.func
+    def rim_touches(
+        height: wp.array2d(dtype=scalar), field: Field, body: Body, end: int, kind: int, row: int, column: int,
+        corners: mat33, distance: scalar, place: vec3, normal: vec3,
+    ):  # fmt: skip
+        """Whether a rim touches a convex edge: the normal lies between those of disc and side, and of the triangles."""
+        if normal[2] <= scalar(angle) or not surface.between_ends(corners, place, scalar(0.0)):
+            return False
+        axis = scalar(2 * end - 1) * contacts.axis_of(body.pose)
+        outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
+        if wp.dot(normal, axis) > scalar(angle) or wp.dot(normal, outward) > scalar(angle) * body.size[0]:
+            return False
+        edge = wp.normalize(corners[1] - corners[0])
+        across = wp.cross(edge, wp.cross(axis, outward))
+        if wp.length_sq(across) <= scalar(PARALLEL_SINE_SQUARED) * body.size[0] * body.size[0]:
+            return False
+        if distance < scalar(0.0) and not inside(body, place):
+            return False
+        return surface.convex_at(height, field, kind, row, column, corners, normal)
+
+    @wp.func
+    def with_rims_on_edge(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int,
+        corners: mat33,
+    ):  # fmt: skip
+        """Consider both rims, each on either side."""
+        element = KINDS * (row * field.shape[2] + column) + kind
+        for number in range(SIDE - FIRST_RIM):
+            distance, place, normal = contacts.rim_contact(number, corners, body.pose, body.size)
+            if distance < body.reach:
+                if rim_touches(height, field, body, number >> 1, kind, row, column, corners, distance, place, normal):
+                    part = FIRST_RIM + number
+                    choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        return choice
+
+    @wp.func
+    def with_cylinder_on_element(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int
+    ):
+        corners = grid.element_corners(
+            height, field.row, field.shape, field.size, KINDS * (row * field.shape[2] + column) + kind
+        )
+        if kind <= UPPER_TRIANGLE:
+            return with_rims_on_triangle(choice, field, body, kind, row, column, corners)
+        if kind != POINT:
+            if not surface.folded(height, field, kind, row, column, corners):
+                return choice
+            choice = with_rims_on_edge(choice, height, field, body, kind, row, column, corners)
+        else:
+            choice = with_discs(choice, height, field, body, row, column, corners)
+        return segments.with_segment(choice, height, field, body, SIDE, kind, row, column, corners)
+
+    @wp.func
+    def enters(corners: mat33, body: Body):
+        """Whether an edge has a place inside the cylinder."""
+        q = wp.transform_get_rotation(body.pose)
+        start = wp.quat_rotate_inv(q, corners[0] - wp.transform_get_translation(body.pose))
+        edge = wp.quat_rotate_inv(q, corners[1] - corners[0])
+        first = scalar(0.0)
+        last = scalar(1.0)
+        if edge[2] != scalar(0.0):
+            low = (-body.size[1] - start[2]) / edge[2]
+            high = (body.size[1] - start[2]) / edge[2]
+            first = wp.max(first, wp.min(low, high))
+            last = wp.min(last, wp.max(low, high))
+        elif wp.abs(start[2]) > body.size[1]:
+            return False
+        start[2] = scalar(0.0)
+        edge[2] = scalar(0.0)
+        along = first
+        if wp.dot(edge, edge) > scalar(0.0):
+            along = wp.clamp(-wp.dot(start, edge) / wp.dot(edge, edge), first, last)
+        return first <= last and wp.length(start + along * edge) < body.size[0]
+
+    @wp.func
+    def with_deepest(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, element: int):
+        """Consider the lowest point of the rims below a triangle's plane; also its distance, and whether the cylinder
+        passes through the triangle between that point and the one opposite to it.
+        """
+        corners = grid.element_corners(height, field.row, field.shape, field.size, element)
+        normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+        part = rims.rim_features(body.pose, normal)[0]
+        if part < 2:
+            # Lying, the features begin with the lower end, be it the higher one over this plane.
+            part = wp.where(wp.dot(contacts.axis_of(body.pose), normal) < scalar(0.0), 1, 0)
+        distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
+        half_height = wp.dot(normal, wp.transform_get_translation(body.pose) - corners[0]) - distance
+        passes = bool(False)
+        if distance < scalar(0.0) and distance + scalar(2.0) * half_height > scalar(0.0):
+            lowest = place + distance * normal
+            up = wp.transform_get_translation(body.pose) - lowest
+            passes = surface.beside_triangle(corners, lowest - (distance / half_height) * up)
+        result = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        return result, distance, passes
+
+    @wp.func
+    def enters_beside(height: wp.array2d(dtype=scalar), field: Field, body: Body, row: int, column: int):
+        """Whether an edge that belongs to a point has a place inside the cylinder."""
+        for kind in range(EDGE_X, POINT):
+            if grid.exists(field.shape, kind, row, column):
+                element = KINDS * (row * field.shape[2] + column) + kind
+                if enters(grid.element_corners(height, field.row, field.shape, field.size, element), body):
+                    return True
+        return False
+
+    @wp.func
+    def way_out(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, around: wp.vec4i):
+        """The choice for a cylinder so deep inside that no part of it tells where to leave.
+
+        With its centre below the surface that is the triangle above that, else of those at which the surface enters it
+        the one in whose plane it is least deep.
+        """
+        centre = wp.transform_get_translation(body.pose)
+        under = grid.triangle_below(field.shape, field.size, centre[0], centre[1])
+        if under >= 0:
+            corners = grid.element_corners(height, field.row, field.shape, field.size, under)
+            if wp.dot(wp.cross(corners[1] - corners[0], corners[2] - corners[0]), centre - corners[0]) < scalar(0.0):
+                above, _distance, _passes = with_deepest(choice, height, field, body, under)
+                return above
+        shallowest = scalar(-1.0e30)
+        result = choice
+        for row in range(around[0], around[1] + 1):
+            for column in range(around[2], around[3] + 1):
+                entered = enters_beside(height, field, body, row, column)
+                for kind in range(UPPER_TRIANGLE + 1):
+                    if grid.exists(field.shape, kind, row, column):
+                        element = KINDS * (row * field.shape[2] + column) + kind
+                        out, distance, passes = with_deepest(choice, height, field, body, element)
+                        if (entered or passes) and distance < scalar(0.0) and distance > shallowest:
+                            shallowest = distance
+                            result = out
+        return result
+
+    @wp.func
+    def with_cylinder(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
+        """Consider all places of a cylinder."""
+        centre = wp.transform_get_translation(body.pose)
+        room = wp.max(body.reach, scalar(0.0))
+        extent = body.extent + vec3(room, room, room)
+        around = surface.rows_and_columns(field, centre, extent)
+        for row in range(around[0], around[1] + 1):
+            for column in range(around[2], around[3] + 1):
+                if surface.top_of_cell(height, field, row, column) < centre[2] - extent[2]:
+                    continue
+                for kind in range(KINDS):
+                    if grid.exists(field.shape, kind, row, column):
+                        choice = with_cylinder_on_element(choice, height, field, body, kind, row, column)
+        if choice.stage == 0 and (choice.feature < 0 or choice.score < scalar(0.0)):
+            choice = way_out(choice, height, field, body, around)
+        return choice
+
+    return SimpleNamespace(with_cylinder=with_cylinder)

@@ -1,0 +1,81 @@
+"""Where the side of a capsule or a cylinder touches edges and points of a heightfield."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.field.body import body_functions
+from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.contact import PARTS, SEGMENT, contact_functions
+from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, grid_functions
+from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def segment_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. Poses are in the field's frame."""
+    t = warp_types(scalar)
+    vec3, mat33 = t.vec3, t.mat33
+    grid = grid_functions(scalar)
+    contacts = contact_functions(scalar)
+    surface = surface_functions(scalar)
+    choices = choice_functions(scalar)
+    Field, Body, Choice = surface.Field, body_functions(scalar).Body, choices.Choice
+    angle = surface.angle
+
+    @wp.func
+    def segment_touches(
+        height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int, corners: mat33,
+        distance: scalar, place: vec3, normal: vec3,
+    ):  # fmt: skip
+        """Whether what is a radius around an axis, between its ends, touches a point or an edge."""
+        centre = wp.transform_get_translation(body.pose)
+        axis = contacts.axis_of(body.pose)
+        on_body = place + (distance + body.size[0]) * normal
+        # Deeper than this, the place is on the far side of the axis.
+        if distance < scalar(-2.0) * body.size[0] or normal[2] <= scalar(angle):
+            return False
+        if kind == POINT:
+            if wp.abs(wp.dot(on_body - centre, axis)) > body.size[1]:
+                return False
+            return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
+        if not surface.crosses(corners, axis, body.size[1], centre, place, on_body):
+            return False
+        return surface.convex_at(height, field, kind, row, column, corners, normal)
+
+    @wp.func
+    def with_segment(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, part: int, kind: int, row: int,
+        column: int, corners: mat33,
+    ):  # fmt: skip
+        """Consider the place of a capsule's or cylinder's side on an edge or a point."""
+        distance, place, normal = contacts.segment_contact(kind, corners, body.pose, body.size)
+        if distance < body.reach:
+            if segment_touches(height, field, body, kind, row, column, corners, distance, place, normal):
+                element = KINDS * (row * field.shape[2] + column) + kind
+                choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        return choice
+
+    @wp.func
+    def with_capsule_segment(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
+        """Consider all places of a capsule between its ends."""
+        centre = wp.transform_get_translation(body.pose)
+        room = wp.max(body.reach, scalar(0.0))
+        extent = body.extent + vec3(room, room, room)
+        around = surface.rows_and_columns(field, centre, extent)
+        for row in range(around[0], around[1] + 1):
+            for column in range(around[2], around[3] + 1):
+                if surface.top_of_cell(height, field, row, column) < centre[2] - extent[2]:
+                    continue
+                for kind in range(EDGE_X, KINDS):
+                    if grid.exists(field.shape, kind, row, column):
+                        element = KINDS * (row * field.shape[2] + column) + kind
+                        corners = grid.element_corners(height, field.row, field.shape, field.size, element)
+                        if kind == POINT or surface.folded(height, field, kind, row, column, corners):
+                            choice = with_segment(choice, height, field, body, SEGMENT, kind, row, column, corners)
+        return choice
+
+    return SimpleNamespace(with_segment=with_segment, with_capsule_segment=with_capsule_segment)
