@@ -145,10 +145,10 @@ def badness(distance: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
 def measure(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> dict[str, float]:
     """Mean distance [mm] and angle [degrees] of the network alone, and of its corrected answers."""
     figures = {}
-    for name, corrections in (("", 0), (", corrected", CORRECTIONS)):
+    for name, corrections in (("", 0), ("corrected ", CORRECTIONS)):
         _, distance, angle = answer(network, position, quaternion, corrections)
-        figures[f"mm{name}"] = 1e3 * float(distance.mean())
-        figures[f"degrees{name}"] = math.degrees(float(angle.mean()))
+        figures[f"{name}mm"] = 1e3 * float(distance.mean())
+        figures[f"{name}degrees"] = math.degrees(float(angle.mean()))
     return figures
 
 
@@ -259,7 +259,7 @@ def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Er
         goals = (("distance", "mm", 1e3 * GOAL[0], " mm"), ("angle", "degrees", math.degrees(GOAL[1]), "°"))
         for axes, (name, unit, goal, sign) in zip(panels, goals, strict=True):
             axes.semilogy(learning[unit], color=GREY, label="network alone")
-            axes.semilogy(learning[f"{unit}, corrected"], color=BLUE, label=told(CORRECTIONS))
+            axes.semilogy(learning[f"corrected {unit}"], color=BLUE, label=told(CORRECTIONS))
             axes.axhline(goal, color=RED, linewidth=1.0, linestyle="--", label=f"goal: {goal:g}{sign}")
             axes.set_xlabel(f"iteration, each {STEPS} steps of {BATCH} targets")
             axes.set_ylabel(f"mean {name} from unseen targets [{unit}]")
