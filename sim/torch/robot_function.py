@@ -22,6 +22,10 @@ NO_SECOND = (
 NO_FORWARD_MODE = (
     "a robot's functions have no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (vjp, jacrev)"
 )
+NO_BATCHED_GRADIENTS = (
+    "a robot's functions can't take a batch of gradients from torch.autograd.grad(..., is_grads_batched=True) or "
+    "torch.autograd.functional.jacobian(..., vectorize=True); use torch.func.jacrev, or vmap of torch.func.vjp"
+)
 
 
 def evaluate(
@@ -87,6 +91,8 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple:
         """The gradient of a loss from that in the value."""
+        if torch._C._functorch.is_legacy_batchedtensor(grad):
+            raise RuntimeError(NO_BATCHED_GRADIENTS)
         (flat,) = ctx.saved_tensors
         values = Values.from_flat(flat, ctx.shapes, ctx.inputs)
         grad = grad if grad.shape == ctx.shape else grad.reshape(ctx.shape)

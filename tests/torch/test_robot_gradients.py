@@ -75,6 +75,17 @@ def test_forward_mode_raises(name, device):
         )
 
 
+def test_gradients_in_a_batch_are_refused_with_a_way_out(device):
+    """The older vmap of torch.autograd reaches no rule of ours; that of torch.func does."""
+    robot = zoo_robot(device)
+    q = state(robot, (1,))[0][0].requires_grad_()
+    result = robot.gravity_forces(q)
+    every = torch.eye(len(result), dtype=q.dtype, device=q.device)
+    with pytest.raises(RuntimeError, match=r"use torch\.func\.jacrev"):
+        torch.autograd.grad(result, q, every, is_grads_batched=True)
+    assert torch.func.jacrev(robot.gravity_forces)(q.detach()).shape == (len(result), len(q))
+
+
 @every_method
 def test_vmap_is_a_loop(name, device):
     """Over each argument in turn, along a dimension that isn't the first."""
