@@ -92,9 +92,9 @@ def all_trials(device: str, count: int) -> Iterator[Trial]:
 
 def warm_up(device: str) -> None:
     """Compile and load the kernels, so that no trial's time holds that."""
-    throw.optimise(throw_scene.build(steps=10), 1, device, bar=False)
-    golf.optimise(golf_scene.build(steps=10), 1, device, bar=False)
-    friction.estimate(racecar.build(steps=10), 0.8, 1, device)
+    throw.optimise(throw_scene.build(), 1, device, bar=False)
+    golf.optimise(golf_scene.build(), 1, device, bar=False)
+    friction.estimate(racecar.build(), 0.8, 1, device)
 
 
 def main() -> None:

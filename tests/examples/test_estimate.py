@@ -98,7 +98,7 @@ def test_uncertainty_is_that_of_many_draws(device):
     begun = np.log(truth) + np.random.default_rng(1).multivariate_normal(np.zeros(4), covariance, draws)
     search = begin(lambda x: motion.losses(x, seen), begun, 0.05)
     search.inverse[:], search.fresh[:] = covariance, False
-    for _ in range(8):
+    for _ in range(5):
         iterate(search, lambda x: motion.losses(x, seen), np.full(4, -5.0), np.full(4, 5.0), 0.3)
     errors = (search.x - np.log(truth)) / np.sqrt(np.diag(covariance))
     # Of a normal distribution, all four bounds hold with a probability of 99 %.
