@@ -6,7 +6,7 @@ the best are improved by a quasi-Newton method on the squares of all deviations:
 through it for each iteration, for all guesses at once. Contact makes several minima; the least one counts. Then the
 derivative J of every deviation in the unknowns, one backward pass each, gives the covariance of the estimates,
 (J^T J)^-1 where deviations are in units of the noise. That takes the motion for linear nearby. Where a hit on the wall
-or a landing moves from one time step to the next it isn't, and the intervals of such boxes are too narrow.
+or a landing moves from one time step to the next it isn't, and intervals can be too narrow.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
