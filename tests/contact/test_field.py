@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from sim.render.shapes import tessellate
 from tests.collision.harness import hull_mesh, pebble
+from tests.collision.test_field import coal_convex
 from tests.contact.worlds import DT, G, run
 from tests.simulator.differences import blocks, case, check, regimes
 
@@ -166,22 +167,13 @@ def test_cylinder_at_rest_on_a_flat_field_bears_its_weight_where_it_does_on_a_pl
     np.testing.assert_allclose(np.array(contacts.force)[:, 2].sum(), -2.0 * G, rtol=1e-6)
 
 
-def coal_hull(vertices: np.ndarray, faces: np.ndarray) -> coal.Convex:
-    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
-    for vertex in vertices:
-        points.append(vertex)
-    for face in faces:
-        triangles.append(coal.Triangle(*(int(index) for index in face)))
-    return coal.Convex(points, triangles)
-
-
 def deepest_overlap(shape: coal.ShapeBase, q: np.ndarray, triangles: np.ndarray, radius: float) -> float:
     """Least signed distance, by coal, of a body at q and any triangle near it."""
     pose, here = coal.Transform3s(Rotation.from_quat(q[3:]).as_matrix(), q[:3]), coal.Transform3s.Identity()
     near = (triangles.min(axis=1) < q[:3] + radius) & (triangles.max(axis=1) > q[:3] - radius)
     least = np.inf
     for triangle in triangles[near.all(axis=1)]:
-        flat = coal_hull(triangle, np.array(((0, 1, 2), (0, 2, 1))))
+        flat = coal_convex(triangle, np.array(((0, 1, 2), (0, 2, 1))))
         least = min(least, coal.distance(shape, pose, flat, here, coal.DistanceRequest(), coal.DistanceResult()))
     return least
 
@@ -220,7 +212,7 @@ def test_bodies_dropped_on_rough_terrain_come_to_rest_on_it(body):
     shape, radius = coal.Cylinder(0.09, 0.14), 0.12
     if body == "convex":
         mesh = hull_mesh(PEBBLE)
-        shape = coal_hull(mesh.vertices, mesh.faces)
+        shape = coal_convex(mesh.vertices, mesh.faces)
     least = np.array([deepest_overlap(shape, each, triangles, radius + 0.02) for each in end])
     assert (np.abs(least) < 1e-3).all(), least
 
