@@ -41,9 +41,9 @@ once; each of its figures is of another seed. The goal is 1 cm, in friction 1 mm
 """
 ESTIMATION = """\
 A box is thrown at floor and wall while a known force pushes it, and is observed 20 times a second with 1 % noise of its
-way and of its turn (`examples/estimate.py`). Of this the paper has the friction alone. Intervals come from the
-derivatives of all observed numbers at the estimate; were the motion linear in the unknowns, 95 % of them would hold the
-truth, and errors in stated standard deviations would have a root mean square of 1.
+way and of its turn (`examples/estimate.py`). Of this the paper has the friction alone. Intervals
+hold 95 % of what the observations leave likely, sampled around the best fit; were they right, 95 % of them would hold
+the truth, and errors in stated standard deviations would have a root mean square of 1.
 """
 
 

@@ -3,10 +3,12 @@
 It is observed 20 times a second, with noise of 1 % of how far it moves and of how much it turns, while a known force
 pushes it; without the force motion tells the ratio of the masses alone. Of many random guesses, simulated side by side,
 the best are improved by a quasi-Newton method on the squares of all deviations: one rollout and one backward pass
-through it for each iteration, for all guesses at once. Contact makes several minima; the least one counts. Then the
-derivative J of every deviation in the unknowns, one backward pass each, gives the covariance of the estimates,
-(J^T J)^-1 where deviations are in units of the noise. That takes the motion for linear nearby. Where a hit on the wall
-or a landing moves from one time step to the next it isn't, and intervals can be too narrow.
+through it for each iteration, for all guesses at once. Contact makes several minima; the least one counts. Then
+how sure that is. With the derivative J of every deviation in the unknowns, one backward pass each, (J^T J)^-1 would be
+the covariance of the estimates, were the motion linear nearby. But a hit on the wall or a landing moves from one time
+step to the next, and minima that fit alike lie side by side. So that covariance only begins a sampling of all unknowns
+that the observation leaves likely (importance sampling, motions without gradients); their mean is the estimate, their
+spread its uncertainty.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
@@ -16,7 +18,8 @@ With --worlds so many boxes, each with its own friction, restitution, masses and
 --same-box it is one box, observed again and again. The files are about the first one.
 
 Files: loss.png, the mean square deviation over the iterations; estimates.png; estimate.gif; estimate.usda; and
-estimate.npz with unknowns, estimates, covariances of their logarithms, and the motion fitted to the first box.
+estimate.npz with unknowns, estimates, covariances of their logarithms, what fits best, and the motion fitted to the
+first box.
 """
 
 import argparse
@@ -37,6 +40,7 @@ import sim.torch
 from examples.fitting import Search, begin, downhill, iterate
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_motion
+from examples.posterior import Posterior, sample
 from examples.resume import Progress
 from scenes import box
 from sim.render import Marker
@@ -54,6 +58,8 @@ MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are 
 CONFIDENCE = 1.96  # standard deviations on either side that hold 95 %
 UNLIKELY = 1e-3  # probability below which a fit is called bad
 SWEEPS = 30
+SAMPLES, ROUNDS = 512, 3  # of the unknowns that remain likely, for each box
+TOGETHER = 32  # boxes whose samples are simulated at once
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,8 @@ class Estimate:
     Attributes:
         unknowns: the estimates [n, 4], see :data:`scenes.box.UNKNOWNS`.
         covariance: of their logarithms [n, 4, 4].
-        chi_square: sum of the squared deviations, in units of the noise [n].
+        fitted: the unknowns that fit best [n, 4].
+        chi_square: their sum of squared deviations, in units of the noise [n].
         degrees: of freedom: observed numbers less unknowns.
         curve: mean square deviation of the best start, over the iterations; the mean of all boxes.
         seconds: taken.
@@ -95,6 +102,7 @@ class Estimate:
 
     unknowns: np.ndarray
     covariance: np.ndarray
+    fitted: np.ndarray
     chi_square: np.ndarray
     degrees: int
     curve: list[float]
@@ -271,13 +279,33 @@ def estimate(
             progress.update()
         progress.total = progress.n
     best = np.arange(boxes) * STARTS + search.loss.reshape(boxes, STARTS).argmin(axis=1)
-    jacobian = Motion(scene, boxes, device).jacobian(search.x[best], seen, bar)
-    covariance = np.linalg.inv(np.einsum("nri,nrj->nij", jacobian, jacobian))
+    left = likely(scene, seen, search.x[best], seed, device, bar)
     kept.done()
     return Estimate(
-        np.exp(search.x[best]), covariance, 2.0 * search.loss[best], numbers - len(box.UNKNOWNS), curve,
-        time.perf_counter() - begun,
+        np.exp(left.mean), left.covariance, np.exp(search.x[best]), 2.0 * search.loss[best],
+        numbers - len(box.UNKNOWNS), curve, time.perf_counter() - begun,
     )  # fmt: skip
+
+
+def likely(
+    scene: box.BoxScene, seen: Observation, x: np.ndarray, seed: int, device: str | None, bar: bool = True
+) -> Posterior:
+    """What the observations leave likely about the logarithms that fit best [n, 4]."""
+    jacobian = Motion(scene, len(x), device).jacobian(x, seen, bar)
+    covariance = np.linalg.inv(np.einsum("nri,nrj->nij", jacobian, jacobian))
+    parts = np.array_split(np.arange(len(x)), -(-len(x) // TOGETHER))
+    motions = {len(part): Motion(scene, len(part) * SAMPLES, device) for part in parts}
+
+    def likelihood(samples: np.ndarray) -> np.ndarray:
+        found = []
+        for part in parts:
+            with torch.no_grad():
+                q, _ = motions[len(part)].states(torch.tensor(samples[part].reshape(-1, x.shape[1])))
+                squares = deviations(q, seen.of(np.repeat(part, SAMPLES))).square().sum(dim=1)
+            found.append(-0.5 * squares.cpu().numpy().reshape(len(part), SAMPLES))
+        return np.concatenate(found)
+
+    return sample(likelihood, x, covariance, SAMPLES, ROUNDS, seed, bar)
 
 
 def report(truth: np.ndarray, found: Estimate) -> str:
@@ -389,7 +417,7 @@ def write_files(
 ) -> None:
     """Curve, plot, numbers and motion, see above."""
     with torch.no_grad():
-        states = Motion(scene, 1, options.device).states(torch.tensor(np.log(found.unknowns[:1])))
+        states = Motion(scene, 1, options.device).states(torch.tensor(np.log(found.fitted[:1])))
     q, qd = (value[:, 0].cpu().numpy() for value in states)
     files = [options.out / name for name in ("loss.png", "estimates.png", "estimate.npz")]
     with plot(files[0]) as (axes,):
@@ -398,8 +426,9 @@ def write_files(
         axes.set_title("Fit of the observed motion")
     write_plot(files[1], scene, seen, q, truth, found)
     np.savez(
-        files[2], truth=truth, unknowns=found.unknowns, covariance=found.covariance, chi_square=found.chi_square,
-        curve=found.curve, position=seen.position, orientation=seen.orientation, q=q, qd=qd, dt=scene.dt,
+        files[2], truth=truth, unknowns=found.unknowns, covariance=found.covariance, fitted=found.fitted,
+        chi_square=found.chi_square, curve=found.curve, position=seen.position, orientation=seen.orientation, q=q,
+        qd=qd, dt=scene.dt,
     )  # fmt: skip
     markers = [Marker(f"seen_{k}", tuple(at), radius=0.012) for k, at in enumerate(seen.position[:, 0])]
     files += write_motion(

@@ -114,6 +114,7 @@ def test_uncertainty_is_that_of_many_draws(device):
 def test_estimates_and_goes_on_after_an_interruption(monkeypatch, tmp_path, capsys):
     """Two boxes at once; two evaluations, a Ctrl-C, and on to the same estimates."""
     monkeypatch.setattr(example, "GUESSES", 128)
+    monkeypatch.setattr(example, "SAMPLES", 128)
     arguments = ["--worlds", 2, "--seed", 1]
     run(monkeypatch, *arguments, "--out", tmp_path / "whole")
     iterations = []

@@ -80,7 +80,7 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         contact_point[slot, world] = point
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance
-        contact_friction[slot, world] = materials.product(friction, a, b, world)
-        contact_restitution[slot, world] = materials.product(restitution, a, b, world)
+        contact_friction[slot, world] = materials.pair_product(friction, a, b, world)
+        contact_restitution[slot, world] = materials.pair_product(restitution, a, b, world)
 
     return SimpleNamespace(evaluate=evaluate)

@@ -14,12 +14,12 @@ def material_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision."""
 
     @wp.func
-    def product(values: wp.array2d(dtype=scalar), a: int, b: int, world: int):
+    def pair_product(values: wp.array2d(dtype=scalar), a: int, b: int, world: int):
         """Of the values of two geometries, as friction and restitution are."""
         row = wp.min(world, values.shape[0] - 1)
         return values[row, a] * values[row, b]
 
-    return SimpleNamespace(product=product)
+    return SimpleNamespace(pair_product=pair_product)
 
 
 @functools.cache

@@ -115,7 +115,7 @@ def evaluate_convex_kernels(scalar: Any) -> SimpleNamespace:
         contact_point[slot, world] = centre_a + wp.quat_rotate(turn_a, point)
         contact_frame[slot, world] = frame.contact_frame(wp.quat_rotate(turn_a, normal))
         contact_distance[slot, world] = distance
-        contact_friction[slot, world] = materials.product(friction, a, b, world)
-        contact_restitution[slot, world] = materials.product(restitution, a, b, world)
+        contact_friction[slot, world] = materials.pair_product(friction, a, b, world)
+        contact_restitution[slot, world] = materials.pair_product(restitution, a, b, world)
 
     return SimpleNamespace(evaluate_convex=evaluate_convex)
