@@ -13,8 +13,8 @@ gradient is that of the sum of the last coordinates, in the first state and in t
 core.
 
 Each method runs in a process of its own. Its memory is the most that was resident during both passes, less what the
-process held after compiling and a short rollout; times are medians. A rollout that would need more than half of the
-free memory, or 20 s, is not run: what stands in brackets lies on a straight line through the two longest that were.
+process held after compiling and a short rollout; times are medians. A rollout that would need more than
+{room} GB or {seconds} s is not run: what stands in brackets lies on a straight line through the two longest that were.
 
 - **Fully taped** is this simulator with working arrays of its own for every step, on one tape: nothing is computed
   twice. Its gradient is the same bit for bit.
@@ -34,7 +34,8 @@ INTERVALS = (
 
 def section(record: dict[str, Any]) -> str:
     """How it was measured, all methods, and the checkpoint intervals."""
-    parts = [METHODS, gradients_section(record)]
+    methods = METHODS.format(room=f"{record['room_mb'] / 1000:.2g}", seconds=f"{record['seconds']:g}")
+    parts = [methods, gradients_section(record)]
     intervals = intervals_section(record)
     return "\n\n".join([*parts, INTERVALS, intervals] if intervals else parts)
 
