@@ -9,6 +9,7 @@ import warp as wp
 from warp_kernels.collision.field.grid import KINDS, grid_functions
 from warp_kernels.collision.field.hull_contact import hull_contact_functions
 from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.materials import material_functions
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -18,6 +19,7 @@ def evaluate_field_hull_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     frame = frame_functions(scalar)
+    materials = material_functions(scalar)
     grid = grid_functions(scalar)
     hulls = hull_contact_functions(scalar)
     mod = kernel_module("collision.field.evaluate_hull", scalar)
@@ -92,9 +94,7 @@ def evaluate_field_hull_kernels(scalar: Any) -> SimpleNamespace:
         contact_point[slot, world] = wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward)
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance
-        row = wp.min(world, friction.shape[0] - 1)
-        contact_friction[slot, world] = friction[row, a] * friction[row, b]
-        row = wp.min(world, restitution.shape[0] - 1)
-        contact_restitution[slot, world] = restitution[row, a] * restitution[row, b]
+        contact_friction[slot, world] = materials.pair_product(friction, a, b, world)
+        contact_restitution[slot, world] = materials.pair_product(restitution, a, b, world)
 
     return SimpleNamespace(evaluate_field_hull=evaluate_field_hull)
