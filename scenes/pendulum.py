@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.builder import WORLD, ModelBuilder, Vector
+from sim.builder import ModelBuilder
 from sim.errors import ModelError
 from sim.model import Model
 from sim.solids import capsule_inertia
+from sim.specs import WORLD, Vector
 from warp_kernels import types as codes
 
 

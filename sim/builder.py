@@ -3,122 +3,41 @@
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from sim.compile import NEGLIGIBLE_INERTIA, compile_model
+from sim.compile import compile_model
 from sim.equalities import AnchorSpec, CouplingSpec
 from sim.errors import ModelError
-from sim.model import Frame, Geometry, Keyframe, Mesh, Model, Part
+from sim.model import Geometry, Keyframe, Mesh, Model, Part
 from sim.solids import solid
+from sim.spec_checks import (
+    check_actuator,
+    check_geometry,
+    check_joint,
+    check_link,
+    finite,
+    height_grid,
+    initial_coordinates,
+    pose,
+    solid_mass,
+    unit,
+)
+from sim.specs import (
+    ACTUATOR_CODES,
+    GEOMETRY_CODES,
+    IDENTITY_QUATERNION,
+    JOINT_CODES,
+    POSITIVE_SIZES,
+    WORLD,
+    ActuatorSpec,
+    GeometrySpec,
+    JointSpec,
+    LinkSpec,
+    Vector,
+)
 from warp_kernels import types as codes
-
-WORLD = "world"
-
-JOINT_CODES = {
-    "fixed": codes.FIXED,
-    "revolute": codes.REVOLUTE,
-    "continuous": codes.REVOLUTE,
-    "prismatic": codes.PRISMATIC,
-    "spherical": codes.SPHERICAL,
-    "free": codes.FREE,
-}
-GEOMETRY_CODES = {
-    "plane": codes.PLANE,
-    "sphere": codes.SPHERE,
-    "capsule": codes.CAPSULE,
-    "box": codes.BOX,
-    "convex": codes.CONVEX,
-    "cylinder": codes.CYLINDER,
-    "ellipsoid": codes.ELLIPSOID,
-    "heightfield": codes.HEIGHTFIELD,
-}
-# How many of the first sizes must be positive.
-POSITIVE_SIZES = {
-    codes.PLANE: 0,
-    codes.SPHERE: 1,
-    codes.CAPSULE: 2,
-    codes.CYLINDER: 2,
-    codes.BOX: 3,
-    codes.CONVEX: 3,
-    codes.ELLIPSOID: 3,
-    codes.HEIGHTFIELD: 3,
-}
-ACTUATOR_CODES = {"torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY}
-JOINT_DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
-JOINT_COORDINATES = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 4, codes.FREE: 7}
-
-# Contacts number the parts of bodies and of the surface in 32 bits.
-MOST_HEIGHTS = 10_000_000
-
-Vector = Sequence[float] | npt.NDArray[np.floating]
-IDENTITY_QUATERNION = (0.0, 0.0, 0.0, 1.0)
-
-
-@dataclass
-class LinkSpec:
-    """A link as the user described it. ``mass`` None: it came without inertial data."""
-
-    name: str
-    mass: float | None
-    com: np.ndarray
-    inertia: np.ndarray
-
-
-@dataclass
-class JointSpec:
-    """A joint as the user described it; angles in rad, lengths in m."""
-
-    name: str
-    type: int
-    parent: str
-    child: str
-    placement: np.ndarray
-    axis: np.ndarray
-    lower: float = -np.inf
-    upper: float = np.inf
-    effort: float = np.inf
-    velocity: float = np.inf
-    damping: float = 0.0
-    armature: float = 0.0
-    stiffness: float = 0.0
-    rest_position: float = 0.0
-    friction_loss: float = 0.0
-    limit_margin: float = 0.0
-    limit_stiffness: float = np.inf
-    limit_damping: float = 0.0
-    swing_limit: float = np.inf
-    twist_limit: float = np.inf
-    q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-
-@dataclass
-class GeometrySpec:
-    """A geometry with the name of its link and its contact parameters."""
-
-    link: str
-    geometry: Geometry
-    friction: float
-    restitution: float
-    torsional_friction: float
-    rolling_friction: float
-    contact_stiffness: float
-    contact_damping: float
-
-
-@dataclass
-class ActuatorSpec:
-    """An actuator as the user described it; kind is a code of :mod:`warp_kernels.types`."""
-
-    name: str
-    joint: str
-    kind: int
-    gear: float
-    kp: float
-    kd: float
-    force_limit: float
 
 
 class ModelBuilder:
@@ -129,7 +48,7 @@ class ModelBuilder:
     """
 
     def __init__(self, gravity: Vector = (0.0, 0.0, -9.81)):
-        self.gravity = _finite("gravity", gravity, (3,))
+        self.gravity = finite("gravity", gravity, (3,))
         self.links: dict[str, LinkSpec] = {}
         self.joints: dict[str, JointSpec] = {}
         self.geometries: dict[str, GeometrySpec] = {}
@@ -174,17 +93,11 @@ class ModelBuilder:
             raise ModelError(f"link '{name}': this name stands for the world; choose another")
         if name in self.frames:
             raise ModelError(f"link '{name}': a frame of this name exists already; choose another")
-        if mass is not None and (not np.isfinite(mass) or mass < 0.0):
-            raise ModelError(f"link '{name}': mass is {mass}; it must be finite and not negative")
         tensor = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=np.float64)
         tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
-        check_inertia(name, tensor)
-        if not allow_unphysical and not is_physical(tensor):
-            raise ModelError(
-                f"link '{name}': principal moments {np.linalg.eigvalsh(tensor).tolist()} are negative or violate the "
-                "triangle inequality; no body has such an inertia"
-            )
-        self.links[name] = LinkSpec(name, mass, _finite(f"link '{name}': com", com, (3,)), tensor)
+        spec = LinkSpec(name, mass, finite(f"link '{name}': com", com, (3,)), tensor)
+        check_link(spec, allow_unphysical=allow_unphysical)
+        self.links[name] = spec
         return name
 
     def add_joint(
@@ -252,58 +165,24 @@ class ModelBuilder:
             raise ModelError(f"joint '{name}': unknown type '{type}'; known are {', '.join(JOINT_CODES)}")
         code = JOINT_CODES[type]
         where = f"joint '{name}'"
-        scalar_joint = code in (codes.REVOLUTE, codes.PRISMATIC)
-        unit_axis = _finite(f"{where}: axis", axis, (3,))
-        if scalar_joint or np.isfinite([swing_limit, twist_limit]).any():
-            unit_axis = _unit(unit_axis, f"{where}: the axis is zero; give it a direction")
         if code == codes.FREE and parent != WORLD:
             raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
-        if np.isnan(lower) or np.isnan(upper) or lower > upper:
-            raise ModelError(f"{where}: the lower limit {lower} is above the upper limit {upper}")
+        unit_axis = finite(f"{where}: axis", axis, (3,))
+        if code in (codes.REVOLUTE, codes.PRISMATIC) or np.isfinite([swing_limit, twist_limit]).any():
+            unit_axis = unit(unit_axis, f"{where}: the axis is zero; give it a direction")
         if type == "continuous":
             lower, upper = -np.inf, np.inf
-        for label, value in (
-            ("damping", damping),
-            ("armature", armature),
-            ("stiffness", stiffness),
-            ("friction_loss", friction_loss),
-            ("limit_margin", limit_margin),
-            ("limit_damping", limit_damping),
-        ):
-            if not np.isfinite(value) or value < 0.0:
-                raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
-        for label, value in (("effort", effort), ("velocity", velocity)):
-            if not value >= 0.0:
-                raise ModelError(f"{where}: {label} is {value}; it must not be negative")
-        if not np.isfinite(rest_position):
-            raise ModelError(f"{where}: rest_position is {rest_position}; it must be finite")
-        if not scalar_joint and (np.isfinite(lower) or np.isfinite(upper) or stiffness):
-            raise ModelError(f"{where}: limits and stiffness are for revolute and prismatic joints, not {type}")
-        if not limit_stiffness > 0.0:
-            raise ModelError(
-                f"{where}: limit_stiffness is {limit_stiffness}; it must be positive, infinite for hard limits"
-            )
-        for label, value in (("swing_limit", swing_limit), ("twist_limit", twist_limit)):
-            if np.isfinite(value) and code != codes.SPHERICAL:
-                raise ModelError(f"{where}: {label} is for spherical joints, not {type}")
-            if not (0.0 < value <= np.pi or np.isposinf(value)):
-                raise ModelError(f"{where}: {label} is {value}; it must be positive and at most pi, or infinite")
-        if limit_damping and np.isinf(limit_stiffness):
-            raise ModelError(f"{where}: limit_damping is for compliant limits; give limit_stiffness too")
-        if lower + limit_margin > upper - limit_margin:
-            raise ModelError(
-                f"{where}: limit_margin {limit_margin} leaves no room between the limits {lower} and {upper}"
-            )
-        placement = pose(where, position, orientation)
-        initial = _initial_coordinates(where, code, placement, lower, upper, q0)
-        if code == codes.FREE:
-            placement = pose(where, (0.0, 0.0, 0.0), IDENTITY_QUATERNION)
-        self.joints[name] = JointSpec(
-            name, code, parent, child, placement, unit_axis, float(lower), float(upper), float(effort), float(velocity),
-            float(damping), float(armature), float(stiffness), float(rest_position), float(friction_loss),
-            float(limit_margin), float(limit_stiffness), float(limit_damping), float(swing_limit), float(twist_limit),
-            initial,
+        spec = JointSpec(
+            name, code, parent, child, pose(where, position, orientation), unit_axis, float(lower), float(upper),
+            float(effort), float(velocity), float(damping), float(armature), float(stiffness), float(rest_position),
+            float(friction_loss), float(limit_margin), float(limit_stiffness), float(limit_damping),
+            float(swing_limit), float(twist_limit),
         )  # fmt: skip
+        check_joint(spec, type)
+        spec.q0 = initial_coordinates(spec, q0)
+        if code == codes.FREE:
+            spec.placement = pose(where, (0.0, 0.0, 0.0), IDENTITY_QUATERNION)  # it is in q0
+        self.joints[name] = spec
         return name
 
     def add_geometry(
@@ -365,40 +244,22 @@ class ModelBuilder:
             name = f"{link}/geometry_{number}"
         self._unused(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
-        extents = _finite(f"{where}: size", size, (3,))
+        extents = finite(f"{where}: size", size, (3,))
         code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
         if code not in POSITIVE_SIZES:
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
-        if code == codes.CONVEX and mesh is None:
-            raise ModelError(f"{where}: a convex mesh needs mesh=")
-        grid = _heights(where, heights) if code == codes.HEIGHTFIELD else None
-        positive = POSITIVE_SIZES[code]
-        if (extents[:positive] <= 0.0).any():
-            raise ModelError(f"{where}: size {extents.tolist()} must be positive in its first {positive} entries")
-        if not np.isfinite(friction) or friction < 0.0:
-            raise ModelError(f"{where}: friction is {friction}; it must be finite and not negative")
-        if not 0.0 <= restitution <= 1.0:
-            raise ModelError(f"{where}: restitution is {restitution}; it must lie between 0 and 1")
-        for label, value in (("torsional_friction", torsional_friction), ("rolling_friction", rolling_friction)):
-            if not np.isfinite(value) or value < 0.0:
-                raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
-        if not contact_stiffness > 0.0:
-            raise ModelError(
-                f"{where}: contact_stiffness is {contact_stiffness}; it must be positive, infinite for hard contact"
-            )
-        if not np.isfinite(contact_damping) or contact_damping < 0.0:
-            raise ModelError(f"{where}: contact_damping is {contact_damping}; it must be finite and not negative")
-        if contact_damping and np.isinf(contact_stiffness):
-            raise ModelError(f"{where}: contact_damping is for compliant contact; give contact_stiffness too")
-        colour = tuple(_finite(f"{where}: rgba", rgba, (4,)).tolist())
+        grid = height_grid(where, heights) if code == codes.HEIGHTFIELD else None
+        colour = tuple(finite(f"{where}: rgba", rgba, (4,)).tolist())
         geometry = Geometry(
             name, -1, code, pose(where, position, orientation), extents, mesh, grid, colour,
             collides, visible, group, mask,
         )  # fmt: skip
-        self.geometries[name] = GeometrySpec(
+        spec = GeometrySpec(
             link, geometry, float(friction), float(restitution), float(torsional_friction), float(rolling_friction),
             float(contact_stiffness), float(contact_damping),
         )  # fmt: skip
+        check_geometry(spec)
+        self.geometries[name] = spec
         return name
 
     def add_actuator(
@@ -445,25 +306,20 @@ class ModelBuilder:
             raise ModelError(f"{where}: unknown joint '{joint}'; add the joint first")
         if kind not in ACTUATOR_CODES:
             raise ModelError(f"{where}: unknown kind '{kind}'; known are {', '.join(ACTUATOR_CODES)}")
-        spec = self.joints[joint]
-        if spec.type not in (codes.REVOLUTE, codes.PRISMATIC):
+        driven = self.joints[joint]
+        if driven.type not in (codes.REVOLUTE, codes.PRISMATIC):
             raise ModelError(
                 f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it with joint forces, tau"
             )
-        if not np.isfinite(gear) or gear == 0.0:
-            raise ModelError(f"{where}: gear is {gear}; it must be finite and not zero")
-        code = ACTUATOR_CODES[kind]
-        _check_gain(where, kind, "kp", kp, code == codes.POSITION, required=True)
-        _check_gain(where, kind, "kd", kd, code != codes.TORQUE, required=code == codes.VELOCITY)
         if force_limit is None:
-            if spec.effort == 0.0:
+            if driven.effort == 0.0:
                 raise ModelError(f"{where}: joint '{joint}' has an effort limit of zero; give force_limit")
-            force_limit = spec.effort / abs(gear)
-        if not force_limit >= 0.0:
-            raise ModelError(f"{where}: force_limit is {force_limit}; it must not be negative")
-        self.actuators[name] = ActuatorSpec(
-            name, joint, code, float(gear), float(kp), float(kd), float(force_limit)
+            force_limit = driven.effort / abs(gear) if gear else np.inf
+        spec = ActuatorSpec(
+            name, joint, ACTUATOR_CODES[kind], float(gear), float(kp), float(kd), float(force_limit)
         )  # fmt: skip
+        check_actuator(spec, kind)
+        self.actuators[name] = spec
         return name
 
     def add_frame(
@@ -663,11 +519,11 @@ class ModelBuilder:
         where = f"geometry '{name}'"
         if (spacing is None) == (half_extents is None):
             raise ModelError(f"{where}: give either spacing or half_extents")
-        rows, columns = _heights(where, heights).shape
+        rows, columns = height_grid(where, heights).shape
         if half_extents is not None:
-            x, y = _finite(f"{where}: half_extents", half_extents, (2,))
+            x, y = finite(f"{where}: half_extents", half_extents, (2,))
         else:
-            step = _finite(f"{where}: spacing", (spacing, spacing) if np.ndim(spacing) == 0 else spacing, (2,))  # type: ignore[arg-type]
+            step = finite(f"{where}: spacing", (spacing, spacing) if np.ndim(spacing) == 0 else spacing, (2,))  # type: ignore[arg-type]
             x, y = 0.5 * step * (columns - 1, rows - 1)
         options.setdefault("rgba", (0.62, 0.58, 0.5, 1.0))
         return self.add_geometry(
@@ -765,9 +621,9 @@ class ModelBuilder:
     ) -> Part:
         """A free solid body of one geometry."""
         name = name or next(free for k in itertools.count() if (free := f"{kind}_{k}") not in self.links)
-        size = _finite(f"{kind} '{name}': size", size, (3,))
+        size = finite(f"{kind} '{name}': size", size, (3,))
         volume, inertia = solid(GEOMETRY_CODES[kind], size)
-        mass = _solid_mass(f"{kind} '{name}'", volume, mass, density)
+        mass = solid_mass(f"{kind} '{name}'", volume, mass, density)
         placement = {key: options.pop(key) for key in ("position", "orientation") if key in options}
         self._unused(f"{name}_free", self.joints, "joint")
         self.add_link(name, mass=mass, inertia=mass * inertia)
@@ -788,101 +644,3 @@ class ModelBuilder:
             raise ModelError(
                 f"{what} '{name}': {one} of this name exists already; give each its own, or a robot its own name="
             )
-
-
-def _check_gain(where: str, kind: str, label: str, value: float, has: bool, required: bool) -> None:
-    if not np.isfinite(value) or value < 0.0:
-        raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
-    if not has and value != 0.0:
-        raise ModelError(f"{where}: a {kind} actuator has no {label}; leave it out or choose another kind")
-    if has and required and value == 0.0:
-        raise ModelError(f"{where}: a {kind} actuator needs {label}")
-
-
-def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
-    """Position and normalised quaternion xyzw as one array [7]."""
-    p = _finite(f"{where}: position", position, (3,))
-    q = _finite(f"{where}: orientation", orientation, (4,))
-    return np.concatenate([p, _unit(q, f"{where}: the orientation is the zero quaternion")])
-
-
-def check_inertia(link: str, tensor: np.ndarray) -> None:
-    """Raise ModelError if a rotational inertia [3, 3] is not finite or not symmetric."""
-    if tensor.shape != (3, 3) or not np.isfinite(tensor).all():
-        raise ModelError(f"link '{link}': inertia must be nine (or three) finite numbers, is {tensor.tolist()}")
-    scale = max(float(np.abs(tensor).max()), 1e-300)
-    if np.abs(tensor - tensor.T).max() > 1e-6 * scale:
-        raise ModelError(f"link '{link}': inertia is not symmetric: {tensor.tolist()}")
-
-
-def is_physical(tensor: np.ndarray) -> bool:
-    """Whether a symmetric rotational inertia [3, 3] can belong to a body."""
-    moments = np.linalg.eigvalsh(tensor)
-    # Files round their numbers: a thin rod or plate lies on the boundary, so a relative 1e-3 is allowed.
-    triangle = moments[0] + moments[1] >= moments[2] * (1.0 - 1e-3) - NEGLIGIBLE_INERTIA
-    return bool(triangle and moments[0] >= -1e-6 * np.abs(tensor).max() - NEGLIGIBLE_INERTIA)
-
-
-def _solid_mass(where: str, volume: float, mass: float | None, density: float | None) -> float:
-    """Mass [kg] of a body of which the mass or the density is given."""
-    if (mass is None) == (density is None):
-        raise ModelError(f"{where}: give either its mass or its density")
-    for label, value in (("mass", mass), ("density", density)):
-        if value is not None and not value > 0.0:
-            raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
-    # A size that isn't positive is refused with the geometry.
-    return float(mass) if mass is not None else float(density or 0.0) * abs(volume)
-
-
-def _heights(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
-    """The heights of a heightfield as a float64 array of their own [rows, columns]."""
-    if heights is None:
-        raise ModelError(f"{where}: a heightfield needs heights=")
-    grid = _finite(f"{where}: heights", heights, np.shape(heights))
-    if grid.ndim != 2 or min(grid.shape) < 2:
-        raise ModelError(
-            f"{where}: heights have shape {grid.shape}; expected [rows, columns] with at least two of each"
-        )
-    if grid.size > MOST_HEIGHTS:
-        raise ModelError(f"{where}: {grid.size} heights; at most {MOST_HEIGHTS} are supported, take a coarser grid")
-    return grid
-
-
-def _finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None
-    if array.shape != shape:
-        raise ModelError(f"{where}: shape {array.shape}, expected {shape}")
-    if not np.isfinite(array).all():
-        raise ModelError(f"{where}: {array.tolist()} is not finite")
-    return array
-
-
-def _unit(vector: np.ndarray, complaint: str) -> np.ndarray:
-    """The vector with length one; ModelError with this complaint if it is zero."""
-    largest = np.abs(vector).max()
-    if largest < 1e-9:
-        raise ModelError(complaint)
-    scaled = vector / largest  # first, so that the squares can't overflow
-    return scaled / np.linalg.norm(scaled)
-
-
-def _initial_coordinates(
-    where: str, code: int, placement: np.ndarray, lower: float, upper: float, q0: Vector | None
-) -> np.ndarray:
-    count = JOINT_COORDINATES[code]
-    if q0 is not None:
-        coordinates = _finite(f"{where}: q0", q0, (count,))
-        if code in (codes.SPHERICAL, codes.FREE):
-            coordinates[-4:] = _unit(coordinates[-4:], f"{where}: q0 holds the zero quaternion")
-        return coordinates
-    if code == codes.FREE:
-        return placement.copy()
-    if code == codes.SPHERICAL:
-        return np.array(IDENTITY_QUATERNION)
-    return np.clip(np.zeros(count), lower, upper)
-
-
-__all__ = ["Frame", "ModelBuilder"]

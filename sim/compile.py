@@ -12,14 +12,13 @@ from sim.equalities import Equalities, coupled_dofs, fit_followers, place_anchor
 from sim.errors import ModelError
 from sim.model import Frame, Geometry, Model
 from sim.poses import compose
+from sim.specs import JOINT_DOFS, WORLD, ActuatorSpec, JointSpec
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
-    from sim.builder import ActuatorSpec, JointSpec, ModelBuilder
+    from sim.builder import ModelBuilder
 
-WORLD = "world"
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
-DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
 
 # Parameters of a geometry's material, by their names in the builder and in the model.
 MATERIAL = ("friction", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping")
@@ -241,7 +240,7 @@ def _model(
     excluded: frozenset[tuple[int, int]],
     massless: tuple[str, ...],
 ) -> Model:
-    dofs = np.array([DOFS[body.joint.type] for body in bodies], dtype=np.int32)
+    dofs = np.array([JOINT_DOFS[body.joint.type] for body in bodies], dtype=np.int32)
     parent = np.array([body.parent for body in bodies], dtype=np.int32)
     qd_start = np.concatenate([[0], np.cumsum(dofs)])[:-1].astype(np.int32)
     dof_parent, tail = _dof_paths(parent, qd_start, dofs)

@@ -14,8 +14,8 @@ from sim.poses import compose, inverse
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
-    from sim.builder import JointSpec
     from sim.compile import Body
+    from sim.specs import JointSpec
 
 Homes = Mapping[str, tuple[int, np.ndarray]]
 

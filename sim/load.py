@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sim.builder import ModelBuilder, Vector
+from sim.builder import ModelBuilder
 from sim.errors import ModelError
 from sim.importers.mjcf_file import root_tag
 from sim.model import Model
+from sim.specs import Vector
 
 # Method of ModelBuilder that reads files of each suffix; of an .xml file its first element decides.
 READERS = {

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim import builder as building
-from sim.builder import IDENTITY_QUATERNION, ModelBuilder, Vector
+from sim.builder import ModelBuilder
 from sim.errors import MJCFWarning, ModelError
 from sim.importers.mjcf_actuators import add_actuators
 from sim.importers.mjcf_contacts import exclude, read_surfaces
@@ -21,6 +20,8 @@ from sim.importers.mjcf_tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing
 from sim.model import Keyframe, Part
 from sim.poses import compose
+from sim.spec_checks import pose as check_pose
+from sim.specs import IDENTITY_QUATERNION, Vector
 
 NO_TITLE = "MuJoCo Model"
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
@@ -85,7 +86,7 @@ def add_mjcf(
     """
     if name is not None and not name:
         raise ModelError("add_mjcf: name is empty; leave it out to use the names of the file")
-    base = building.pose("add_mjcf", position, orientation)
+    base = check_pose("add_mjcf", position, orientation)
     file = read_mjcf(Path(path))
     refuse_bodies(file)
     refuse_numbers(file)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.builder import WORLD, ModelBuilder
+from sim.builder import ModelBuilder
 from sim.importers.mjcf_file import MJCFFile
 from sim.poses import compose
+from sim.specs import WORLD
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.builder import WORLD
 from sim.importers.meshes import convex_hull
 from sim.importers.mjcf_contacts import Surfaces
 from sim.importers.mjcf_reader import Reader, pose
 from sim.model import Mesh
 from sim.poses import compose
+from sim.specs import WORLD
 from warp_kernels import types as codes
 
 # Codes, and how many of MuJoCo's sizes they have.

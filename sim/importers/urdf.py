@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.builder import IDENTITY_QUATERNION, WORLD, ModelBuilder, Vector, is_physical, pose
+from sim.builder import ModelBuilder
 from sim.errors import ImportFileError, ModelError, URDFWarning
 from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import all_or_nothing
@@ -21,6 +21,8 @@ from sim.importers.urdf_shapes import Shape, collision_shape, named_colours, ori
 from sim.importers.xmltree import Element, parse_xml
 from sim.model import Part
 from sim.poses import compose
+from sim.spec_checks import is_physical, pose
+from sim.specs import IDENTITY_QUATERNION, WORLD, Vector
 
 READ_TAGS = {
     "robot": {"link", "joint", "material"},

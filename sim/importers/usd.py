@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from pxr import UsdPhysics
 
-from sim.builder import IDENTITY_QUATERNION, ModelBuilder, Vector, pose
+from sim.builder import ModelBuilder
 from sim.errors import ImportFileError, ModelError, USDWarning
 from sim.importers.transaction import all_or_nothing
 from sim.importers.usd_bodies import (
@@ -30,6 +30,8 @@ from sim.importers.usd_reader import Reader
 from sim.importers.usd_shapes import colliders
 from sim.importers.usd_stage import Kind, open_scene
 from sim.model import Part
+from sim.spec_checks import pose
+from sim.specs import IDENTITY_QUATERNION, Vector
 from sim.usd.annotations import agreed
 
 SHAPES = (

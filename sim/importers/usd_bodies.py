@@ -9,7 +9,6 @@ import numpy as np
 from pxr import Sdf, Usd
 from scipy.spatial.transform import Rotation
 
-from sim.builder import WORLD, is_physical
 from sim.importers.usd_dofs import actuators, damping_and_friction, limits, springs
 from sim.importers.usd_joints import Forest, Joint
 from sim.importers.usd_masses import mass_properties
@@ -17,6 +16,8 @@ from sim.importers.usd_reader import Reader, agreed_pose
 from sim.importers.usd_shapes import seen_from
 from sim.model import Part
 from sim.poses import compose, inverse
+from sim.spec_checks import is_physical
+from sim.specs import WORLD
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
 

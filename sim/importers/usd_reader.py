@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from pxr import Sdf, Usd
 
-from sim.builder import WORLD, ModelBuilder
+from sim.builder import ModelBuilder
 from sim.errors import ImportFileError, ModelError
 from sim.importers.usd_shapes import Shape
 from sim.importers.usd_stage import Scene
 from sim.poses import compose, inverse
+from sim.specs import WORLD
 from sim.usd.annotations import kept
 
 ORIGIN = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
