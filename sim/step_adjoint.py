@@ -18,6 +18,7 @@ from warp_kernels.factor import factor_kernels
 from warp_kernels.implicit import implicit_kernels
 from warp_kernels.impulse import impulse_kernels
 from warp_kernels.pgs import pgs_kernels
+from warp_kernels.row_adjoint import row_adjoint_kernels
 from warp_kernels.warm_start import warm_start_kernels
 
 
@@ -247,7 +248,7 @@ class DifferentiableStep(Step):
             *(array.grad for array in self._cone_arrays), self._limits(limit_bars),
             *d.parameter_bars("friction_loss", "coupling_ratio"), self.actuator_row_bar,
         ]  # fmt: skip
-        self._launch(impulse_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
+        self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
 
     def _mass_matrix_adjoint(self) -> None:
         d = self.device_model

@@ -22,7 +22,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.delassus import Couplings
-from warp_kernels.pgs import update_adjoint_function
+from warp_kernels.projection import update_adjoint_function
 from warp_kernels.types import TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
