@@ -12,13 +12,14 @@ from sim.errors import ModelError
 
 # A 4x4 threshold pattern that never moves: unlike error diffusion it gives no noise that dances from frame to frame.
 BAYER = (np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]) + 0.5) / 16.0 - 0.5
+KEPT = 255  # number of the palette's colour that leaves a pixel as it was
 DITHER = 6.0  # peak to peak, in steps of 1/255: about the distance between neighbouring palette colours in a smooth sky
 
 
 def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> Path:
     """Write an endless animation.
 
-    All frames share one palette made from all of them, so that nothing flickers.
+    All frames share one palette made from all of them, so that nothing flickers, and hold but the pixels that change.
 
     Args:
         path: the file, ending in .gif.
@@ -39,10 +40,14 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
     palette = _shared_palette(pictures)
     height, width = pictures.shape[1:3]
     pattern = np.tile(BAYER, (height // 4 + 1, width // 4 + 1))[:height, :width, None] * DITHER
-    indexed = []
+    indexed, before = [], np.full((height, width), KEPT)
     for picture in pictures:
         dithered = np.clip(np.round(picture + pattern), 0, 255).astype(np.uint8)
-        indexed.append(Image.fromarray(dithered).quantize(palette=palette, dither=Image.Dither.NONE))
+        colors = np.asarray(Image.fromarray(dithered).quantize(palette=palette, dither=Image.Dither.NONE))
+        changes = Image.fromarray(np.where(colors == before, KEPT, colors).astype(np.uint8))
+        changes.putpalette(palette.getpalette())
+        indexed.append(changes)
+        before = colors
     # Rounded from the running time, so that the whole animation keeps its length.
     ticks = np.round(np.arange(len(indexed) + 1) * 100.0 / fps)
     durations = [int(d) * 10 for d in np.diff(ticks)]
@@ -58,6 +63,7 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
             loop=0,
             optimize=False,
             disposal=1,
+            transparency=KEPT,
         ),
     )
 
@@ -104,7 +110,7 @@ def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
 
 
 def _shared_palette(pictures: np.ndarray) -> Image.Image:
-    """256 colours from up to twelve frames spread over the animation.
+    """255 colours from up to twelve frames spread over the animation.
 
     A colour counts by the square root of its number of pixels, so that small things keep theirs beside a large sky.
     """
@@ -113,4 +119,8 @@ def _shared_palette(pictures: np.ndarray) -> Image.Image:
     keys, counts = np.unique(coarse @ np.array([4096, 64, 1]), return_counts=True)
     colors = np.stack([keys // 4096, keys // 64 % 64, keys % 64], axis=1).astype(np.uint8) * 4 + 2
     pixels = np.repeat(colors, np.ceil(np.sqrt(counts)).astype(int), axis=0)
-    return Image.fromarray(pixels[None]).quantize(colors=256, method=Image.Quantize.MEDIANCUT)
+    palette = Image.fromarray(pixels[None]).quantize(colors=KEPT, method=Image.Quantize.MEDIANCUT)
+    # The rest, KEPT among it, repeats the first colour, which comes first when the nearest is searched.
+    chosen_colors = palette.getpalette()[: 3 * KEPT]
+    palette.putpalette(chosen_colors + chosen_colors[:3] * (256 - len(chosen_colors) // 3))
+    return palette

@@ -366,12 +366,16 @@ def _spacing(poses: np.ndarray) -> float:
 
 
 def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points at equal distances along the whole path [TRAIL_BEADS, 3], and which are behind the frame (-1: all)."""
+    """Points at equal distances along the whole path [TRAIL_BEADS, 3], and which are behind the frame (-1: all).
+
+    Those ahead wait where the frame is, lest the ground darken under what isn't there yet.
+    """
     path = np.asarray(trail.points, dtype=np.float64)
     travelled = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
     places = np.linspace(0.0, travelled[-1], TRAIL_BEADS)
     beads = np.stack([np.interp(places, travelled, path[:, axis]) for axis in range(3)], axis=1)
-    return beads, places <= travelled[frame]
+    shown = places <= travelled[frame]
+    return np.where(shown[:, None], beads, path[frame]), shown
 
 
 def _speck() -> Triangles:

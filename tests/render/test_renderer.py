@@ -176,6 +176,10 @@ def test_markers_and_trails_are_drawn_and_trails_grow():
     assert min(goal[0], goal[2]) > 3 * goal[1]
     shown = [[bool(p[1] > 1.5 * max(p[0], p[2])) for p in (pixel(f, point) for point in path)] for f in pictures]
     assert shown == [[True, False, False], [True, True, False], [True, True, True]]
+    # What isn't there yet takes no light from the ground under it.
+    low = Trail("low", path * (1.0, 1.0, 0.05))
+    ahead = [render_frames(model, motion, CAMERA, *SIZE, trails=trails, frames=[0])[0] for trails in ([], [low])]
+    np.testing.assert_array_equal(*(pixel(picture, (0.4, 0.0, 0.0)) for picture in ahead))
 
 
 def test_a_world_without_anything_is_sky():
@@ -218,6 +222,22 @@ def test_gif_has_all_frames_one_palette_and_the_right_length(tmp_path):
     # What stands still does not flicker: the sky is the same in every frame.
     assert (np.ptp(np.array(decoded)[:, :20], axis=0) == 0).all()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_gif_holds_what_changes(tmp_path):
+    """Noise that stays takes the room of one frame; what changes in two corners, to black and back, is seen."""
+    noise = np.random.default_rng(0).integers(40, 200, (90, 120, 1), dtype=np.uint8).repeat(3, axis=2)
+    corners, shades, sizes = np.zeros((90, 120), dtype=bool), (0, 255, 0, 120), []
+    corners[:16, :16] = corners[-16:, -16:] = True
+    for count in (1, 4):
+        frames = np.repeat(noise[None], count, axis=0)
+        frames[:, corners] = np.array(shades[:count])[:, None, None]
+        sizes.append(write_gif(tmp_path / "a.gif", frames, fps=30).stat().st_size)
+    assert sizes[1] < 1.5 * sizes[0]
+    with Image.open(tmp_path / "a.gif") as image:
+        for number, frame in enumerate(frames):
+            image.seek(number)
+            assert np.abs(np.asarray(image.convert("RGB"), dtype=float) - frame).max() < 12.0
 
 
 def test_png_round_trip_and_bad_paths(tmp_path):
