@@ -38,14 +38,16 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         )
     pictures = check_pictures(frames, 4)
     palette = _shared_palette(pictures)
+    nearest = Image.new("P", (1, 1))
+    nearest.putpalette(palette)
     height, width = pictures.shape[1:3]
     pattern = np.tile(BAYER, (height // 4 + 1, width // 4 + 1))[:height, :width, None] * DITHER
     indexed, before = [], np.full((height, width), KEPT)
     for picture in pictures:
         dithered = np.clip(np.round(picture + pattern), 0, 255).astype(np.uint8)
-        colors = np.asarray(Image.fromarray(dithered).quantize(palette=palette, dither=Image.Dither.NONE))
+        colors = np.asarray(Image.fromarray(dithered).quantize(palette=nearest, dither=Image.Dither.NONE))
         changes = Image.fromarray(np.where(colors == before, KEPT, colors).astype(np.uint8))
-        changes.putpalette(palette.getpalette())
+        changes.putpalette(palette)
         indexed.append(changes)
         before = colors
     # Rounded from the running time, so that the whole animation keeps its length.
@@ -109,8 +111,8 @@ def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
     return array
 
 
-def _shared_palette(pictures: np.ndarray) -> Image.Image:
-    """255 colours from up to twelve frames spread over the animation.
+def _shared_palette(pictures: np.ndarray) -> list[int]:
+    """Red, green and blue [768] of 255 colours from up to twelve frames spread over the animation.
 
     A colour counts by the square root of its number of pixels, so that small things keep theirs beside a large sky.
     """
@@ -119,8 +121,8 @@ def _shared_palette(pictures: np.ndarray) -> Image.Image:
     keys, counts = np.unique(coarse @ np.array([4096, 64, 1]), return_counts=True)
     colors = np.stack([keys // 4096, keys // 64 % 64, keys % 64], axis=1).astype(np.uint8) * 4 + 2
     pixels = np.repeat(colors, np.ceil(np.sqrt(counts)).astype(int), axis=0)
-    palette = Image.fromarray(pixels[None]).quantize(colors=KEPT, method=Image.Quantize.MEDIANCUT)
+    palette = Image.fromarray(pixels[None]).quantize(colors=KEPT, method=Image.Quantize.MEDIANCUT).getpalette()
+    assert palette is not None, "pictures with numbered colours have one"
     # The rest, KEPT among it, repeats the first colour, which comes first when the nearest is searched.
-    chosen_colors = palette.getpalette()[: 3 * KEPT]
-    palette.putpalette(chosen_colors + chosen_colors[:3] * (256 - len(chosen_colors) // 3))
-    return palette
+    palette = palette[: 3 * KEPT]
+    return palette + palette[:3] * (256 - len(palette) // 3)
