@@ -24,7 +24,7 @@ from examples.outputs import write_result
 from examples.resume import Progress
 from examples.torques import Problem, Result, last_position
 from scenes import golf
-from sim.render import Marker
+from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the shot counts as a hit [m]
 LONGEST_STEP = 1.0  # how far one iteration tries to move the ball's resting place [m]
@@ -63,7 +63,7 @@ def main() -> None:
     marker = Marker("target", tuple(scene.target), radius=0.9 * golf.BALL_RADIUS, color=TARGET_COLOR)
     write_result(
         options, "golf", "A ball hit to rest at a target", scene.model, result.numbers(scene.target, scene.dt),
-        goal=GOAL, markers=[marker], trail_of=scene.model.link(scene.ball.links[0]),
+        goal=GOAL, markers=[marker], trails=[Trail("path", result.q[:, scene.ball_position])],
     )  # fmt: skip
 
 

@@ -19,18 +19,22 @@ It ends when an iteration hardly lowers the loss. The goal is a mean error of th
 all links that move, below the 1.24 % that BARD reports at this noise for an arm of seven joints (Wang, *Batched
 Differentiable Rigid Body Dynamics in PyTorch for GPU-Accelerated Robot Learning*, 2026).
 
-Files: inertias.png, the error over the iterations and the masses; inertias.npz with mass [links], com [links, 3] and
-inertia [links, 3, 3] as drawn, true and learnt, and the figures of every iteration.
+Files: loss.png, the error over the iterations; masses.png; inertias.npz with mass [links], com [links, 3] and inertia
+[links, 3, 3] as drawn, true and learnt, and the figures of every iteration; inertias.gif and inertias.usda: what it is
+good for. Two of the arms follow another motion, each by the torques of inverse dynamics and a soft controller: the left
+one (grey) with the bodies as drawn, the right one (blue) with those learnt. Balls are where the rods should point.
 """
 
 import argparse
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
 import sim.torch
+from examples.arms import ON_A_WALL, Arm, pointer, write_arms
 from examples.bodies import Bodies, Drawing, moving_links, torque_columns
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, moving, verdict
 from examples.options import example_parser, make_folder, parse_example
@@ -43,6 +47,8 @@ WALL = (9.81, 0.0, 0.0)  # gravity, the arm's base upright on a wall [m/s^2]
 STEPS = 20  # of L-BFGS in an iteration
 RANK_TOLERANCE = 1e-7  # of singular values, the columns scaled to unit length
 NEW_SECONDS = 20.0  # of another motion, whose torques are foretold
+SHOWN_SECONDS, SHOWN_DT = 6.0, 0.002  # of the motion that is shown, and its steps [s]
+STIFFNESS, DAMPING = 25.0, 10.0  # of the controller that follows it [1/s^2, 1/s]
 NUMBERS = ("seconds", "noise", "com_error", "shape_error")
 ENOUGH = 0.1  # an iteration that takes less from the loss, a half of chi squared, is the last
 
@@ -163,7 +169,7 @@ def main() -> None:
     links = moving_links(robot)
     drawing = Drawing(Bodies.of(robot, links), MASS_ERROR, options.com_error, options.shape_error)
     true = drawing.differing(options.seed)
-    actual = copy.deepcopy(robot)
+    drawn, actual = copy.deepcopy(robot), copy.deepcopy(robot)
     actual.mass[links], actual.com[links], actual.inertia[links] = true.mass, true.com, true.inertia
     record = Record.of(actual, options.seconds, options.seed + 1, options.noise)
     new = Record.of(actual, NEW_SECONDS, options.seed + 3, 0.0)
@@ -183,7 +189,31 @@ def main() -> None:
     print(f"the {linear.shown} combinations are {linear.error(learnt, true):.2%} off")
     print(f"torques recorded are missed by {residual:.4f} times the noise, by least squares {linear.residual:.4f}")
     print(f"those of another motion are missed by {torque_error:.2%}, by least squares {linear.torque_error:.2%}")
-    write(options, learning, robot, links, drawing.bodies, true, learnt)
+    files = write(options, learning, robot, links, drawing.bodies, true, learnt)
+    files += show(options, actual, {GREY: drawn, BLUE: robot})
+    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+
+
+@torch.no_grad()
+def show(options: argparse.Namespace, actual: sim.torch.Robot, known: dict[str, sim.torch.Robot]) -> list[Path]:
+    """Write how well the arm follows a motion when its bodies are known so or so, by colour."""
+    wanted, tip = moving(actual, SHOWN_SECONDS, options.seed + 4, SHOWN_DT), actual.link_names[-1]
+    ball = pointer(actual, wanted[0], tip)
+    arms = [Arm(color, actual, follow(actual, robot, *wanted), ball) for color, robot in known.items()]
+    return write_arms(options, "inertias", arms, tip, SHOWN_DT, base=ON_A_WALL)
+
+
+def follow(
+    actual: sim.torch.Robot, known: sim.torch.Robot, q: torch.Tensor, qd: torch.Tensor, qdd: torch.Tensor
+) -> torch.Tensor:
+    """How an arm moves that should move so, by torques for the arm as known: coordinates [samples, nq]."""
+    at, speed, result = q[0], qd[0], []
+    for wanted, fast, faster in zip(q, qd, qdd, strict=True):
+        result.append(at)
+        tau = known.inverse_dynamics(at, speed, faster + STIFFNESS * (wanted - at) + DAMPING * (fast - speed))
+        speed = speed + SHOWN_DT * actual.forward_dynamics(at, speed, tau)
+        at = at + SHOWN_DT * speed
+    return torch.stack(result)
 
 
 def report(robot: sim.torch.Robot, links: list[int], drawing: Drawing, true: Bodies, learnt: Bodies) -> None:
@@ -202,29 +232,30 @@ def report(robot: sim.torch.Robot, links: list[int], drawing: Drawing, true: Bod
 def write(
     options: argparse.Namespace, learning: Learning, robot: sim.torch.Robot, links: list[int], drawn: Bodies,
     true: Bodies, learnt: Bodies,
-) -> None:  # fmt: skip
-    """Write plot and numbers."""
-    picture, file = options.out / "inertias.png", options.out / "inertias.npz"
+) -> list[Path]:  # fmt: skip
+    """Write plots and numbers."""
+    curve, masses, file = (options.out / name for name in ("loss.png", "masses.png", "inertias.npz"))
     numbers = {
         f"{name}_{kind}": getattr(bodies, name).cpu().numpy()
         for kind, bodies in (("drawn", drawn), ("true", true), ("learnt", learnt))
         for name in ("mass", "com", "inertia")
     }
     np.savez(file, names=learning.names, figures=learning.figures, **numbers)
-    with plot(picture, columns=2) as (curve, bars):
-        draw_curve(curve, learning["mass error"], GOAL, f"{GOAL:.2%} of the masses")
-        curve.set_ylabel("mean error of the masses")
+    with plot(curve) as (axes,):
+        draw_curve(axes, learning["mass error"], GOAL, f"{GOAL:.2%} of the masses")
+        axes.set_ylabel("mean error of the masses")
+    with plot(masses) as (axes,):
         place = np.arange(len(links))
         for shift, kind, color in ((-0.25, "drawn", GREY), (0.0, "true", RED), (0.25, "learnt", BLUE)):
-            bars.bar(place + shift, numbers[f"mass_{kind}"], 0.25, label=kind, color=color)
-        bars.set_xticks(place, [robot.link_names[link] for link in links], rotation=45, ha="right")
-        bars.set_ylabel("mass [kg]")
-        bars.legend()
-    print(f"wrote {picture.name}, {file.name} to {options.out}")
+            axes.bar(place + shift, numbers[f"mass_{kind}"], 0.25, label=kind, color=color)
+        axes.set_xticks(place, [robot.link_names[link] for link in links], rotation=45, ha="right")
+        axes.set_ylabel("mass [kg]")
+        axes.legend()
+    return [curve, masses, file]
 
 
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = example_parser(__doc__, out="out/inertias", iterations=40, animation=False)
+    parser = example_parser(__doc__, out="out/inertias", iterations=40)
     add_robot_option(parser)
     parser.add_argument("--seconds", type=float, default=100.0, help="how long the arm moves (100)")
     parser.add_argument("--noise", type=float, default=0.05, help="of torques, relative (0.05)")

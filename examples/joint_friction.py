@@ -13,21 +13,25 @@ networks are trained on what it misses of the observed velocities, backwards thr
 The goal is to foretell velocities over 0.2 s of other motions with less than a tenth of the error that the arm without
 friction makes.
 
-Files: joint_friction.png, the friction that was learnt over the true one at velocities that came up, and the error over
-the iterations; joint_friction.npz with these velocities [points, nv], true and learnt friction at them and the figures
-of every iteration; networks.pt, the state_dict of the networks.
+Files: loss.png, the error over the iterations; curves.png, the friction that was learnt over the true one at velocities
+that came up; joint_friction.npz with these velocities [points, nv], true and learnt friction at them and the figures of
+every iteration; networks.pt, the state_dict of the networks; joint_friction.gif and joint_friction.usda: what is
+foretold of other motions, each from an observed state on for a second under the recorded torques, without friction for
+the left arm (grey), with the networks for the right one (blue). Balls are where the rods of the arm itself were.
 """
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
 import sim.torch
+from examples.arms import Arm, pointer, write_arms
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, moving, verdict
 from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import BLUE, RED, draw_curve, plot
+from examples.outputs import BLUE, GREY, RED, draw_curve, plot
 from examples.resume import Progress
 
 GOAL = 0.1  # error in foretelling, relative to that of the arm without friction
@@ -35,6 +39,7 @@ DT = 0.002  # between observations, and of the model's steps [s]
 SUBSTEPS = 4  # of the arm itself, in DT
 STEPS = 25  # that the model foretells in training
 NEW_STEPS = 100  # and afterwards
+SHOWN, SHOWN_STEPS = 3, 500  # motions that are shown, and the steps of each
 WINDOWS = 128  # of observations in an iteration
 MOTIONS, SECONDS = 16, 4.0  # that are observed
 NEW_MOTIONS, NEW_WINDOWS = 8, 64
@@ -130,13 +135,16 @@ def step(
     return q + 0.5 * dt * (qd + new), new
 
 
-def foretell(robot: sim.torch.Robot, friction: torch.nn.Module, seen: Observations) -> torch.Tensor:
-    """Velocities under the recorded torques from the first observation on [steps, motions, nv]."""
+def foretell(
+    robot: sim.torch.Robot, friction: torch.nn.Module, seen: Observations
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Motions under the recorded torques from the first observation on: q [steps, motions, nq] and qd."""
     q, qd, result = seen.q[0], seen.qd[0], []
     for tau in seen.tau:
         q, qd = step(robot, friction, q, qd, tau, DT)
-        result.append(qd)
-    return torch.stack(result)
+        result.append((q, qd))
+    all_q, all_qd = (torch.stack(each) for each in zip(*result, strict=True))
+    return all_q, all_qd
 
 
 @torch.no_grad()
@@ -177,7 +185,7 @@ def train(
     spread = (seen.qd[STEPS:] - seen.qd[:-STEPS]).std(dim=(0, 1))
 
     def missed(model: torch.nn.Module, piece: Observations) -> torch.Tensor:
-        return ((foretell(robot, model, piece) - piece.qd[1:]) / spread).square().mean()
+        return ((foretell(robot, model, piece)[1] - piece.qd[1:]) / spread).square().mean()
 
     with torch.no_grad():
         without = missed(NoFriction(), new)
@@ -218,23 +226,40 @@ def main() -> None:
         print(f"{joint:>20}  dry friction {strong:6.3f}, the learnt curve is {error:.1%} off")
     error = learning["error"][-1]
     print(f"{verdict(error < GOAL, learning)}: velocities foretold with {error:.1%} of the error without friction")
-    write(options, learning, friction, robot.joint_names, qd, wanted, learnt)
+    files = write(options, learning, friction, robot.joint_names, qd, wanted, learnt)
+    another = observe(robot, true, SHOWN, (SHOWN_STEPS + 1) * DT, options.seed + 400)
+    files += show(options, robot, {GREY: NoFriction(), BLUE: friction}, another)
+    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+
+
+@torch.no_grad()
+def show(
+    options: argparse.Namespace, robot: sim.torch.Robot, known: dict[str, torch.nn.Module], seen: Observations
+) -> list[Path]:
+    """Write what is foretold of motions, one after the other, with friction known so or so, by colour."""
+    tip = robot.link_names[-1]
+    ball = pointer(robot, seen.q[1:], tip).transpose(0, 1).flatten(0, 1)
+    arms = [
+        Arm(color, robot, foretell(robot, friction, seen)[0].transpose(0, 1).flatten(0, 1), ball)
+        for color, friction in known.items()
+    ]
+    return write_arms(options, "joint_friction", arms, tip, DT, speed=0.5)
 
 
 def write(
     options: argparse.Namespace, learning: Learning, friction: LearntFriction, joints: tuple[str, ...],
     qd: torch.Tensor, true: torch.Tensor, learnt: torch.Tensor,
-) -> None:  # fmt: skip
-    """Write plot, numbers and networks; the friction is [points, nv] at velocities qd."""
-    picture, file, networks = (
-        options.out / name for name in ("joint_friction.png", "joint_friction.npz", "networks.pt")
-    )
+) -> list[Path]:  # fmt: skip
+    """Write plots, numbers and networks; the friction is [points, nv] at velocities qd."""
+    files = [options.out / name for name in ("loss.png", "curves.png", "joint_friction.npz", "networks.pt")]
+    curve, curves, file, networks = files
     arrays = {name: x.cpu().numpy() for name, x in (("qd", qd), ("true", true), ("learnt", learnt))}
     np.savez(file, **{"names": np.array(learning.names), "figures": learning.figures, **arrays}, allow_pickle=False)
     torch.save(friction.state_dict(), networks)
-    with plot(picture, columns=4, rows=-(-(len(joints) + 1) // 4)) as (curve, *panels):
-        draw_curve(curve, learning["error"], GOAL, f"{GOAL:.0%}", marker=None)
-        curve.set_title("error in foretelling velocities")
+    with plot(curve) as (axes,):
+        draw_curve(axes, learning["error"], GOAL, f"{GOAL:.0%}", marker=None)
+        axes.set_ylabel("error in foretelling velocities")
+    with plot(curves, columns=4, rows=-(-len(joints) // 4)) as panels:
         for panel in panels[len(joints) :]:
             panel.axis("off")
         for number, (panel, joint) in enumerate(zip(panels, joints, strict=False)):
@@ -244,11 +269,11 @@ def write(
             panel.set_xlabel("velocity")
         panels[0].set_ylabel("friction [N m]")
         panels[0].legend()
-    print(f"wrote {picture.name}, {file.name}, {networks.name} to {options.out}")
+    return files
 
 
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = example_parser(__doc__, out="out/joint_friction", iterations=300, animation=False)
+    parser = example_parser(__doc__, out="out/joint_friction", iterations=300)
     add_robot_option(parser)
     parser.add_argument("--windows", type=int, default=128, help="of 50 ms, that an iteration looks at (128)")
     options = parse_example(parser)

@@ -8,24 +8,20 @@ import numpy as np
 import warp as wp
 
 
-def example_parser(
-    description: str | None, *, out: str, iterations: int, animation: bool = True
-) -> argparse.ArgumentParser:
+def example_parser(description: str | None, *, out: str, iterations: int) -> argparse.ArgumentParser:
     """A parser with the options of every example.
 
     Args:
         description: the example's docstring.
         out: default folder for the results.
         iterations: default number of iterations.
-        animation: whether it makes one, which ``--no-render`` leaves out.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn at random (0)")
     parser.add_argument("--iterations", type=int, default=iterations, help=f"at most so many ({iterations})")
     parser.add_argument("--device", default=None, help='"cpu" or "cuda:0"; Warp\'s default if left out')
     parser.add_argument("--out", type=Path, default=Path(out), help=f"folder for the results ({out})")
-    if animation:
-        parser.add_argument("--no-render", action="store_true", help="skip the animation")
+    parser.add_argument("--no-render", action="store_true", help="skip the animation")
     parser.add_argument(
         "--restart", action="store_true", help="start anew, even if --out holds an interrupted optimisation"
     )

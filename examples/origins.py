@@ -15,17 +15,21 @@ drawing decides the rest. All choices have the lines of the axes in common: thos
 It ends when an iteration hardly lowers the loss. The goal is to foretell the marker in new poses to 0.1 mm (root mean
 square), a third of what it is measured to.
 
-Files: origins.png, the error over the iterations and how far each axis is off; origins.npz with the figures and, for
-each joint, distances [m] and angles [rad] of the axes before and after; learnt.urdf, the arm as learnt.
+Files: loss.png, the error over the iterations; axes.png, how far each axis is off; origins.npz with the figures and,
+for each joint, distances [m] and angles [rad] of the axes before and after; learnt.urdf, the arm as learnt; origins.gif
+and origins.usda: what it is good for. Two of the arms should lead a rod along a circle, as the balls go. How they have
+to move for that was found with the drawing for the left one (grey), with the arm as learnt for the right one (blue).
 """
 
 import argparse
 import copy
+from pathlib import Path
 
 import numpy as np
 import torch
 
 import sim.torch
+from examples.arms import Arm, pointer, write_arms
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, reach, verdict
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, draw_curve, plot
@@ -37,6 +41,10 @@ SHIFT = 5e-3  # standard deviation of each coordinate of an origin [m]
 TURN = np.radians(1.0)  # and of its rotation about each axis
 MARKER = (0.1, 0.05, 0.1)  # in the frame of the tip, off the last joint's axis [m]
 NEW_POSES = 200
+CIRCLE = 0.15  # radius of the one that is shown, part of how far the rod reaches
+TURN_SECONDS, TURN_FRAMES = 4.0, 100  # for once round
+EASY = 0.95  # share of the poses in which it would be harder to begin
+CORRECTIONS, CAUTION = 3, 0.01  # steps of damped least squares to the next place, and their damping [m]
 RANK_POSES = 40
 RANK_TOLERANCE = 1e-7  # of singular values
 STEPS = 20  # of L-BFGS in an iteration
@@ -170,6 +178,7 @@ def main() -> None:
     exact = marker(built, q, tip)
     measured = exact + options.noise * draw(options.seed + 2, *exact.shape, like=exact)
     before = torch.stack(compare(robot, built, new_q, links))
+    drawn = copy.deepcopy(robot)
     numbers = let_move(robot, links)
     count = shown(robot, numbers, new_q[:RANK_POSES], tip)
     print(f"{len(links)} joints, {options.poses} poses; positions tell {count} of {6 * len(links)} numbers")
@@ -189,33 +198,85 @@ def main() -> None:
     errors = learning["marker [mm]"]
     outcome = verdict(errors[-1] < 1e3 * GOAL, learning)
     print(f"{outcome}: the marker is foretold to {errors[-1]:.3f} mm, before to {errors[0]:.1f} mm")
-    write(options, learning, robot, links, distances, angles)
+    files = write(options, learning, robot, links, distances, angles)
+    files += show(options, tip, built, {GREY: drawn, BLUE: robot}, new_q)
+    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+
+
+@torch.no_grad()
+def show(
+    options: argparse.Namespace,
+    tip: str,
+    built: sim.torch.Robot,
+    known: dict[str, sim.torch.Robot],
+    poses: torch.Tensor,
+) -> list[Path]:
+    """Write how well the arm leads its rod along a circle when it is known so or so, by colour.
+
+    Args:
+        options: the command line.
+        tip: link with the rod.
+        built: the arm.
+        known: it, as known.
+        poses: some to begin at [poses, nq]: of those where the rod moves easily the one that the drawing misses most.
+    """
+    ends, lever = pointer(built, poses, tip), lead(built, poses, tip)
+    ease = torch.linalg.det(lever @ lever.mT) * (ends[:, 2] > 0.0)
+    off = (ends - pointer(known[GREY], poses, tip)).norm(dim=1)
+    start = int((off * (ease >= ease.quantile(EASY))).argmax())
+    angle = torch.linspace(0.0, 2.0 * torch.pi, TURN_FRAMES + 1).to(ends)
+    around = torch.stack([angle.cos() - 1.0, torch.zeros_like(angle), angle.sin()], dim=1)
+    circle = ends[start] + CIRCLE * ends.norm(dim=1).max() * around
+    arms = [Arm(color, built, trace(robot, circle, poses[start], tip), circle) for color, robot in known.items()]
+    return write_arms(options, "origins", arms, tip, TURN_SECONDS / TURN_FRAMES, trails=True)
+
+
+def lead(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
+    """How the end of the rod moves with the coordinates [..., 3, nv]."""
+    turning, moving = robot.jacobian(q, tip).split(3, dim=-2)
+    arm = pointer(robot, q, tip) - robot.forward_kinematics(q, tip)[0]
+    return moving + torch.linalg.cross(turning, arm[..., None].expand_as(turning), dim=-2)
+
+
+def trace(robot: sim.torch.Robot, path: torch.Tensor, q: torch.Tensor, tip: str) -> torch.Tensor:
+    """Coordinates [frames, nq] that lead the rod's end along a path [frames, 3], from coordinates near its start on."""
+    result = []
+    for place in path:
+        for _ in range(CORRECTIONS):
+            lever = lead(robot, q, tip)
+            q = q + lever.mT @ torch.linalg.solve(
+                lever @ lever.mT + CAUTION**2 * torch.eye(3).to(q), place - pointer(robot, q, tip)
+            )
+        result.append(q)
+    return torch.stack(result)
 
 
 def write(
     options: argparse.Namespace, learning: Learning, robot: sim.torch.Robot, links: list[int], distances: np.ndarray,
     angles: np.ndarray,
-) -> None:  # fmt: skip
-    """Write plot, numbers and the learnt arm; distances and angles are [2, joints], before and after."""
-    picture, file, urdf = (options.out / name for name in ("origins.png", "origins.npz", "learnt.urdf"))
+) -> list[Path]:  # fmt: skip
+    """Write plots, numbers and the learnt arm; distances and angles are [2, joints], before and after."""
+    files = [options.out / name for name in ("loss.png", "axes.png", "origins.npz", "learnt.urdf")]
+    curve, bars, file, urdf = files
     np.savez(file, names=learning.names, figures=learning.figures, distances=distances, angles=angles)
     robot.save_urdf(urdf)
-    with plot(picture, columns=2) as (curve, bars):
-        draw_curve(curve, learning["marker [mm]"], 1e3 * GOAL, f"{1e3 * GOAL:g} mm")
-        curve.set_ylabel("error of the marker in new poses [mm]")
+    with plot(curve) as (axes,):
+        draw_curve(axes, learning["marker [mm]"], 1e3 * GOAL, f"{1e3 * GOAL:g} mm")
+        axes.set_ylabel("error of the marker in new poses [mm]")
+    with plot(bars) as (axes,):
         place = np.arange(len(links))
         for shift, values, label, color in ((-0.2, distances[0], "drawn", GREY), (0.2, distances[1], "learnt", BLUE)):
-            bars.bar(place + shift, 1e3 * values, 0.4, label=label, color=color)
-        bars.set_yscale("log")
-        bars.set_ylim(top=10.0 * bars.get_ylim()[1])  # room for the legend
-        bars.set_xticks(place, [robot.model.joint_names[link] for link in links], rotation=45, ha="right")
-        bars.set_ylabel("distance of the axes [mm]")
-        bars.legend()
-    print(f"wrote {picture.name}, {file.name}, {urdf.name} to {options.out}")
+            axes.bar(place + shift, 1e3 * values, 0.4, label=label, color=color)
+        axes.set_yscale("log")
+        axes.set_ylim(top=10.0 * axes.get_ylim()[1])  # room for the legend
+        axes.set_xticks(place, [robot.model.joint_names[link] for link in links], rotation=45, ha="right")
+        axes.set_ylabel("distance of the axes [mm]")
+        axes.legend()
+    return files
 
 
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = example_parser(__doc__, out="out/origins", iterations=40, animation=False)
+    parser = example_parser(__doc__, out="out/origins", iterations=40)
     add_robot_option(parser)
     parser.add_argument("--tip", default=None, help="link with the marker (the last one)")
     parser.add_argument("--poses", type=int, default=1000, help="in which the marker is measured (1000)")

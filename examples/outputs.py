@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import sim
 from sim.render import Marker, Trail, fit_camera, iterate_frames, write_gif
 from sim.usd import write_usd
 
-FPS = 50
+FPS = 25  # of animations
 WIDTH, HEIGHT = 640, 360
 BLUE, RED, GREY = "#26639e", "#c0392b", "#9aa3ab"
 
@@ -65,7 +66,7 @@ def write_result(
     *,
     goal: float,
     markers: Sequence[Marker] = (),
-    trail_of: int | None = None,
+    trails: Sequence[Trail] = (),
 ) -> None:
     """Write all that a finished search leaves behind, and say what it is.
 
@@ -78,13 +79,13 @@ def write_result(
             ``dt`` [s] and whatever else was found.
         goal: distance that counts as a hit [m].
         markers: marks that stand still, such as a target.
-        trail_of: link whose path is drawn.
+        trails: paths that are drawn as they are gone, with points [steps + 1, 3].
     """
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
     np.savez(file, **numbers)
     write_curve(curve, numbers["distances"], goal, title)
     motion = write_motion(
-        options.out, name, model, numbers["q"], numbers["dt"], markers=markers, trail_of=trail_of,
+        options.out, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails,
         animation=not options.no_render, device=options.device,
     )  # fmt: skip
     print(f"wrote {', '.join(path.name for path in (curve, file, *motion))} to {options.out}")
@@ -98,7 +99,9 @@ def write_motion(
     dt: float,
     *,
     markers: Sequence[Marker] = (),
-    trail_of: int | None = None,
+    trails: Sequence[Trail] = (),
+    speed: float = 0.5,
+    azimuth: float = -60.0,
     animation: bool = True,
     device: str | None = None,
 ) -> list[Path]:
@@ -111,26 +114,25 @@ def write_motion(
         q: coordinates of one world [steps + 1, nq].
         dt: time step [s].
         markers: marks that stand still, such as a target.
-        trail_of: link whose path is drawn.
+        trails: paths that are drawn as they are gone, with points [steps + 1, 3].
+        speed: of the animation, relative to life: a throw is over before one has seen it.
+        azimuth: where the camera stands, see :func:`sim.render.fit_camera` [degrees].
         animation: whether to render the GIF.
         device: Warp device for the rendering.
 
     Returns:
         the files written.
     """
-    stride = max(1, round(1.0 / (FPS * dt)))
+    stride = max(1, round(speed / (FPS * dt)))
     poses = sim.forward_kinematics(model, q[::stride]).numpy()
-    trails = []
-    if trail_of is not None:
-        trails.append(Trail("path", poses[:, trail_of, :3]))
-    camera = fit_camera(model, poses, markers=markers, aspect=WIDTH / HEIGHT)
+    trails = [replace(trail, points=trail.points[::stride]) for trail in trails]
+    camera = fit_camera(model, poses, markers=markers, azimuth=azimuth, aspect=WIDTH / HEIGHT)
     written = [out / f"{name}.usda"]
-    write_usd(written[0], model, poses, fps=FPS, markers=markers, trails=trails, camera=camera)
+    write_usd(written[0], model, poses, fps=1.0 / (stride * dt), markers=markers, trails=trails, camera=camera)
     if animation:
         frames = iterate_frames(model, poses, camera, WIDTH, HEIGHT, markers=markers, trails=trails, device=device)
         pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
-        # Half speed, and a second of rest at the end: a throw is over before one has seen it.
-        still = np.repeat(pictures[-1:], FPS // 2, axis=0)
+        still = np.repeat(pictures[-1:], FPS, axis=0)  # a second of rest at the end
         written.append(out / f"{name}.gif")
-        write_gif(written[1], np.concatenate([pictures, still]), fps=FPS / 2)
+        write_gif(written[1], np.concatenate([pictures, still]), fps=speed / (stride * dt))
     return written

@@ -18,11 +18,14 @@ one step and more, what as many steps make of random coordinates, and inverse ki
 
 The Panda's file comes with example-robot-data, which the extra "peers" installs.
 
-Files: reach.png, the mean errors over the iterations; reach.npz with these, and the errors on all targets of each way
-in the table; network.pt, the network's parameters.
+Files: loss.png, the mean errors over the iterations; reach.npz with these, and the errors on all targets of each way in
+the table; network.pt, the network's parameters; reach.gif and reach.usda: two of the robots go to targets that the
+network has not seen, both by its answers after one step, the left one (grey) before the training, the right one (blue)
+after it. A rod on the frame should point at the ball, and does where position and orientation are right.
 """
 
 import argparse
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -33,6 +36,7 @@ import numpy as np
 import torch
 
 import sim
+from examples.arms import Arm, pointer, write_arms
 from examples.learning import Learning, add_robot_option, learn, load_robot, verdict
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, plot
@@ -46,6 +50,8 @@ RATE = 1e-3  # of learning, at its highest
 WARM_UP = 0.02  # share of the training in which the rate rises; then it falls along a cosine
 CHECKED, HELD_OUT = 256, 4096  # targets that are tried after every iteration, and at the end
 CORRECTIONS, MOST = 1, 3  # steps of damped least squares from each proposal: those of the goal, and the last shown
+SHOWN, SHOWN_FROM, LOWEST = 5, 64, 0.1  # targets that are shown, of so many, those above the ground [m]
+SHOWN_DT, GO_FRAMES, STAY_FRAMES = 0.04, 20, 10  # between frames [s], on the way to a target and there
 FRAMES = {"manipulator": "link7", "panda": "panda_hand"}
 
 
@@ -237,6 +243,7 @@ def main() -> None:
         parser.error(f"--frame {frame}: {error}")
     torch.manual_seed(options.seed)
     network = PoseNetwork(reachable, options.proposals)
+    untrained = copy.deepcopy(network)
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{len(reachable.moving)} joints move '{frame}'; {options.proposals} proposals, {size} parameters to learn")
     problem = {name: str(getattr(options, name)) for name in ("robot", "iterations", "proposals", "seed")}
@@ -250,12 +257,15 @@ def main() -> None:
         f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.way}, {1e3 * distance:.2f} mm and "
         f"{math.degrees(angle):.2f} degrees in the mean"
     )
-    write(options.out, network, learning, ways)
+    files = write(options.out, network, learning, ways)
+    files += show(options, {GREY: untrained, BLUE: network})
+    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 
-def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Errors]) -> None:
+def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Errors]) -> list[Path]:
     """Write the curves, the errors and the network's parameters."""
-    with plot(out / "reach.png", columns=2) as panels:
+    files = [out / name for name in ("loss.png", "reach.npz", "network.pt")]
+    with plot(files[0], columns=2) as panels:
         goals = (("distance", "mm", 1e3 * GOAL[0], " mm"), ("angle", "degrees", math.degrees(GOAL[1]), "°"))
         for axes, (name, unit, goal, sign) in zip(panels, goals, strict=True):
             axes.semilogy(learning[unit], color=GREY, label="network alone")
@@ -265,15 +275,13 @@ def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Er
             axes.set_ylabel(f"mean {name} from unseen targets [{unit}]")
             axes.legend()
     errors = {f"{kind}_{k}": getattr(way, kind) for k, way in enumerate(ways) for kind in ("distance", "angle")}
-    np.savez(
-        out / "reach.npz", names=learning.names, figures=learning.figures, ways=[way.way for way in ways], **errors
-    )
-    torch.save(network.state_dict(), out / "network.pt")
-    print(f"wrote reach.png, reach.npz, network.pt to {out}")
+    np.savez(files[1], names=learning.names, figures=learning.figures, ways=[way.way for way in ways], **errors)
+    torch.save(network.state_dict(), files[2])
+    return files
 
 
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = example_parser(__doc__, out="out/reach", iterations=200, animation=False)
+    parser = example_parser(__doc__, out="out/reach", iterations=200)
     add_robot_option(parser)
     parser.add_argument("--frame", help="that should get to its targets; its hand, for the two robots known by name")
     parser.add_argument("--proposals", type=int, default=8, help="for each target (8)")
@@ -282,6 +290,36 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
         parser.error("--proposals must be at least 1")
     make_folder(parser, options.out)
     return parser, options
+
+
+# ---- what it looks like ------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def show(options: argparse.Namespace, networks: dict[str, PoseNetwork]) -> list[Path]:
+    """Write how a robot goes from target to target by the answers of networks, by colour."""
+    reachable = next(iter(networks.values())).reachable
+    robot, frame = reachable.robot, reachable.frame
+    goals = reachable.draw(SHOWN_FROM, torch.Generator().manual_seed(options.seed))
+    ends = pointer(robot, goals, frame)
+    chosen = (ends[:, 2] > LOWEST).nonzero()[:SHOWN, 0]
+    position, quaternion = (x[chosen] for x in reachable.poses(goals))
+    ball = ends[chosen].repeat_interleave(GO_FRAMES + STAY_FRAMES, 0)
+    arms = []
+    for color, network in networks.items():
+        q, _, _ = answer(network, position, quaternion, CORRECTIONS)
+        arms.append(Arm(color, robot, visit(torch.cat([robot.initial_coordinates()[None], q])), ball))
+    return write_arms(options, "reach", arms, frame, SHOWN_DT)
+
+
+def visit(places: torch.Tensor) -> torch.Tensor:
+    """A motion from the first place to all others [places, nq], with a rest at each: [frames, nq].
+
+    On the way coordinates are polynomials of time with the least jerk (Flash and Hogan 1985).
+    """
+    time = torch.linspace(0.0, 1.0, GO_FRAMES + 1).to(places)[1:, None]
+    done = torch.cat([time**3 * (10.0 - 15.0 * time + 6.0 * time**2), time.new_ones(STAY_FRAMES, 1)])
+    return (places[:-1, None] + done * places.diff(dim=0)[:, None]).flatten(0, 1)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from examples.outputs import write_result
 from examples.resume import Progress
 from examples.torques import Problem, Result, last_position
 from scenes import throw
-from sim.render import Marker
+from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the throw counts as a hit [m]
 LONGEST_STEP = 0.4  # how far one iteration tries to move the ball's last position [m]
@@ -107,7 +107,7 @@ def main() -> None:
     marker = Marker("target", tuple(scene.target), radius=0.9 * throw.BALL_RADIUS, color=TARGET_COLOR)
     write_result(
         options, "throw", "Throwing a ball at a target", scene.model, result.numbers(scene.target, scene.dt), goal=GOAL,
-        markers=[marker], trail_of=scene.ball_link,
+        markers=[marker], trails=[Trail("path", result.q[:, scene.ball_position])],
     )  # fmt: skip
 
 

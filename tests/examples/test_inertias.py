@@ -94,10 +94,10 @@ def test_masses_are_found(arm):
 
 
 def test_files_and_what_is_said(monkeypatch, tmp_path, capsys):
-    arguments = ["--seconds", "2", "--iterations", "1", "--device", "cpu", "--out", str(tmp_path)]
+    arguments = ["--seconds", "2", "--iterations", "1", "--no-render", "--device", "cpu", "--out", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["inertias", *arguments])
     example.main()
-    assert {path.name for path in tmp_path.iterdir()} == {"inertias.png", "inertias.npz"}
+    assert {path.name for path in tmp_path.iterdir()} == {"loss.png", "masses.png", "inertias.npz", "inertias.usda"}
     printed = capsys.readouterr().out
     assert "torques show 45 combinations of 70 numbers" in printed
     assert "not reached after 1 iterations" in printed

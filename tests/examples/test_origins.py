@@ -25,13 +25,15 @@ def run(tmp_path_factory):
     """The example as it is run by default: folder and what it said."""
     folder = tmp_path_factory.mktemp("origins")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["origins", "--device", "cpu", "--out", str(folder)])
+        patch.setattr("sys.argv", ["origins", "--no-render", "--device", "cpu", "--out", str(folder)])
         example.main()
     return folder
 
 
 def test_reaches_the_goal(run):
-    assert {path.name for path in run.iterdir()} == {"origins.png", "origins.npz", "learnt.urdf"}
+    assert {path.name for path in run.iterdir()} == {
+        "loss.png", "axes.png", "origins.npz", "learnt.urdf", "origins.usda",
+    }  # fmt: skip
     with np.load(run / "origins.npz") as file:
         errors = file["figures"][:, 0]
         assert errors[0] > 10.0

@@ -118,8 +118,8 @@ def run(monkeypatch, *arguments):
 def test_files(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(example, "HELD_OUT", 64)
     monkeypatch.setattr(example, "STEPS", 2)
-    run(monkeypatch, "--iterations", 1, "--proposals", 2, "--out", tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"reach.png", "reach.npz", "network.pt"}
+    run(monkeypatch, "--iterations", 1, "--proposals", 2, "--no-render", "--out", tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"loss.png", "reach.npz", "network.pt", "reach.usda"}
     printed = capsys.readouterr().out
     assert "7 joints move 'link7'; 2 proposals" in printed
     assert "not reached after 1 iterations" in printed

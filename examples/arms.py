@@ -1,0 +1,134 @@
+"""Arms in a row, to see what was learnt: each moves in its own way, and a ball shows where its pointer should be."""
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.spatial.transform import Rotation
+
+import sim
+import sim.torch
+from examples.outputs import RED, write_motion
+from sim.errors import URDFWarning
+from sim.model import Part
+from sim.poses import compose
+from sim.render import Trail
+from warp_kernels.types import FIXED
+
+POINTER = np.array([0.2, 0.1, 0.2])  # end of the rod on the tip, in its frame, off the last joint's axis [m]
+ROD, BALL = 0.01, 0.025  # radii [m]
+PLATE = (0.2, 0.005)  # radius and half of the thickness of what an arm stands on [m]
+GAP = 0.2  # between what neighbours reach [m]
+CLEARANCE = 0.3  # between the ground and what arms on a wall reach [m]
+AZIMUTH = -80.0  # of the camera, which looks across the row [degrees]
+UPRIGHT = Rotation.identity()
+ON_A_WALL = Rotation.from_euler("y", 90.0, degrees=True)  # the base's x axis points down, and the arm to the right
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm of the row.
+
+    Attributes:
+        color: of the plate that it stands on, "#rrggbb".
+        robot: the arm itself.
+        q: its coordinates [frames, nq].
+        ball: where its pointer should be, in the frame of its base [frames, 3] [m].
+    """
+
+    color: str
+    robot: sim.torch.Robot
+    q: torch.Tensor
+    ball: torch.Tensor
+
+
+def pointer(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
+    """Where the end of the rod on the tip is, in the frame of the base [..., 3] [m]."""
+    pose = robot.forward_kinematics_matrix(q, tip)
+    return pose[..., :3, :3] @ pose.new_tensor(POINTER) + pose[..., :3, 3]
+
+
+def write_arms(
+    options: argparse.Namespace, name: str, arms: Sequence[Arm], tip: str, dt: float, *, speed: float = 1.0,
+    base: Rotation = UPRIGHT, trails: bool = False,
+) -> list[Path]:  # fmt: skip
+    """Write the motion of arms in a row, see :func:`examples.outputs.write_motion`.
+
+    Args:
+        options: the command line, see :func:`examples.options.example_parser`, with the ``--robot`` that all arms are.
+        name: of the files, without suffix.
+        arms: those of the row, from left to right.
+        tip: link that carries the pointer.
+        dt: time between the frames of the arms [s].
+        speed: of the animation, relative to life.
+        base: how their bases are turned; those that are turned hang in the air.
+        trails: whether to draw the paths of pointers and balls.
+    """
+    with torch.no_grad():
+        ends = [base.apply(pointer(arm.robot, arm.q, tip).cpu().numpy()) for arm in arms]
+        links = [arm.robot.forward_kinematics(arm.q, None)[0].flatten(0, 1).cpu().numpy() for arm in arms]
+    balls = [base.apply(arm.ball.cpu().numpy()) for arm in arms]
+    reached = np.concatenate([*ends, *balls, base.apply(np.concatenate(links))])
+    low, high = np.minimum(reached.min(axis=0), 0.0), np.maximum(reached.max(axis=0), 0.0)
+    height = 0.0 if base is UPRIGHT else CLEARANCE - low[2]
+    row = [np.array([k * (high[0] - low[0] + GAP), 0.0, height, *base.as_quat()]) for k in range(len(arms))]
+
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    parts = [
+        _add(builder, k, arm, options.robot, tip, place) for k, (arm, place) in enumerate(zip(arms, row, strict=True))
+    ]
+    merged = not (arms[0].robot.model.joint_type == FIXED).any()
+    model = builder.finalize("float64", collapse_fixed=merged)
+    q, drawn = np.zeros((len(arms[0].q), model.nq)), []
+    for arm, end, ball, place, (robot, body) in zip(arms, ends, balls, row, parts, strict=True):
+        _place_joints(model, robot, arm.robot, place)
+        q[:, model.q_slice(robot)] = arm.q.cpu().numpy()
+        q[:, model.q_slice(body)] = [[*at, *UPRIGHT.as_quat()] for at in ball + place[:3]]
+        if trails:
+            drawn.append(Trail(f"{robot.name}_wanted", ball + place[:3], 0.6 * ROD, _rgba(RED)[:3]))
+            drawn.append(Trail(f"{robot.name}_path", end + place[:3], ROD))
+    return write_motion(
+        options.out, name, model, q, dt, trails=drawn, speed=speed, azimuth=AZIMUTH, animation=not options.no_render,
+        device=options.device,
+    )  # fmt: skip
+
+
+def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, place: np.ndarray) -> tuple[Part, Part]:
+    """Put an arm into the scene, and its plate, pointer and ball; returns arm and ball."""
+    name, color = f"arm{k}", _rgba(arm.color)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", URDFWarning)  # what they say was said when the robot was loaded
+        part = builder.add_urdf(
+            file, name=name, position=place[:3], orientation=place[3:], mimic="free", collision=False
+        )
+    builder.add_geometry(
+        "world", "cylinder", name=f"{name}/plate", size=(*PLATE, 0.0), position=place[:3], orientation=place[3:],
+        rgba=color, collides=False,
+    )  # fmt: skip
+    length = float(np.linalg.norm(POINTER))
+    along, _ = Rotation.align_vectors([POINTER / length], [(0.0, 0.0, 1.0)])
+    builder.add_geometry(
+        f"{name}/{tip}", "capsule", name=f"{name}/pointer", size=(ROD, 0.5 * length, 0.0), position=0.5 * POINTER,
+        orientation=along.as_quat(), rgba=color, collides=False,
+    )  # fmt: skip
+    ball = builder.add_sphere(name=f"ball{k}", radius=BALL, mass=1.0, rgba=_rgba(RED), collides=False)
+    return part, ball
+
+
+def _place_joints(model: sim.Model, part: Part, robot: sim.torch.Robot, place: np.ndarray) -> None:
+    """Give an arm of the scene the joints' placements of a robot whose base is at a place."""
+    own = robot.value("joint_placement").detach().cpu().numpy()
+    links = [link for link, name in enumerate(model.link_names) if name.startswith(f"{part.name}/")]
+    for link, placement, parent in zip(links, own, robot.model.link_parent, strict=True):
+        model.parameters["joint_placement"][link] = placement if parent >= 0 else compose(place, placement)
+
+
+def _rgba(color: str) -> tuple[float, float, float, float]:
+    """A colour "#rrggbb"."""
+    red, green, blue = (int(color[k : k + 2], 16) / 255.0 for k in (1, 3, 5))
+    return red, green, blue, 1.0
