@@ -140,10 +140,16 @@ def run(model: DeviceModel, operation: Operation, inputs: Sequence[wp.array | No
 
 
 @one_at_a_time
-def in_parts(work: Work, model: DeviceModel, result: wp.array, inputs: Sequence[wp.array | None]) -> None:
+def in_parts(
+    work: Work,
+    model: DeviceModel,
+    result: wp.array,
+    inputs: Sequence[wp.array | None],
+    at_a_time: int = WORLDS_AT_A_TIME,
+) -> None:
     """Do the work of an operation, on a CPU for some hundred worlds at a time."""
     worlds = result.shape[0]
-    size = WORLDS_AT_A_TIME if model.device.is_cpu else worlds
+    size = at_a_time if model.device.is_cpu else worlds
     if worlds <= size:
         with scratch_arrays():
             work(model, result, *inputs)

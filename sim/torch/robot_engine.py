@@ -2,8 +2,8 @@
 
 Inputs are read and results written where they lie. On a CPU, work that comes again runs as a captured graph of launches
 over tensors of its own, into which arguments are copied and out of which results are: a graph of twenty launches costs
-as much as a single launch. Large batches go through it some rows at a time, so that what lies between the launches
-stays in the cache of the processor. No value outlives a call.
+as much as a single launch. In a graph the launches work on some rows at a time, so that what lies between them stays in
+the cache of the processor; large batches go through it in parts. No value outlives a call.
 """
 
 import functools
@@ -16,14 +16,16 @@ import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.model import Model
-from sim.operation import Operation, in_parts, paused_tape
+from sim.operation import WORLDS_AT_A_TIME, Operation, in_parts, paused_tape
 from sim.scratch import kept_scratch
 from sim.torch.arrays import DTYPES, as_array, on_torch_stream, stream_key, warp_device
 from sim.torch.robot_parameters import ParameterArrays, number_of_dims
 from sim.torch.robot_values import Values
 from sim.turns import one_at_a_time
 
-CAPTURED_ROWS = 128
+# Rows of one graph: so many, or more of what has few numbers in a row, as long as these take no more bytes together.
+CAPTURED_ROWS, MOST_CAPTURED_ROWS, CAPTURED_BYTES = 128, 1024, 2**19
+ROWS_AT_A_TIME = 128
 CAPTURED_CALLS = 64
 # A graph is worth its making for a kind of call that comes again.
 CAPTURED_AT_CALL = 3
@@ -90,11 +92,11 @@ class Engine:
         rows = call.values.rows
         if self.device.type != "cpu" or rows == 0 or not _all_shared(call):
             return self._run_directly(call)
-        if rows <= CAPTURED_ROWS:
+        if rows <= CAPTURED_ROWS or rows <= (most := call.most_captured_rows()):
             return self._run_again(call)
         total: list[torch.Tensor] = []
-        for first in range(0, rows, CAPTURED_ROWS):
-            each = self._run_again(call.part(slice(first, min(first + CAPTURED_ROWS, rows))))
+        for first in range(0, rows, most):
+            each = self._run_again(call.part(slice(first, min(first + most, rows))))
             total = [one.add_(other) for one, other in zip(total, each, strict=True)] if first else each
         return total
 
@@ -167,6 +169,12 @@ class _Call:
         tensors = self.values.tensors()[first : first + len(self.operation.parameters)]
         return [tensor for tensor in tensors if tensor is not None]
 
+    def most_captured_rows(self) -> int:
+        """How many rows a graph works on: its tensors, too, stay in the cache."""
+        given = [*self.values.tensors()[: self.values.inputs], self.seed, *self.outputs]
+        row_bytes = sum(x.element_size() * x[0].numel() for x in given if x is not None)
+        return max(CAPTURED_ROWS, min(MOST_CAPTURED_ROWS, CAPTURED_BYTES // row_bytes))
+
     def part(self, rows: slice) -> "_Call":
         """The call for some of the rows, where all share the parameters."""
         values = self.values.part(rows, len(self.operation.parameters))
@@ -197,12 +205,12 @@ class _Forward:
         self.launch()
         return []
 
-    def launch(self) -> None:
-        """Launch all that reads what the tensors hold now and writes the result."""
+    def launch(self, at_a_time: int = WORLDS_AT_A_TIME) -> None:
+        """Launch all that reads what the tensors hold now and writes the result, on a CPU so many rows at a time."""
         self.result.zero_()
         if self.call.values.rows > 0:
             self.parameters.tidy()
-            in_parts(self.call.operation.forward, self.parameters.model, self.result, self.arrays)
+            in_parts(self.call.operation.forward, self.parameters.model, self.result, self.arrays, at_a_time)
 
 
 class _Backward:
@@ -228,15 +236,15 @@ class _Backward:
         self.launch()
         return self.parameters.take_gradients()
 
-    def launch(self) -> None:
-        """Launch all that reads what the tensors hold now and writes the gradients."""
+    def launch(self, at_a_time: int = WORLDS_AT_A_TIME) -> None:
+        """Launch all that reads what the tensors hold now and writes the gradients, on a CPU so many rows at a time."""
         self.parameters.clear_gradients()
         for bar in self.bars:
             if bar is not None:
                 bar.zero_()
         if self.call.values.rows > 0:
             self.parameters.tidy()
-            in_parts(self.call.operation.backward, self.parameters.model, self.result, self.arrays)
+            in_parts(self.call.operation.backward, self.parameters.model, self.result, self.arrays, at_a_time)
 
 
 class _Captured:
@@ -253,7 +261,7 @@ class _Captured:
             work = call.kind(self.parameters, self.own)
             work.run()  # compiles and loads the kernels, which a capture must not do
             with kept_scratch() as self.scratch, wp.ScopedCapture(device="cpu") as capture:
-                work.launch()
+                work.launch(ROWS_AT_A_TIME)
         self.graph = capture.graph
 
     def run(self, call: _Call) -> list[torch.Tensor]:
