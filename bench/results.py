@@ -1,17 +1,18 @@
-"""The page of results, from the records that the other benchmarks have written.
+"""The page of results and figures in other pages, from the records that the other benchmarks have written.
 
-python -m bench.results          # writes docs/results.md and its plots from bench/results/*.json
+python -m bench.results          # writes docs/results.md and its plots, and fills in figures, from bench/results/*.json
 """
 
 import argparse
 import json
+import re
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import cmaes
+from bench import cmaes, robot_page
 from bench.tables import page as tables
 
 RECORDS = Path(__file__).parent / "results"
@@ -150,6 +151,48 @@ def machine_line(machine: dict[str, str]) -> str:
     return f"{machine['cores']} cores of {machine['processor']}, load {machine['load']} before; {versions}"
 
 
+@dataclass(frozen=True)
+class Figures:
+    """What stands between ``<!-- bench.results: name -->`` and ``<!-- end -->`` of a page, made from one record.
+
+    Attributes:
+        page: from the root of the repository.
+        name: of the place.
+        file: the record's, in ``bench/results``.
+        text: makes it from the record.
+    """
+
+    page: str
+    name: str
+    file: str
+    text: Callable[[Any], str]
+
+
+FIGURES = [
+    Figures("docs/robot.md", "speed", "robot_cpu.json", robot_page.speed),
+    Figures("README.md", "single calls", "robot_cpu.json", robot_page.single_call_range),
+    Figures("docs/robot.md", "reach", "reach_cpu.json", robot_page.reach),
+    Figures("README.md", "reach", "reach_cpu.json", robot_page.reach_in_short),
+]
+
+
+def filled(page: str, text: str, records: Path = RECORDS) -> str:
+    """The text of a page with the figures of the records; without a record they stay as they are.
+
+    Raises:
+        ValueError: if the page lacks a place.
+    """
+    for figures in [each for each in FIGURES if each.page == page]:
+        place = re.search(rf"<!-- bench\.results: {figures.name} -->(\s*)(.*?)(\s*)<!-- end -->", text, re.DOTALL)
+        if place is None:
+            raise ValueError(f"{page} has no place for figures '{figures.name}'")
+        file = records / figures.file
+        if file.is_file():
+            found = figures.text(json.loads(file.read_text(encoding="utf-8")))
+            text = text[: place.start(2)] + found + text[place.end(2) :]
+    return text
+
+
 def write_plots(docs: Path, records: Path) -> None:
     """The pictures that the page shows."""
     file = records / "cmaes_cpu.json"
@@ -165,7 +208,10 @@ def main() -> None:
     options = parser.parse_args()
     (options.docs / "results.md").write_text(page(options.records), encoding="utf-8")
     write_plots(options.docs, options.records)
-    print(f"wrote results.md and its plots to {options.docs}")
+    for page_name in dict.fromkeys(each.page for each in FIGURES):
+        file = options.docs.parent / page_name
+        file.write_text(filled(page_name, file.read_text(encoding="utf-8"), options.records), encoding="utf-8")
+    print(f"wrote results.md and its plots to {options.docs}, figures of the robot to docs/robot.md and README.md")
 
 
 if __name__ == "__main__":

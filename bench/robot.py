@@ -104,7 +104,7 @@ def parse() -> argparse.Namespace:
     peers = [name for name in LIBRARIES if name != "Backswing"]
     parser.add_argument("--libraries", nargs="*", default=peers, choices=peers, help="what to compare with")
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:0"')
-    parser.add_argument("--longest", type=float, default=3.0, help="leave out calls that would take longer [s] (3)")
+    parser.add_argument("--longest", type=float, default=2.0, help="leave out calls that would take longer [s] (2)")
     parser.add_argument("--gigabytes", type=int, default=6, help="memory that a library may use on a CPU [GiB] (6)")
     parser.add_argument("--quick", action="store_true", help="small batches, few repeats")
     options = parser.parse_args()
@@ -127,7 +127,7 @@ def measure(names: list[str], options: argparse.Namespace, folder: Path) -> list
         "dtypes": {name: sorted({precision(name, dtype) for dtype in options.dtypes}) for name in names},
         "batches": options.batches,
         "device": options.device,
-        "seconds": 0.1 if options.quick else 0.5,
+        "seconds": 0.1 if options.quick else 0.3,
         "longest": options.longest,
         "gigabytes": options.gigabytes,
     }

@@ -27,6 +27,7 @@ from bench.timing import pinned, time_call
 BOUNDS = {"float32": (1e-3, 1e-2), "float64": (1e-6, 1e-4)}
 ALWAYS = 64  # a batch up to this is timed however long it takes
 CHECKED = 16  # states whose values are compared before any time is taken
+LONG = 0.5  # a call that takes longer is timed once after the first one [s]
 
 
 @dataclass
@@ -144,8 +145,8 @@ def _microseconds(call: Call, name: str, plan: dict[str, Any]) -> float:
     run = getattr(call, name)
     start = time.perf_counter()
     run()
-    repeats = 5 if time.perf_counter() - start < 1.0 else 2
-    taken = time_call(run, seconds=plan["seconds"], repeats=repeats).median
+    once = time.perf_counter() - start > LONG
+    taken = time_call(run, seconds=plan["seconds"], repeats=1 if once else 5, warm_up=not once).median
     states, overhead = getattr(call, f"{name}_states"), getattr(call, f"{name}_overhead")
     return (taken / states - overhead) * 1e6
 

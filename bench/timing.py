@@ -33,7 +33,12 @@ class Timing:
 
 
 def time_call(
-    call: Callable[[], object], *, seconds: float = 1.0, repeats: int = 7, prepare: Callable[[], object] | None = None
+    call: Callable[[], object],
+    *,
+    seconds: float = 1.0,
+    repeats: int = 7,
+    prepare: Callable[[], object] | None = None,
+    warm_up: bool = True,
 ) -> Timing:
     """Time a call.
 
@@ -42,9 +47,10 @@ def time_call(
         seconds: keep repeating until so much time has gone into the timed calls.
         repeats: but at least so often.
         prepare: run before each call, not timed.
+        warm_up: whether the first call doesn't count.
 
     Returns:
-        the timing; the first call, not counted, warms up.
+        the timing.
     """
     times: list[float] = []
     for number in range(10_000):
@@ -53,7 +59,7 @@ def time_call(
         start = time.perf_counter()
         call()
         elapsed = time.perf_counter() - start
-        if number > 0:
+        if number > 0 or not warm_up:
             times.append(elapsed)
         if len(times) >= repeats and sum(times) >= seconds:
             break

@@ -79,6 +79,32 @@ def test_results_page_is_that_of_the_records() -> None:
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results.page()
 
 
+def test_figures_of_the_robot_are_those_of_the_records() -> None:
+    for page in {figures.page for figures in results.FIGURES}:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert results.filled(page, text) == text
+
+
+def test_figures_of_the_robot_are_made_from_records(tmp_path) -> None:
+    record = dict(
+        case="rnea", robot="xarm7", batch=1, dtype="float32", forward_us=20.4, backward_us=80.0, peer="Pinocchio",
+        peer_forward_us=1.5, peer_backward_us=None, machine={"processor": "P", "load": "0.1"},
+    )  # fmt: skip
+    large = record | {"batch": 4096, "dtype": "float64", "forward_us": 0.5}
+    (tmp_path / "robot_cpu.json").write_text(json.dumps([record, large]))
+    text = (ROOT / "docs" / "robot.md").read_text(encoding="utf-8")
+    page = results.filled("docs/robot.md", text, tmp_path)
+    assert "| `inverse_dynamics` | 20 | 80 |" in page
+    assert "| xarm7, 7 dof | rnea | 4096 | 0.50 / 80.00 | 1.50 / – |" in page
+    assert (
+        "- Pinocchio: 3 in the median, 3 at least (values of rnea, xarm7, float64, batch 4096); below 1 in 0 of 1"
+        in page
+    )
+    assert results.filled("docs/robot.md", page, tmp_path) == page
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "20 to 20 µs, with its gradient 80 to 80<!-- end -->" in results.filled("README.md", readme, tmp_path)
+
+
 def test_results_page_has_all_sections(tmp_path) -> None:
     """A record that is missing is named with the command that makes it; one that is there gives a table."""
     machine = {"processor": "P", "cores": "2", "load": "0.1", "python": "3"}

@@ -1,0 +1,135 @@
+"""What the documentation says of the robot in PyTorch, from the records of ``bench.robot`` and ``bench.reach``."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from bench.robot_libraries.base import CASES
+from bench.robot_tables import MEASURED
+
+# A line of the record of bench.robot, which has Backswing beside one peer; and one of bench.reach.
+Record = dict[str, Any]
+
+DEGREES = {"xarm7": 7, "go2": 18, "g1": 35}
+METHODS = {
+    "fk": "forward_kinematics_matrix",
+    "jacobian": "jacobian",
+    "rnea": "inverse_dynamics",
+    "crba": "mass_matrix",
+    "aba": "forward_dynamics",
+}
+SINGLE = """\
+One call for an arm of seven joints (xArm 7, batch 1, float32), in µs:
+
+"""
+BESIDE = """\
+In µs per state, value / value and gradient, in float64, since Pinocchio has nothing else. Its times are those of
+rneaInParallel and abaInParallel, for the rest of single calls less what Python takes for them; beside gradients stand
+its analytical derivatives, which are whole matrices where ours are one vector-Jacobian product.
+
+"""
+STANDING = """\
+How many times as fast as the others it is, over all robots, batches, precisions, values and gradients, beside
+Pinocchio from batch 64 on:
+
+"""
+
+
+# ---- speed -------------------------------------------------------------------------------------------------------
+
+
+def speed(records: Sequence[Record]) -> str:
+    """Single calls, batches beside the peers, and how Backswing stands at its worst."""
+    machine = records[0]["machine"]
+    told = f"One core of {machine['processor']}, load {machine['load']} before."
+    return "\n\n".join([SINGLE + single_calls(records), BESIDE + beside(records), STANDING + standing(records), told])
+
+
+def single_calls(records: Sequence[Record]) -> str:
+    """A line per method."""
+    lines = ["| | value | value and gradient |", "|---|---|---|"]
+    for case, method in METHODS.items():
+        found = [r for r in records if (r["robot"], r["case"], r["batch"], r["dtype"]) == ("xarm7", case, 1, "float32")]
+        if found:
+            lines.append(f"| `{method}` | {found[0]['forward_us']:.0f} | {found[0]['backward_us']:.0f} |")
+    return "\n".join(lines)
+
+
+def beside(records: Sequence[Record]) -> str:
+    """A line per robot, case and batch in float64, a column per library."""
+    peers = list(dict.fromkeys(r["peer"] for r in records))
+    lines = [f"| robot | | batch | Backswing | {' | '.join(peers)} |", "|---" * (4 + len(peers)) + "|"]
+    wanted = [r for r in records if r["dtype"] == "float64" and r["batch"] in (64, 4096)]
+    by_key = {(r["robot"], r["case"], r["batch"], r["peer"]): r for r in wanted}
+    for robot, case, batch in dict.fromkeys(key[:3] for key in by_key):
+        own = next(r for key, r in by_key.items() if key[:3] == (robot, case, batch))
+        cells = [_pair(by_key.get((robot, case, batch, peer)), "peer_") for peer in peers]
+        name = f"{robot}, {DEGREES.get(robot, '?')} dof"
+        lines.append(f"| {name} | {case} | {batch} | {' | '.join([_pair(own, ''), *cells])} |")
+    return "\n".join(lines)
+
+
+def standing(records: Sequence[Record]) -> str:
+    """For each peer the least and the median ratio, and where Backswing is behind the goal."""
+    lines = []
+    for peer in dict.fromkeys(r["peer"] for r in records):
+        goal = 1.0 if peer == "Pinocchio" else 10.0
+        ratios = sorted(
+            (r[f"peer_{key}"] / r[key], f"{what} of {r['case']}, {r['robot']}, {r['dtype']}, batch {r['batch']}")
+            for r in records
+            for key, what in MEASURED.items()
+            if r["peer"] == peer and r[key] and r[f"peer_{key}"] and (peer != "Pinocchio" or r["batch"] >= 64)
+        )
+        if ratios:
+            behind = sum(ratio < goal for ratio, _ in ratios)
+            lines.append(
+                f"- {peer}: {statistics.median(ratio for ratio, _ in ratios):.3g} in the median, {ratios[0][0]:.2g} at "
+                f"least ({ratios[0][1]}); below {goal:g} in {behind} of {len(ratios)} figures."
+            )
+    return "\n".join(lines)
+
+
+def single_call_range(records: Sequence[Record]) -> str:
+    """What the README says: from the fastest to the slowest method, of the arm of seven joints."""
+    own = [r for r in records if (r["robot"], r["batch"], r["dtype"]) == ("xarm7", 1, "float32") and r["case"] in CASES]
+    ranges = [f"{min(r[key] for r in own):.0f} to {max(r[key] for r in own):.0f}" for key in MEASURED]
+    return f"{ranges[0]} µs, with its gradient {ranges[1]}"
+
+
+def _pair(record: Record | None, whose: str) -> str:
+    """Value / value and gradient of Backswing, or of the ``peer_``."""
+    both = [None, None] if record is None else [record[f"{whose}{key}"] for key in MEASURED]
+    if both == [None, None]:
+        return ""
+    return " / ".join("–" if us is None else f"{us:.2f}" if us < 100 else f"{us:.0f}" for us in both)
+
+
+# ---- the network of examples.reach -------------------------------------------------------------------------------
+
+
+def reach(records: Sequence[Record]) -> str:
+    """A line per way of finding coordinates for the Panda's hand."""
+    lines = [
+        "| | distance: mean, median, 95 % | angle: mean, median, 95 % | within 5 mm and 1° |",
+        "|---|---|---|---|",
+    ]
+    for r in _panda(records):
+        distance, angle = (
+            ", ".join(f"{r[f'{name}_{kind}']:.{digits}f}" for kind in ("mean", "median", "p95"))
+            for name, digits in (("distance_mm", 1), ("angle_degrees", 2))
+        )
+        lines.append(f"| {r['way']} | {distance} mm | {angle}° | {100.0 * r['within_goal']:.0f} % |")
+    return "\n".join(lines)
+
+
+def reach_in_short(records: Sequence[Record]) -> str:
+    """What the README says of the network's answers."""
+    answers = [r for r in _panda(records) if r["way"].startswith("network")]
+    return (
+        f"Panda, {answers[-1]['targets']} unseen poses: {answers[-1]['distance_mm_mean']:.1f} mm and "
+        f"{answers[-1]['angle_degrees_mean']:.1f}° in the mean, by the network alone"
+    )
+
+
+def _panda(records: Sequence[Record]) -> list[Record]:
+    return [r for r in records if r["robot"] == "panda"]
