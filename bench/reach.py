@@ -22,7 +22,7 @@ from examples.pose_network import PoseNetwork, Reachable
 from examples.reach import FRAMES, HEADER, HELD_OUT, Errors, compare, train
 from scenes.manipulator import MANIPULATOR_URDF
 
-PROPOSALS, ITERATIONS = 8, 200  # those of the example
+PROPOSALS, ITERATIONS = 8, 60  # those of the example
 
 
 def main() -> None:

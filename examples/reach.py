@@ -1,16 +1,18 @@
 """A network learns inverse kinematics, with the pose error of forward kinematics as its loss.
 
 The network is given the pose that a frame of the robot should have, and proposes joint coordinates: several sets of
-them, for many coordinates have the same pose, and what lies between two of them has not. It is never shown a solution.
-Each step draws coordinates within the limits, takes their poses as targets, and the loss is how far from its target the
-best proposal puts the frame, in units of 5 mm and 1 degree: forward kinematics on top of the network, and its gradient
-through both.
+them, for many coordinates have the same pose, and what lies between two of them has not. Then it improves them in a few
+passes, in each of which it is told what the frame still lacks to its target, and moves the joints. The one that comes
+closest is the answer. It is never shown a solution, and no Jacobian.
 
-What the network proposes is still some millimetres off, and the Jacobian takes care of that: one step of damped least
-squares (Robot.inverse_kinematics) from every proposal, and the best of what it finds is the answer. The goal is a mean
-error of these answers below 5 mm and 1 degree, on targets that the network has never seen: poses of other random
-coordinates within the limits, all over the workspace. The table at the end has the network alone, the answers after
-one step and more, what as many steps make of random coordinates, and inverse kinematics without a network.
+Each step draws coordinates within the limits and takes their poses as targets. The loss is how far from its target the
+best proposal puts the frame, in units of 5 mm and 1 degree, and how far it still is after each of two passes: forward
+kinematics on top of the network, on top of forward kinematics, and the gradient through all of it.
+
+The goal is a mean error below 5 mm and 1 degree on targets that the network has never seen: poses of other random
+coordinates within the limits, all over the workspace. The table at the end has the proposals and what each pass makes
+of them; as many steps through the Jacobian (damped least squares, Robot.inverse_kinematics) from the same proposals and
+from random coordinates; and inverse kinematics without a network.
 
     python -m examples.reach
     python -m examples.reach --robot panda
@@ -20,7 +22,7 @@ The Panda's file comes with example-robot-data, which the extra "peers" installs
 
 Files: loss.png, the mean errors over the iterations; reach.npz with these, and the errors on all targets of each way in
 the table; network.pt, the network's parameters; reach.gif and reach.usda: two of the robots go to targets that the
-network has not seen, both by its answers after one step, the left one (grey) before the training, the right one (blue)
+network has not seen, both by its answers, the left one (grey) before the training, the right one (blue)
 after it. A rod on the frame should point at the ball, and does where position and orientation are right.
 """
 
@@ -49,7 +51,7 @@ BATCH = 128  # targets in each of them
 RATE = 1e-3  # of learning, at its highest
 WARM_UP = 0.02  # share of the training in which the rate rises; then it falls along a cosine
 CHECKED, HELD_OUT = 256, 4096  # targets that are tried after every iteration, and at the end
-CORRECTIONS, MOST = 1, 3  # steps of damped least squares from each proposal: those of the goal, and the last shown
+TRAINED, PASSES = 2, 4  # that improve proposals: in the loss, and of the answers
 SHOWN, SHOWN_FROM, LOWEST = 5, 64, 0.1  # targets that are shown, of so many, those above the ground [m]
 SHOWN_DT, GO_FRAMES, STAY_FRAMES = 0.04, 20, 10  # between frames [s], on the way to a target and there
 FRAMES = {"manipulator": "link7", "panda": "panda_hand"}
@@ -133,9 +135,17 @@ def train(network: PoseNetwork, iterations: int, seed: int, kept: Progress | Non
 
 
 def loss(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-    """How far the best proposals put the frame from its targets, in the mean and in units of the goal."""
+    """How far the best proposals put the frame from its targets, and still after passes, in units of the goal."""
+    reachable = network.reachable
     q = network(position, quaternion)
-    return badness(*network.reachable.errors(q, position[:, None], quaternion[:, None])).amin(1).mean()
+    missing = reachable.missing(q, position[:, None], quaternion[:, None])
+    total, best = badness(*lengths(missing)).min(1)
+    q, missing = (x.take_along_dim(best[:, None, None], 1)[:, 0] for x in (q, missing))
+    for _ in range(TRAINED):
+        q = network.improve(q, missing)
+        missing = reachable.missing(q, position, quaternion)
+        total = total + badness(*lengths(missing))
+    return total.mean()
 
 
 def draw_targets(reachable: Reachable, count: int, seed: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -148,11 +158,16 @@ def badness(distance: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
     return distance / GOAL[0] + angle / GOAL[1]
 
 
+def lengths(missing: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Distance [...] [m] and angle [...] [rad] of what is missing [..., 6]."""
+    return missing[..., 3:].norm(dim=-1), missing[..., :3].norm(dim=-1)
+
+
 def measure(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> dict[str, float]:
-    """Mean distance [mm] and angle [degrees] of the network alone, and of its corrected answers."""
+    """Mean distance [mm] and angle [degrees] of the best proposals, and of the answers."""
     figures = {}
-    for name, corrections in (("", 0), ("corrected ", CORRECTIONS)):
-        _, distance, angle = answer(network, position, quaternion, corrections)
+    for name, passes in (("proposed ", 0), ("", PASSES)):
+        _, distance, angle = answer(network, position, quaternion, passes)
         figures[f"{name}mm"] = 1e3 * float(distance.mean())
         figures[f"{name}degrees"] = math.degrees(float(angle.mean()))
     return figures
@@ -160,67 +175,80 @@ def measure(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tens
 
 # ---- how good it is ----------------------------------------------------------------------------------------------
 
+Answers = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
 
 @torch.no_grad()
-def answer(
-    network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor, corrections: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The best of a network's proposals after so many steps of damped least squares from each; see :func:`best_of`."""
-    return best_of(network.reachable, network(position, quaternion), position, quaternion, corrections)
-
-
-def best_of(
-    reachable: Reachable, proposals: torch.Tensor, position: torch.Tensor, quaternion: torch.Tensor, corrections: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What is nearest to each target after steps of damped least squares from all proposals for it.
+def answer(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor, passes: int = PASSES) -> Answers:
+    """What the network finds for targets.
 
     Args:
-        reachable: the robot and its frame.
-        proposals: coordinates [targets, proposals, nq].
+        network: the network.
         position: of the targets [targets, 3] [m].
         quaternion: of the targets, xyzw [targets, 4].
-        corrections: number of steps, which may be zero.
+        passes: how often each proposal is improved.
 
     Returns:
-        coordinates [targets, nq], distances [targets] [m] and angles [targets] [rad].
+        coordinates [targets, nq], distances [targets] [m] and angles [targets] [rad] of the best.
     """
+    target = position[:, None], quaternion[:, None]
+    q = network(position, quaternion)
+    missing = network.reachable.missing(q, *target)
+    for _ in range(passes):
+        q = network.improve(q, missing)
+        missing = network.reachable.missing(q, *target)
+    return nearest(q, *lengths(missing))
+
+
+def nearest(q: torch.Tensor, distance: torch.Tensor, angle: torch.Tensor) -> Answers:
+    """Of several coordinates for each target [targets, number, ...] the best."""
+    best = badness(distance, angle).argmin(1, keepdim=True)
+    distance, angle = (x.take_along_dim(best, 1)[:, 0] for x in (distance, angle))
+    return q.take_along_dim(best[..., None], 1)[:, 0], distance, angle
+
+
+def by_jacobian(
+    reachable: Reachable, starts: torch.Tensor, position: torch.Tensor, quaternion: torch.Tensor, steps: int
+) -> Answers:
+    """The same, by steps of damped least squares from coordinates [targets, number, nq]."""
     found = reachable.robot.inverse_kinematics(
-        reachable.frame, position[:, None], quaternion[:, None], start=proposals, restarts=1, iterations=corrections
+        reachable.frame, position[:, None], quaternion[:, None], start=starts, restarts=1, iterations=steps
     )
-    best = badness(found.position_error, found.rotation_error).argmin(1, keepdim=True)
-    q = found.q.take_along_dim(best[..., None], 1)[:, 0]
-    distance, angle = (x.take_along_dim(best, 1)[:, 0] for x in (found.position_error, found.rotation_error))
-    return q, distance, angle
+    return nearest(found.q, found.position_error, found.rotation_error)
 
 
+@torch.no_grad()
 def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
-    """The network and what stands beside it, on so many targets that it hasn't seen."""
+    """The network, by its passes, and what stands beside it, on so many targets that it hasn't seen."""
     reachable = network.reachable
     target = draw_targets(reachable, count, seed, -1)
     guesses = reachable.draw(count * network.proposals, torch.Generator().manual_seed(seed))
     guesses = guesses.unflatten(0, (count, network.proposals))
 
-    def without_network() -> tuple[torch.Tensor, ...]:
+    def without_network() -> Answers:
         found = reachable.robot.inverse_kinematics(reachable.frame, *target)
         return found.q, found.position_error, found.rotation_error
 
-    def ask(corrections: int) -> Callable[[], tuple[torch.Tensor, ...]]:
-        return lambda: answer(network, *target, corrections)
+    def ask(passes: int) -> Callable[[], Answers]:
+        return lambda: answer(network, *target, passes)
 
     return [
-        timed("network alone", ask(0)),
-        *(timed(told(k), ask(k)) for k in range(1, MOST + 1)),
-        timed(f"random coordinates and {MOST} steps", lambda: best_of(reachable, guesses, *target, MOST)),
+        *(timed(told(passes), ask(passes)) for passes in range(PASSES + 1)),
+        timed(
+            f"proposals and {PASSES} steps through the Jacobian",
+            lambda: by_jacobian(reachable, network(*target), *target, PASSES),
+        ),
+        timed(f"random coordinates and {PASSES} such steps", lambda: by_jacobian(reachable, guesses, *target, PASSES)),
         timed("inverse kinematics, 8 starts, up to 100 steps", without_network),
     ]
 
 
-def told(corrections: int) -> str:
-    """What the answers after some corrections are called."""
-    return f"network and {corrections} step{'s' if corrections > 1 else ''}"
+def told(passes: int) -> str:
+    """What the answers of the network after some passes are called."""
+    return f"network, {passes} pass{'' if passes == 1 else 'es'}" if passes else "network, proposals"
 
 
-def timed(way: str, call: Callable[[], tuple[torch.Tensor, ...]]) -> Errors:
+def timed(way: str, call: Callable[[], Answers]) -> Errors:
     """The errors of a way, and its time. A first call, which may compile kernels, doesn't count."""
     call()
     start = time.perf_counter()
@@ -251,7 +279,7 @@ def main() -> None:
     learning = train(network, options.iterations, options.seed, kept)
     ways = compare(network, HELD_OUT, options.seed)
     print(f"{HELD_OUT} targets that the network has not seen\n{HEADER}\n" + "\n".join(way.row for way in ways))
-    best = ways[CORRECTIONS]
+    best = ways[PASSES]
     distance, angle = best.means
     print(
         f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.way}, {1e3 * distance:.2f} mm and "
@@ -268,8 +296,8 @@ def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Er
     with plot(files[0], columns=2) as panels:
         goals = (("distance", "mm", 1e3 * GOAL[0], " mm"), ("angle", "degrees", math.degrees(GOAL[1]), "°"))
         for axes, (name, unit, goal, sign) in zip(panels, goals, strict=True):
-            axes.semilogy(learning[unit], color=GREY, label="network alone")
-            axes.semilogy(learning[f"corrected {unit}"], color=BLUE, label=told(CORRECTIONS))
+            axes.semilogy(learning[f"proposed {unit}"], color=GREY, label="proposals")
+            axes.semilogy(learning[unit], color=BLUE, label=f"after {PASSES} passes")
             axes.axhline(goal, color=RED, linewidth=1.0, linestyle="--", label=f"goal: {goal:g}{sign}")
             axes.set_xlabel(f"iteration, each {STEPS} steps of {BATCH} targets")
             axes.set_ylabel(f"mean {name} from unseen targets [{unit}]")
@@ -281,7 +309,7 @@ def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Er
 
 
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = example_parser(__doc__, out="out/reach", iterations=200)
+    parser = example_parser(__doc__, out="out/reach", iterations=60)
     add_robot_option(parser)
     parser.add_argument("--frame", help="that should get to its targets; its hand, for the two robots known by name")
     parser.add_argument("--proposals", type=int, default=8, help="for each target (8)")
@@ -307,7 +335,7 @@ def show(options: argparse.Namespace, networks: dict[str, PoseNetwork]) -> list[
     ball = ends[chosen].repeat_interleave(GO_FRAMES + STAY_FRAMES, 0)
     arms = []
     for color, network in networks.items():
-        q, _, _ = answer(network, position, quaternion, CORRECTIONS)
+        q, _, _ = answer(network, position, quaternion)
         arms.append(Arm(color, robot, visit(torch.cat([robot.initial_coordinates()[None], q])), ball))
     return write_arms(options, "reach", arms, frame, SHOWN_DT)
 
