@@ -11,14 +11,13 @@ from scipy.spatial.transform import Rotation
 from sim.equalities import Equalities, coupled_dofs, fit_followers, place_anchors
 from sim.errors import ModelError
 from sim.model import Frame, Geometry, Model
-from sim.poses import compose
+from sim.poses import IDENTITY, compose
 from sim.specs import JOINT_DOFS, WORLD, ActuatorSpec, JointSpec
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
     from sim.builder import ModelBuilder
 
-IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 # Parameters of a geometry's material, by their names in the builder and in the model.
 MATERIAL = ("friction", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping")

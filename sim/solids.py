@@ -1,7 +1,8 @@
-"""Volume and moments of inertia of solid shapes."""
+"""Volume and moments of inertia of solid shapes, principal moments of any."""
 
 import numpy as np
 import trimesh
+from scipy.spatial.transform import Rotation
 
 from sim.model import Mesh
 from warp_kernels import types as codes
@@ -46,3 +47,13 @@ def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarra
     ends = 0.4 * radius**2 + half_length**2 + 0.75 * half_length * radius
     across = cylinder * (radius**2 / 4.0 + length**2 / 12.0) + balls * ends
     return np.array([across, across, axial])
+
+
+def principal(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:
+    """Principal moments [3] of a rotational inertia [3, 3] and the rotation of their axes in the link frame."""
+    if not np.any(inertia - np.diag(np.diag(inertia))):
+        return np.diag(inertia), Rotation.identity()
+    moments, axes = np.linalg.eigh(inertia)
+    if np.linalg.det(axes) < 0.0:
+        axes[:, 0] = -axes[:, 0]
+    return moments, Rotation.from_matrix(axes)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.importers.mjcf_notes import some
 from sim.importers.mjcf_reader import Reader
 from sim.importers.mjcf_tree import joint_type
+from sim.names import some
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 
 from sim.errors import ImportFileError
 from sim.importers.mjcf_file import MJCFFile
+from sim.names import some
 
 # Flags that disable a feature, and the arrays that are zero without it.
 ZEROED = {
@@ -157,10 +158,3 @@ def _rows(values: np.ndarray) -> Any:
 
 def _names(file: MJCFFile, kind: str, which: Iterable[int]) -> str:
     return some(file.name(kind, int(index)) or f"{kind} {index}" for index in which)
-
-
-def some(names: Iterable[str], most: int = 6) -> str:
-    """Names in quotes, no more than a message can hold."""
-    listed = [f"'{name}'" for name in names]
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more

@@ -7,10 +7,9 @@ import numpy as np
 
 from sim.builder import ModelBuilder
 from sim.importers.mjcf_file import MJCFFile
-from sim.poses import compose
+from sim.names import free_name
+from sim.poses import IDENTITY, compose
 from sim.specs import WORLD
-
-IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 @dataclass
@@ -63,10 +62,3 @@ def translation(position: np.ndarray) -> np.ndarray:
 def pose(position: np.ndarray, wxyz: np.ndarray) -> np.ndarray:
     """A pose [7] of MuJoCo's position and quaternion."""
     return np.concatenate([position, wxyz[[1, 2, 3, 0]]])
-
-
-def free_name(wanted: str, taken: Container[str]) -> str:
-    """The name, with underscores added until it isn't taken."""
-    while wanted in taken:
-        wanted += "_"
-    return wanted

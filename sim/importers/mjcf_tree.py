@@ -3,8 +3,9 @@
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.importers.mjcf_reader import IDENTITY, Reader, free_name, pose, translation
-from sim.poses import compose
+from sim.importers.mjcf_reader import Reader, pose, translation
+from sim.names import free_name
+from sim.poses import IDENTITY, compose
 
 TYPES = {"mjJNT_HINGE": "revolute", "mjJNT_SLIDE": "prismatic", "mjJNT_BALL": "spherical", "mjJNT_FREE": "free"}
 

@@ -1,14 +1,13 @@
-"""Pictures to files. Every write is atomic: the file is there whole or not at all."""
+"""Pictures to files."""
 
 import os
-import tempfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from sim.errors import ModelError
+from sim.output import write_file
 
 # A 4x4 threshold pattern that never moves: unlike error diffusion it gives no noise that dances from frame to frame.
 BAYER = (np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]) + 0.5) / 16.0 - 0.5
@@ -74,32 +73,6 @@ def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
     """Write one picture, uint8 [height, width, 3], to a .png file. Raises as :func:`write_gif` does."""
     checked = check_pictures(picture, 3)
     return write_file(path, (".png",), lambda name: Image.fromarray(checked).save(name, format="PNG"))
-
-
-def write_file(path: str | os.PathLike[str], suffixes: Sequence[str], write: Callable[[str], object]) -> Path:
-    """Let ``write`` fill a new file beside the target, then move it there.
-
-    Raises:
-        ModelError: if the suffix is none of ``suffixes``, the folder does not exist or the path is a folder.
-    """
-    target = check_target(path, suffixes)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as folder:
-        new = Path(folder) / f"new{target.suffix.lower()}"
-        write(str(new))
-        new.replace(target)
-    return target
-
-
-def check_target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
-    """A file that can be written; raises as :func:`write_file` does."""
-    target = Path(path)
-    if target.suffix.lower() not in suffixes:
-        raise ModelError(f"{target}: the name must end in {' or '.join(suffixes)}")
-    if not target.parent.is_dir():
-        raise ModelError(f"{target}: there is no folder '{target.parent}'; make it first")
-    if target.is_dir():
-        raise ModelError(f"{target}: is a folder; give the name of a file")
-    return target
 
 
 def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ModelError
-from sim.render.gif import check_pictures, write_file
+from sim.output import write_file
+from sim.render.gif import check_pictures
 
 
 def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: float, *, quality: int = 8) -> Path:

@@ -7,6 +7,7 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.model import Model
+from sim.solids import principal
 from sim.usd.annotations import keep, keep_parameters, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.shapes import child_name
@@ -30,16 +31,6 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     if moments[0] > 0.0:
         api.CreateDiagonalInertiaAttr(_vector(moments))
         api.CreatePrincipalAxesAttr(_quaternion(axes))
-
-
-def principal(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:
-    """Principal moments [3] of a rotational inertia [3, 3] and the rotation of their axes in the link frame."""
-    if not np.any(inertia - np.diag(np.diag(inertia))):
-        return np.diag(inertia), Rotation.identity()
-    moments, axes = np.linalg.eigh(inertia)
-    if np.linalg.det(axes) < 0.0:
-        axes[:, 0] = -axes[:, 0]
-    return moments, Rotation.from_matrix(axes)
 
 
 def articulation_roots(model: Model) -> list[int]:

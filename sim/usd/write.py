@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sim.contacts import Contacts
 from sim.errors import ModelError
 from sim.model import Model
-from sim.render.gif import check_target, write_file
+from sim.output import check_target, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
 from sim.usd.contacts import ContactWriter
 from sim.usd.stage import StageWriter
