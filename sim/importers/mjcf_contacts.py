@@ -51,9 +51,8 @@ def read_surfaces(reader: Reader, friction: float | None, restitution: float, se
         values = np.full(model.ngeom, float(friction))
     else:
         values = _sliding(reader, slide, touch, moves)
-    zero = np.zeros(model.ngeom)
     torsional, rolling = (
-        np.maximum(_shares(np.where(moves & (model.geom_condim >= dimension), own, zero), of_pairs, touch), 0.0)
+        _turning(np.where(model.geom_condim >= dimension, own, 0.0), of_pairs, touch, moves)
         for dimension, own, of_pairs in ((4, model.geom_friction[:, 1], spin), (6, model.geom_friction[:, 2], roll))
     )
     for what, own, of_pairs in (("torsional", torsional, spin), ("rolling", rolling, roll)):
@@ -113,7 +112,12 @@ def _of_pairs(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _sliding(reader: Reader, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Friction of each geom, with which products are those of the pairs; of what doesn't move 1, where that will do."""
+    """Friction of each geom, with which products are those of the pairs: its own, if that will do, or near that and 1
+    of what doesn't move.
+    """
+    stated = np.where(reader.file.model.geom_condim >= 3, reader.file.model.geom_friction[:, 0], 0.0)
+    if _agree(stated[:, None] * stated[None, :], of_pairs, touch):
+        return stated
     own = np.maximum(reader.file.model.geom_friction[:, 0], 1e-12)
     rough = touch & (of_pairs > 0.0)
     logarithms = np.log(np.where(rough, of_pairs, 1.0))
@@ -123,6 +127,19 @@ def _sliding(reader: Reader, of_pairs: np.ndarray, touch: np.ndarray, moves: np.
     values[on_ground.any(axis=1) & ~rough.any(axis=1)] = 0.0
     _compare(reader, "friction", values[:, None] * values[None, :], of_pairs, touch)
     return values
+
+
+def _turning(own: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Torsional or rolling friction of each geom, with which sums are those of the pairs: its own, if that will do, or
+    near that and 0 of what doesn't move.
+    """
+    if _agree(own[:, None] + own[None, :], of_pairs, touch):
+        return own
+    return np.maximum(_shares(np.where(moves, own, 0.0), of_pairs, touch), 0.0)
+
+
+def _agree(here: np.ndarray, there: np.ndarray, touch: np.ndarray) -> bool:
+    return bool((np.abs(here - there) <= CLOSE)[touch].all())
 
 
 def _shares(start: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray) -> np.ndarray:

@@ -9,6 +9,9 @@ import numpy as np
 
 from sim.errors import ImportFileError
 
+# Other readers of URDF refuse "inf", so that files write a number like this.
+UNREACHABLE = 1e30
+
 
 @dataclass(eq=False)
 class Element:
@@ -78,11 +81,11 @@ class Element:
         return float(self.vector(name, 1, None if default is None else (default,))[0])
 
     def bound(self, name: str, default: float) -> float:
-        """An attribute as a number that may be infinite, such as a limit."""
+        """An attribute as a number that may be infinite, such as a limit; so are those that nothing reaches."""
         value = self._numbers(name, 1)[0] if name in self.attributes else default
         if math.isnan(value):
             raise self.error(f"attribute '{name}' is not a number: '{self.attributes[name]}'")
-        return value
+        return math.copysign(math.inf, value) if abs(value) >= UNREACHABLE else value
 
     def vector(self, name: str, count: int, default: tuple[float, ...] | None = None) -> np.ndarray:
         """An attribute as ``count`` finite numbers; ``default`` None: it must be there."""

@@ -99,12 +99,12 @@ def load_quietly(path: Path, **options) -> sim.Model:
 
 
 def compiled(path: Path, margin: float | None = None) -> mujoco.MjModel:
-    """MuJoCo's model of the file, with another margin of all geoms if wanted."""
+    """MuJoCo's model of the file, with another margin of all geoms and pairs if wanted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         spec = mujoco.MjSpec.from_file(str(path))
-        for geom in spec.geoms if margin is not None else ():
-            geom.margin = margin
+        for element in (*spec.geoms, *spec.pairs) if margin is not None else ():
+            element.margin = margin
         return spec.compile()
 
 
