@@ -34,7 +34,7 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
         _by_type(model, i, j)
         for position, i in enumerate(colliding)
         for j in colliding[position + 1 :]
-        if _may_touch(model, i, j)
+        if may_touch(model, i, j)
     ]
     pairs.sort(key=lambda pair: (_family(model, *pair), *_types(model, *pair), *pair))
     for i, j in pairs:
@@ -246,7 +246,8 @@ def _is_static(model: Model, geometry: Geometry) -> bool:
     return geometry.link < 0 or model.link_tail_dof[geometry.link] < 0
 
 
-def _may_touch(model: Model, i: int, j: int) -> bool:
+def may_touch(model: Model, i: int, j: int) -> bool:
+    """Whether two geometries that collide may touch each other, see :func:`candidate_pairs`."""
     a, b = model.geometries[i], model.geometries[j]
     if a.link == b.link or (_is_static(model, a) and _is_static(model, b)):
         return False

@@ -1,27 +1,60 @@
-"""Write the model of a file, at its initial coordinates, as a USD file with physics and pictures."""
+"""Write the model of a file, at its initial coordinates, as a URDF, MJCF or USD file.
+
+Meshes of URDF and MJCF files are written into a folder beside them. What the format of OUT can't hold is said on
+standard error; where that would change the motion nothing is written, unless --lossy is given. docs/exporting.md has
+the lists.
+"""
 
 import argparse
+import warnings
 from pathlib import Path
 
-from sim.cli.files import add_file, check_output, read_file, say
-from sim.kinematics import forward_kinematics
+from sim.cli.files import add_file, check_output, notes_of, read_file, say
+from sim.model import Model
 
 USD = (".usda", ".usdc", ".usd")
+SUFFIXES = (".urdf", ".xml", *USD)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     add_file(parser)
-    parser.add_argument("out", type=Path, metavar="OUT", help=f"file to write: {', '.join(USD)}")
+    parser.add_argument(
+        "out",
+        type=Path,
+        metavar="OUT",
+        help="file to write, over one that is there: .urdf, MJCF (.xml), .usda, .usdc, .usd",
+    )
+    parser.add_argument(
+        "--lossy",
+        action="store_true",
+        help="leave out what OUT can't hold though it changes the motion, with a warning",
+    )
 
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
-    from sim.usd import write_usd  # here, since it takes a while to load
-
-    check_output(given.out, USD)
-    model, notes = read_file(given, "float64")
+    suffix = check_output(given.out, SUFFIXES)
+    # A URDF has its links one by one; MuJoCo merges those behind fixed joints of a URDF too.
+    model, notes = read_file(given, "float64", collapse_fixed=suffix != ".urdf")
     say(notes)
-    write_usd(given.out, model, forward_kinematics(model, model.q0[None]).numpy(), fps=24.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _write(given.out, suffix, model, given.lossy)
+    say(notes_of(caught, given.out))
     print(given.out)
     return 0
+
+
+def _write(out: Path, suffix: str, model: Model, lossy: bool) -> None:
+    if suffix in USD:
+        # Here, since these take a while to load.
+        from sim.kinematics import forward_kinematics
+        from sim.usd import write_usd
+
+        write_usd(out, model, forward_kinematics(model, model.q0[None]).numpy(), fps=24.0)
+        return
+    from sim.exporters import write_mjcf, write_urdf
+
+    write = write_urdf if suffix == ".urdf" else write_mjcf
+    write(out, model, lossy=lossy)

@@ -25,13 +25,16 @@ def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
     )
 
 
-def read_file(given: argparse.Namespace, dtype: str, *, pictures: bool = True) -> tuple[Model, list[str]]:
+def read_file(
+    given: argparse.Namespace, dtype: str, *, pictures: bool = True, collapse_fixed: bool = True
+) -> tuple[Model, list[str]]:
     """The model of the file, and what its reader warned about.
 
     Args:
         given: arguments of :func:`add_file`.
         dtype: "float32" or "float64".
         pictures: read geometry that is only drawn.
+        collapse_fixed: see :meth:`sim.ModelBuilder.finalize`.
 
     Raises:
         ModelError: see :func:`sim.load`.
@@ -48,8 +51,13 @@ def read_file(given: argparse.Namespace, dtype: str, *, pictures: bool = True) -
         builder = read_into_builder(given.file, **options)
         if given.ground is not None:
             builder.add_ground(height=given.ground)
-        model = builder.finalize(dtype)
-    return model, [str(warning.message).removeprefix(f"{given.file}: ") for warning in caught]
+        model = builder.finalize(dtype, collapse_fixed=collapse_fixed)
+    return model, notes_of(caught, given.file)
+
+
+def notes_of(caught: Iterable[warnings.WarningMessage], file: Path) -> list[str]:
+    """What warnings say of a file, without its name."""
+    return [str(warning.message).removeprefix(f"{file}: ") for warning in caught]
 
 
 def say(notes: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 COMMANDS = {
     "info": "links, joints, masses, geometry and warnings of a file",
     "check": "tell whether a file can be simulated, and what is wrong with it",
-    "convert": "write a file's model as a USD file",
+    "convert": "write a file's model as a URDF, MJCF or USD file",
     "render": "draw a file's model as a picture, or its motion as an animation",
     "simulate": "roll out a file's model and write the states",
     "warmup": "compile kernels ahead, so that the first run doesn't wait for them",
@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   backswing info robot.urdf
   backswing check scene.usda
   backswing convert ant.xml ant.usda
+  backswing convert robot.urdf robot.xml
   backswing simulate ant.xml --seconds 2 --ground --out states.npz
   backswing render ant.xml --seconds 2 --out clip.gif
   backswing warmup robot.urdf --gradients

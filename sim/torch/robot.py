@@ -13,7 +13,7 @@ from sim.acceleration import acceleration_operation, jacobian_derivative_operati
 from sim.bias import bias_operation, coriolis_operation, gravity_operation
 from sim.dynamics import forward_dynamics_operation, inverse_dynamics_operation
 from sim.errors import ModelError
-from sim.exporters.urdf import write_urdf
+from sim.exporters.urdf_changes import update_urdf
 from sim.frames import frame_names
 from sim.kinematics import (
     difference_operation,
@@ -245,7 +245,7 @@ class Robot(torch.nn.Module):
             values = {name: self.value(name).double().cpu().numpy() for name in DYNAMICS_PARAMETERS}
             first = {name: self.model.parameters[name] for name in DYNAMICS_PARAMETERS}
             rounded = {name: first[name].astype(DTYPES[self._like.dtype]).astype(float) for name in first}
-        write_urdf(self._source, path, self.model, {name: (rounded[name], values[name]) for name in values})
+        update_urdf(self._source, path, self.model, {name: (rounded[name], values[name]) for name in values})
 
     def value(self, name: str) -> torch.Tensor:
         """A parameter as the methods see it [n, ...], with all that is learnt."""

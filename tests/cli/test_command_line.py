@@ -69,6 +69,38 @@ def test_convert(capsys, hopper, tmp_path):
     np.testing.assert_allclose(*masses, rtol=0, atol=1e-10)
 
 
+def test_convert_between_all_formats(capsys, tmp_path):
+    """From each to each: the robot is the one that it was at first."""
+    first = sim.load(QUADRUPED, floating_base=True, dtype="float64")
+    mass = sim.mass_matrix(first, first.q0[None]).numpy()
+    before, free = QUADRUPED, ["--floating-base"]
+    for number, suffix in enumerate((".xml", ".xml", ".urdf", ".urdf", ".usda", ".urdf", ".xml", ".usdc", ".xml")):
+        out = str(tmp_path / f"{number}{suffix}")
+        assert main(["convert", before, out, *free]) == 0
+        said = capsys.readouterr()
+        assert said.out == f"{out}\n"
+        assert ("whether the base is free" in said.err) == (suffix == ".urdf")
+        before, free = out, ["--floating-base"] if suffix == ".urdf" else []
+        options = {"floating_base": True} if free else {}
+        model = sim.load(out, dtype="float64", **options)
+        assert model.joint_names[1:] == first.joint_names[1:]
+        np.testing.assert_allclose(sim.mass_matrix(model, first.q0[None]).numpy(), mass, rtol=0, atol=1e-10)
+
+
+def test_convert_refuses_what_would_move_otherwise(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("spring.xml").write_text(HOPPER.replace('name="turn"', 'name="turn" stiffness="3"'))
+    assert main(["convert", "spring.xml", "out.urdf"]) == 1
+    assert "error: out.urdf: URDF has no place for springs ('turn'). The file would move" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["spring.xml"]
+    assert main(["convert", "spring.xml", "out.urdf", "--lossy"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "out.urdf\n"
+    assert "warning: left out: springs ('turn'), which changes the motion" in said.err.splitlines()
+    assert "warning: left out: geometry of the world ('floor'); add it where the file is read" in said.err.splitlines()
+    assert sim.load("out.urdf").joint_names == ("up", "turn")
+
+
 def test_simulate(hopper, tmp_path):
     """From a keyframe, whose control is held, with the step of the file."""
     out = tmp_path / "states.npz"
@@ -122,7 +154,7 @@ def test_warmup(capsys, hopper):
         (["info", "gone.urdf"], 1, "error: gone.urdf: can't be read: No such file"),
         (["info", "robot.sdf"], 1, "error: robot.sdf: files of type '.sdf' are not supported; supported are .urdf"),
         (["check", "HOPPER", "--floating-base"], 2, "--floating-base is for URDF files"),
-        (["convert", "HOPPER", "out.stl"], 2, "out.stl: can't write files of type '.stl'; choose .usda"),
+        (["convert", "HOPPER", "out.stl"], 2, "can't write files of type '.stl'; choose .urdf, .xml, .usda, .usdc"),
         (["convert", "HOPPER", "/gone/out.usda"], 2, "there is no folder /gone"),
         (["simulate", "HOPPER", "--out", "x.npz"], 2, "give either --steps or --seconds"),
         (["simulate", "HOPPER", "--steps", "0", "--out", "x.npz"], 2, "that is 0 steps"),

@@ -1,0 +1,87 @@
+"""A robot file and the mesh files beside it."""
+
+import os
+import re
+import tempfile
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model import Geometry, Mesh
+from sim.output import check_target
+
+
+class MeshFiles:
+    """The meshes of a robot file, each as an .obj in a folder beside it, such as ``ant_xml_meshes`` for ant.xml.
+
+    Args:
+        path: the robot file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        target = Path(path)
+        self._folder = f"{target.stem}_{target.suffix[1:].lower()}_meshes"
+        self._texts: dict[str, str] = {}
+        self._files: dict[str, str] = {}
+
+    def add(self, geometry: Geometry, mesh: Mesh) -> str:
+        """Take the mesh of a geometry; returns its file relative to the robot file.
+
+        What is only looked at, often large, is written in single precision.
+        """
+        if geometry.name not in self._files:
+            # Some file systems don't tell capitals from small letters.
+            base = re.sub(r"[^a-z0-9_.-]", "_", geometry.name.lower())
+            name, number = base, 1
+            while name in self._texts:
+                number += 1
+                name = f"{base}_{number}"
+            self._texts[name] = _obj(mesh, "%r" if geometry.collides else "%.9g")
+            self._files[geometry.name] = f"{self._folder}/{name}.obj"
+        return self._files[geometry.name]
+
+    def write(self, root: ET.Element, path: str | os.PathLike[str], suffix: str) -> Path:
+        """Write the robot file with its meshes, over those of the same names.
+
+        All are written beside their places first and moved there together, the robot file last.
+
+        Raises:
+            ModelError: see :func:`sim.output.check_target`; for a name that XML can't hold.
+        """
+        target = check_target(path, (suffix,))
+        folder = target.parent / self._folder
+        if self._texts and folder.exists() and not folder.is_dir():
+            raise ModelError(f"{target}: its meshes belong into {folder}, which is no folder; move that out of the way")
+        ET.indent(root)
+        text = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+        try:
+            ET.fromstring(text)
+        except ET.ParseError as error:
+            raise ModelError(f"{target}: a name has characters that XML can't hold ({error}); rename it") from None
+        with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as name:
+            new = Path(name)
+            (new / "robot").write_bytes(text)
+            for key, mesh in self._texts.items():
+                (new / f"{key}.obj").write_text(mesh)
+            if self._texts:
+                folder.mkdir(exist_ok=True)
+            for key in self._texts:
+                (new / f"{key}.obj").replace(folder / f"{key}.obj")
+            (new / "robot").replace(target)
+        return target
+
+
+def scaled(mesh: Mesh, size: np.ndarray) -> Mesh:
+    """A mesh with the scale of its geometry in its vertices."""
+    return mesh if (size == 1.0).all() else Mesh(mesh.vertices * size, mesh.faces)
+
+
+def _obj(mesh: Mesh, number: str) -> str:
+    vertices = (
+        f"v {number} {number} {number}\n"
+        * len(mesh.vertices)
+        % tuple(mesh.vertices.astype(np.float64).ravel().tolist())
+    )
+    return vertices + "f %d %d %d\n" * len(mesh.faces) % tuple((mesh.faces + 1).ravel().tolist())

@@ -1,0 +1,69 @@
+"""URDF: write new values of physical parameters into a robot file."""
+
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.exporters.text import number
+from sim.exporters.urdf_elements import child, set_inertial, set_origin
+from sim.model import Model
+from warp_kernels.types import FREE
+
+# Before and after, by the name of the parameter.
+Changes = Mapping[str, tuple[np.ndarray, np.ndarray]]
+NO_PLACE = ("armature", "stiffness", "rest_position", "gravity")
+
+
+def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, changes: Changes) -> None:
+    """Copy a URDF file with the parameters that have changed in it.
+
+    Args:
+        source: the file that the model was read from, with links joined by fixed joints kept apart.
+        path: the file to write.
+        model: the model.
+        changes: parameters before and after, ``[n, ...]``; "mass", "com", "inertia", "joint_placement", "damping" are
+            written.
+
+    Raises:
+        ModelError: for a link or joint that is not in the file, and for a change that URDF has no place for.
+    """
+    tree = ET.parse(source, ET.XMLParser(target=ET.TreeBuilder(insert_comments=True)))
+    robot = tree.getroot()
+    links = {str(link.get("name")): link for link in robot.findall("link")}
+    joints = {str(joint.get("name")): joint for joint in robot.findall("joint")}
+    if set(links) != set(model.link_names):
+        raise ModelError(
+            f"{source}: the model's links are not those of the file; load the robot with collapse_fixed=False and "
+            "without a name"
+        )
+    for name in NO_PLACE:
+        if name in changes and not np.array_equal(*changes[name]):
+            raise ModelError(f"{name} has changed, and URDF has no place for it; set it back before writing")
+    for index, name in enumerate(model.link_names):
+        if any(_differs(changes[key], index) for key in ("mass", "com", "inertia")):
+            mass, com, inertia = (changes[key][1][index] for key in ("mass", "com", "inertia"))
+            set_inertial(links[name], float(mass), com, inertia)
+        joint = model.joint_names[index]
+        if _differs(changes["joint_placement"], index):
+            if joint not in joints or model.joint_type[index] == FREE:
+                raise ModelError(f"the placement of joint '{joint}' has changed, and the file has no place for it")
+            set_origin(joints[joint], changes["joint_placement"][1][index])
+        ends = [*model.joint_qd_start[1:], model.nv]
+        dofs = range(int(model.joint_qd_start[index]), int(ends[index]))
+        if any(_differs(changes["damping"], dof) for dof in dofs):
+            damping = changes["damping"][1][list(dofs)]
+            if joint not in joints or np.ptp(damping) > 0.0:
+                raise ModelError(
+                    f"damping of joint '{joint}' differs between its axes, and the file has no place for it"
+                )
+            child(joints[joint], "dynamics").set("damping", number(damping[0]))
+    tree.write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _differs(change: tuple[np.ndarray, np.ndarray], index: int) -> bool:
+    before, after = change
+    return not np.array_equal(before[index], after[index])
