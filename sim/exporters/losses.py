@@ -51,4 +51,4 @@ class Losses:
         """Raise as :meth:`refuse`, or warn."""
         self.refuse()
         for note in [*(f"left out: {what}, which changes the motion" for what in self._grave), *self._notes]:
-            warnings.warn(f"{self.path}: {note}", self._category, stacklevel=4)
+            warnings.warn(f"{self.path}: {note}", self._category, stacklevel=3)

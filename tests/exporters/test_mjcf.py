@@ -159,6 +159,8 @@ def test_a_workshop_comes_back(tmp_path):
     assert_same_joints(model, again)
     assert_same_dynamics(model, again, *states(model))
     assert_same_shapes(model, again, lambda geometry: geometry.collides and "wedge" not in geometry.name)
+    looks = [sorted(geometry.rgba for geometry in m.geometries if geometry.visible) for m in (model, again)]
+    assert_allclose(*looks, atol=1e-7)
     assert_allclose(again.effort_limit, model.effort_limit)
     for key in ("gravity", *(f"actuator_{name}" for name in ("gear", "kp", "kd", "force_limit"))):
         assert_allclose(again.parameters[key], model.parameters[key])
@@ -234,6 +236,32 @@ def test_what_mjcf_cannot_hold_is_refused_or_said(tmp_path):
         assert words in said
     # What is held is right all the same; the ball joint starts upright.
     assert_mujoco_agrees(everything(), path)
+
+
+def test_values_of_single_axes_are_refused(tmp_path):
+    """MuJoCo has one damping for all axes of a ball or free joint."""
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=1.0, mass=1.0, name="ball")
+    model = builder.finalize()
+    model.parameters["damping"][4] = 0.1
+    with pytest.raises(sim.ModelError, match=r"values that differ between the axes of a joint \('ball_free'\)"):
+        write_mjcf(tmp_path / "a.xml", model)
+
+
+def test_mujoco_never_cuts_off_what_actuators_may_exert(tmp_path):
+    """It enforces effort limits, which here are those of actuators that have none of their own."""
+    builder = sim.ModelBuilder()
+    for name, effort in (("weak", 1.0), ("strong", 9.0), ("none", 0.0)):
+        builder.add_link(name, mass=1.0, inertia=(1, 1, 1))
+        builder.add_joint(f"{name}_joint", "revolute", child=name, effort=effort)
+    builder.add_actuator("weak_joint", gear=2.0, force_limit=3.0)
+    builder.add_actuator("strong_joint", gear=2.0)
+    said = warned(write_mjcf, tmp_path / "a.xml", builder.finalize())
+    assert "effort limits that are zero or that actuators exceed ('weak_joint', 'none_joint')" in said
+    peer = compiled(tmp_path / "a.xml")
+    assert peer.jnt_actfrclimited.tolist() == [0, 1, 0]
+    assert peer.jnt_actfrcrange[1].tolist() == [-9.0, 9.0]
+    assert peer.actuator_forcerange[:, 1].tolist() == [3.0, 4.5]
 
 
 def test_restitution_that_nothing_meets_is_nothing(tmp_path):
