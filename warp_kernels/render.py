@@ -68,8 +68,7 @@ def render_kernels() -> SimpleNamespace:
     def in_sun(mesh: wp.uint64, point: wp.vec3, normal: wp.vec3, sun: wp.vec3):
         """1 where the sun reaches the point, 0 in the shade."""
         offset = 1.0e-4 + 2.0e-4 * wp.length(point)
-        hit = wp.mesh_query_ray(mesh, point + normal * offset, sun, 1.0e3)
-        if hit.result:
+        if wp.mesh_query_ray_anyhit(mesh, point + normal * offset, sun, 1.0e3):
             return 0.0
         return 1.0
 
@@ -118,8 +117,12 @@ def render_kernels() -> SimpleNamespace:
         instance_colors: wp.array(dtype=wp.vec3),
         triangle_instance: wp.array(dtype=int),
         corner_normals: wp.array(dtype=wp.vec3),
+        open_sky: float,
     ):
-        """Colour along one ray (linear, 0 to 1), and what it hit."""
+        """Colour along one ray (linear, 0 to 1), what it hit, and the openness of the ground there.
+
+        open_sky: that openness if a ray of the same pixel has found it, which saves the search; negative if not.
+        """
         plane, nearest = nearest_plane(view, direction, planes)
         color = sky(view, direction)
         shown = SKY
@@ -160,10 +163,12 @@ def render_kernels() -> SimpleNamespace:
             sunlight = in_sun(mesh, point, normal, view.sun)
             if sunlight == 0.0:
                 shown = SHADED_GROUND
-            color = lit(view, albedo, normal, sunlight, openness(mesh, point, normal, 0.12))
+            if open_sky < 0.0:
+                open_sky = openness(mesh, point, normal, 0.12)
+            color = lit(view, albedo, normal, sunlight, open_sky)
             haze = 1.0 - wp.exp(-nearest * nearest * view.fog * view.fog)
             color = mix(color, view.horizon, haze)
-        return color, shown
+        return color, shown, open_sky
 
     @wp.func
     def encode(c: float):
@@ -182,6 +187,16 @@ def render_kernels() -> SimpleNamespace:
         x = column - 0.5 * float(view.width)
         y = 0.5 * float(view.height) - row
         return wp.normalize(view.forward + view.right * x + view.up * y)
+
+    @wp.func
+    def differ(color: wp.vec3, shown: int, other_color: wp.vec3, other_shown: int):
+        """Whether an edge runs between two points of the picture: another thing, or its own shade or crease.
+
+        The ground's squares need no such care, see ``checker``.
+        """
+        gap = other_color - color
+        contrast = wp.abs(gap[0]) + wp.abs(gap[1]) + wp.abs(gap[2])
+        return other_shown != shown or (shown >= 0 and contrast > 0.12)
 
     @wp.kernel(module=mod, enable_backward=False)
     def place_vertices(
@@ -207,6 +222,8 @@ def render_kernels() -> SimpleNamespace:
         instance_colors: wp.array(dtype=wp.vec3),
         triangle_instance: wp.array(dtype=int),
         corner_normals: wp.array(dtype=wp.vec3),
+        # Parameters
+        first_row: int,
         # Data in
         mesh: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
@@ -214,9 +231,10 @@ def render_kernels() -> SimpleNamespace:
         color_out: wp.array2d(dtype=wp.vec3),
         shown_out: wp.array2d(dtype=int),
     ):
-        row, column = wp.tid()
+        i, column = wp.tid()
+        row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
-        color, shown = trace(
+        color, shown, _open_sky = trace(
             view,
             mesh,
             direction,
@@ -226,6 +244,7 @@ def render_kernels() -> SimpleNamespace:
             instance_colors,
             triangle_instance,
             corner_normals,
+            -1.0,
         )
         color_out[row, column] = color
         shown_out[row, column] = shown
@@ -240,6 +259,8 @@ def render_kernels() -> SimpleNamespace:
         triangle_instance: wp.array(dtype=int),
         corner_normals: wp.array(dtype=wp.vec3),
         samples: wp.array(dtype=wp.vec2),
+        # Parameters
+        first_row: int,
         # Data in
         mesh: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
@@ -248,33 +269,36 @@ def render_kernels() -> SimpleNamespace:
         # Data out
         pixel_out: wp.array3d(dtype=wp.uint8),
     ):
-        """Where a neighbour shows something else or is much brighter: the mean of several rays.
-
-        The ground's squares need no such care, see ``checker``.
-        """
-        row, column = wp.tid()
+        """Where a neighbour differs: the mean of several rays, of a few if those at the corners of the pixel agree."""
+        i, column = wp.tid()
+        row = first_row + i
         here = color[row, column]
-        edge = int(0)
+        thing = shown[row, column]
+        edge = bool(False)
         for k in range(9):
             r = wp.clamp(row + k // 3 - 1, 0, view.height - 1)
             c = wp.clamp(column + k % 3 - 1, 0, view.width - 1)
-            gap = color[r, c] - here
-            contrast = wp.abs(gap[0]) + wp.abs(gap[1]) + wp.abs(gap[2])
-            if shown[r, c] != shown[row, column] or (shown[row, column] >= 0 and contrast > 0.12):
-                edge = 1
-        if edge == 1:
-            total = wp.vec3(0.0, 0.0, 0.0)
+            edge = edge or differ(here, thing, color[r, c], shown[r, c])
+        if edge:
+            total = here
+            count = int(1)
+            alike = int(0)
+            open_sky = float(-1.0)
             for k in range(samples.shape[0]):
-                s = samples[k]
-                direction = ray(view, float(column) + s[0], float(row) + s[1])
-                found, _shown = trace(
-                    view, mesh, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance,
-                    corner_normals,
-                )  # fmt: skip
-                total = total + found
-            here = total / float(samples.shape[0])
-        for i in range(3):
-            pixel_out[row, column, i] = wp.uint8(wp.clamp(encode(here[i]) + 0.5, 0.0, 255.0))
+                if alike < 4:
+                    s = samples[k]
+                    direction = ray(view, float(column) + s[0], float(row) + s[1])
+                    found, seen, open_sky = trace(
+                        view, mesh, direction, planes, plane_colors, instance_poses, instance_colors,
+                        triangle_instance, corner_normals, open_sky,
+                    )  # fmt: skip
+                    total = total + found
+                    count = count + 1
+                    if k < 4 and not differ(here, thing, found, seen):
+                        alike = alike + 1
+            here = total / float(count)
+        for k in range(3):
+            pixel_out[row, column, k] = wp.uint8(wp.clamp(encode(here[k]) + 0.5, 0.0, 255.0))
 
     @wp.kernel(module=mod, enable_backward=False)
     def survey_pixels(
@@ -282,6 +306,8 @@ def render_kernels() -> SimpleNamespace:
         view: View,
         planes: wp.array(dtype=wp.transform),
         triangle_instance: wp.array(dtype=int),
+        # Parameters
+        first_row: int,
         # Data in
         mesh: wp.uint64,
         # Data out
@@ -289,7 +315,8 @@ def render_kernels() -> SimpleNamespace:
         shown_out: wp.array2d(dtype=int),
     ):
         """Depth along the axis of the camera, infinite for the sky, and the instance, or -2 - plane, or the sky."""
-        row, column = wp.tid()
+        i, column = wp.tid()
+        row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
         plane, nearest = nearest_plane(view, direction, planes)
         depth = float(wp.inf)

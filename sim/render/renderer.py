@@ -10,6 +10,7 @@ import warp as wp
 from sim.errors import ModelError
 from sim.model import Model
 from sim.poses import compose
+from sim.render.rows import record_rows, run_rows
 from sim.render.shapes import Triangles, sphere, tessellate
 from sim.render.view import (
     Camera,
@@ -21,12 +22,14 @@ from sim.render.view import (
     fit_camera,
     linear_light,
 )
+from sim.turns import one_at_a_time
 from warp_kernels import types as codes
 from warp_kernels.render import render_kernels
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
+LEAF = 8  # triangles in a box of the tree of boxes; fewer were slower on a CPU
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Renderer:
         markers: balls that stand still.
         trails: paths of points, drawn up to the frame shown.
         device: Warp device, such as "cpu" or "cuda:0".
-        supersamples: rays through a pixel on an edge; a square number.
+        supersamples: rays through a pixel on an edge, on a grid; a square number.
         tile: side of the squares of the ground [m].
         offsets: where the origin of each world is drawn [num_worlds, 3], see :func:`grid_offsets`; one world, at the
             origin, if left out. Planes are drawn once.
@@ -91,6 +94,7 @@ class Renderer:
         self.kernels = render_kernels()
         self._collect(markers)
         self._set_planes()
+        self.size = (height, width)
         self.view = self._view(camera, tile)
         with wp.ScopedDevice(self.device):
             self.samples: wp.array = wp.array(
@@ -101,6 +105,7 @@ class Renderer:
             self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
         self.mesh: wp.Mesh | None = None
 
+    @one_at_a_time
     def draw(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
         """One picture, uint8 [height, width, 3].
 
@@ -108,29 +113,19 @@ class Renderer:
             poses: link poses in the frame of their world, [num_worlds, num_links, 7], or [num_links, 7] of one world.
             frame: how far the trails have come.
         """
-        mesh, poses_device = self._stage(poses, frame)
-        fixed = [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
-        size = (self.height, self.width)
-        wp.launch(
-            self.kernels.shade_pixels,
-            size,
-            [*fixed, mesh.id, poses_device],
-            [self.color, self.shown],
-            device=self.device,
-        )
-        wp.launch(
-            self.kernels.refine_edges, size, [*fixed, self.samples, mesh.id, poses_device, self.color, self.shown],
-            [self.pixels], device=self.device,
-        )  # fmt: skip
+        self._stage(poses, frame)
+        for launches in self.passes:
+            run_rows(launches)
         return self.pixels.numpy().copy()
 
+    @one_at_a_time
     def survey(self, poses: np.ndarray, frame: int = 0) -> Survey:
         """Depth and what is seen, instead of a picture; arguments as for :meth:`draw`."""
-        mesh, _ = self._stage(poses, frame)
-        depth = wp.empty((self.height, self.width), dtype=float, device=self.device)
+        mesh = self._stage(poses, frame)
+        depth = wp.empty(self.size, dtype=float, device=self.device)
         fixed = [self.view, self.planes, self.triangle_instance]
-        size = (self.height, self.width)
-        wp.launch(self.kernels.survey_pixels, size, [*fixed, mesh.id], [depth, self.shown], device=self.device)
+        outputs = [depth, self.shown]
+        run_rows(record_rows(self.kernels.survey_pixels, self.size, fixed, [mesh.id], outputs, self.device))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
         # Instances, then what belongs to no geometry; from the end: the planes, the last first, and the sky.
@@ -139,8 +134,8 @@ class Renderer:
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
         return Survey(depth.numpy(), geometry[shown], world[shown])
 
-    def _stage(self, poses: np.ndarray, frame: int) -> tuple[wp.Mesh, wp.array]:
-        """Put everything in its place: the mesh, and the poses of its instances."""
+    def _stage(self, poses: np.ndarray, frame: int) -> wp.Mesh:
+        """Put everything in its place."""
         array = np.asarray(poses)
         worlds = array[None] if array.ndim == 2 else array
         if len(worlds) != len(self.offsets):
@@ -148,12 +143,25 @@ class Renderer:
         link_poses = check_poses(self.model, worlds)
         if self.mesh is None:
             # The tree of boxes is laid out once, so with the trails at full length, and stretched from frame to frame.
-            points = wp.zeros(len(self.local), dtype=wp.vec3, device=self.device)
-            self._place(link_poses, -1, points)
-            self.mesh = wp.Mesh(points, self.indices)
-        poses_device = self._place(link_poses, frame, self.mesh.points)
+            self._place(link_poses, -1)
+            self.mesh = wp.Mesh(self.points, self.indices, bvh_leaf_size=LEAF)
+            self.passes = self._passes(self.mesh)
+        self._place(link_poses, frame)
         self.mesh.refit()
-        return self.mesh, poses_device
+        return self.mesh
+
+    def _passes(self, mesh: wp.Mesh) -> list[list[wp.Launch]]:
+        """What draws a frame, recorded once: the launches of each pass depend on all of the pass before."""
+        fixed = [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
+        placed = [mesh.id, self.instance_poses]
+        seen = [self.color, self.shown]
+        return [
+            record_rows(self.kernels.shade_pixels, self.size, fixed, placed, seen, self.device),
+            record_rows(
+                self.kernels.refine_edges, self.size, [*fixed, self.samples], [*placed, *seen], [self.pixels],
+                self.device,
+            ),
+        ]  # fmt: skip
 
     def _collect(self, markers: Sequence[Marker]) -> None:
         """Gather everything made of triangles; an instance is one rigid piece of it."""
@@ -164,7 +172,7 @@ class Renderer:
         self.placements = np.array([g.placement for g in drawn]).reshape(-1, 7)
         shapes: list[Triangles] = [tessellate(g) for g in drawn] * worlds
         colors = [g.rgba[:3] for g in drawn] * worlds
-        self.marker_poses = [np.concatenate([np.asarray(m.position, dtype=float), IDENTITY[3:]]) for m in markers]
+        self.marker_poses = _at([m.position for m in markers])
         shapes += [sphere(m.radius) for m in markers]
         colors += [m.color for m in markers]
         for trail in self.trails:
@@ -185,6 +193,9 @@ class Renderer:
                 np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3
             )
             self.colors: wp.array = wp.array(linear_light(np.array(colors)).astype(np.float32), dtype=wp.vec3)
+            self.points: wp.array = wp.zeros(len(self.local), dtype=wp.vec3)
+            self.instance_poses: wp.array = wp.zeros(len(shapes), dtype=wp.transform)
+            self.instance_scales: wp.array = wp.zeros(len(shapes), dtype=float)
 
     def _set_planes(self) -> None:
         self.plane_numbers = [k for k, g in enumerate(self.model.geometries) if g.visible and g.type == codes.PLANE]
@@ -218,30 +229,22 @@ class Renderer:
         view.fog = 0.25 / max(distance, 1e-3)
         return view
 
-    def _instances(self, link_poses: np.ndarray, frame: int) -> tuple[np.ndarray, np.ndarray]:
-        """Pose [n, 7] and scale [n] of every instance in a frame; link_poses [num_worlds, num_links, 7]."""
+    def _place(self, link_poses: np.ndarray, frame: int) -> None:
+        """Move all instances, and with them their vertices, to a frame; link_poses [num_worlds, num_links, 7]."""
         worlds = len(self.offsets)
         # The world itself stands after the last link, where the number -1 finds it.
         carriers = np.concatenate([link_poses, np.tile(IDENTITY, (worlds, 1, 1))], axis=1)[:, self.instance_links]
         carriers[..., :3] += self.offsets[:, None]
-        poses = list(compose(carriers.reshape(-1, 7), np.tile(self.placements, (worlds, 1))))
-        poses += self.marker_poses
-        scales = [1.0] * len(poses)
+        poses = [compose(carriers.reshape(-1, 7), np.tile(self.placements, (worlds, 1))), self.marker_poses]
+        scales = [np.ones(len(poses[0]) + len(self.marker_poses))]
         for trail in self.trails:
             beads, shown = _beads(trail, frame)
-            poses += [np.concatenate([bead, IDENTITY[3:]]) for bead in beads]
-            scales += list(shown.astype(float))
-        return np.array([*poses, IDENTITY]), np.array([*scales, 0.0])
-
-    def _place(self, link_poses: np.ndarray, frame: int, points: wp.array) -> wp.array:
-        """Write the vertices of a frame; returns the poses of the instances on the device."""
-        poses, scales = self._instances(link_poses, frame)
-        # The array must outlive the launches that read it, so the caller keeps what is returned here.
-        poses_device: wp.array = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
-        scales_device: wp.array = wp.array(scales.astype(np.float32), dtype=float, device=self.device)
-        inputs = [self.local, self.vertex_instance, poses_device, scales_device]
-        wp.launch(self.kernels.place_vertices, len(self.local), inputs, [points], device=self.device)
-        return poses_device
+            poses.append(_at(beads))
+            scales.append(shown.astype(float))
+        self.instance_poses.assign(np.concatenate([*poses, [IDENTITY]]).astype(np.float32))
+        self.instance_scales.assign(np.concatenate([*scales, [0.0]]).astype(np.float32))
+        inputs = [self.local, self.vertex_instance, self.instance_poses, self.instance_scales]
+        wp.launch(self.kernels.place_vertices, len(self.local), inputs, [self.points], device=self.device)
 
 
 def render_frames(
@@ -378,6 +381,12 @@ def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
     return np.where(shown[:, None], beads, path[frame]), shown
 
 
+def _at(positions: npt.ArrayLike) -> np.ndarray:
+    """Poses [n, 7] of things that stand upright at positions [n, 3]."""
+    places = np.asarray(positions, dtype=np.float64).reshape(-1, 3)
+    return np.concatenate([places, np.tile(IDENTITY[3:], (len(places), 1))], axis=1)
+
+
 def _speck() -> Triangles:
     corners = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     return Triangles(corners, np.array([[0, 1, 2]]), np.ones((1, 3, 3)))
@@ -389,6 +398,8 @@ def _numbers(counts: list[int]) -> wp.array:
 
 
 def _sample_pattern(side: int) -> np.ndarray:
-    """Places of side^2 rays in a pixel [side^2, 2]."""
+    """Places in a pixel of a grid of side^2 rays, those at the corners first; without the middle, which is known."""
     grid = (np.arange(side) + 0.5) / side
-    return np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    distance = np.linalg.norm(places - 0.5, axis=1)
+    return places[np.argsort(-distance, kind="stable")][: np.count_nonzero(distance)]

@@ -1,0 +1,50 @@
+"""Kernels over the rows of a picture: all at once on a GPU, band by band on every core of a CPU."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import warp as wp
+
+# Enough bands that no core waits long for another that has the harder part of the picture.
+ROWS_OF_BAND = 16
+
+
+def record_rows(
+    kernel: wp.Kernel,
+    size: tuple[int, int],
+    before: Sequence[Any],
+    after: Sequence[Any],
+    outputs: Sequence[wp.array],
+    device: wp.Device,
+) -> list[wp.Launch]:
+    """Launches that together cover a picture, for :func:`run_rows`. They keep the addresses of all arrays.
+
+    Args:
+        kernel: a kernel over (row, column) that counts rows from its argument ``first_row``.
+        size: rows and columns of the picture.
+        before: arguments of the kernel before ``first_row``.
+        after: inputs after it.
+        outputs: what is written.
+        device: Warp device.
+    """
+    height, width = size
+    rows = ROWS_OF_BAND if device.is_cpu else height
+    return [
+        wp.launch(
+            kernel, (min(rows, height - first), width), [*before, first, *after], outputs, device=device,
+            record_cmd=True,
+        )
+        for first in range(0, height, rows)
+    ]  # fmt: skip
+
+
+def run_rows(launches: Sequence[wp.Launch]) -> None:
+    """Run launches that don't depend on each other. On a CPU each runs in one thread, without Python's lock."""
+    if len(launches) == 1:
+        launches[0].launch()
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(wp.Launch.launch, launches):
+            pass
