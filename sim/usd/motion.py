@@ -52,6 +52,8 @@ class InstanceMotion:
         instancer.CreateProtoIndicesAttr(Vt.IntArray(num_worlds, 0))
         self._positions = instancer.CreatePositionsAttr()
         self._orientations = instancer.CreateOrientationsfAttr()
+        # In half precision, for readers that know no other, as Blender; those that do take the attribute above.
+        self._rough_orientations = instancer.CreateOrientationsAttr()
         self._extent = instancer.CreateExtentAttr()
         self._reach = reach
         self._last = np.zeros(0)
@@ -66,6 +68,7 @@ class InstanceMotion:
             # Quaternions of USD lie in memory as x, y, z, w.
             turns = np.ascontiguousarray(poses[:, 3:], dtype=np.float32)
             self._orientations.Set(Vt.QuatfArray.FromNumpy(turns), time)
+            self._rough_orientations.Set(Vt.QuathArray.FromNumpy(turns.astype(np.float16)), time)
             self._extent.Set(Vt.Vec3fArray.FromNumpy(box), time)
         self._last = poses
 

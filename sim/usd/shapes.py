@@ -129,17 +129,14 @@ def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials:
     _finish_mesh(mesh, points, geometry.rgba[:3])
     set_pose(mesh, geometry.placement)
     materials.bind(mesh.GetPrim(), geometry.rgba)
-    dark = np.flatnonzero((i + j) % 2).astype(np.int32)
-    subset = UsdGeom.Subset.CreateGeomSubset(
-        mesh,
-        "dark_tiles",
-        UsdGeom.Tokens.face,
-        Vt.IntArray.FromNumpy(dark),
-        "materialBind",
-        UsdGeom.Tokens.nonOverlapping,
-    )
     red, green, blue, alpha = geometry.rgba
-    materials.bind(subset.GetPrim(), (DARK * red, DARK * green, DARK * blue, alpha))
+    # Both shades are subsets: Blender forgets the material of the whole mesh where there is one.
+    for name, odd, shade in (("light_tiles", 0, 1.0), ("dark_tiles", 1, DARK)):
+        tiles = Vt.IntArray.FromNumpy(np.flatnonzero((i + j) % 2 == odd).astype(np.int32))
+        subset = UsdGeom.Subset.CreateGeomSubset(
+            mesh, name, UsdGeom.Tokens.face, tiles, "materialBind", UsdGeom.Tokens.partition
+        )
+        materials.bind(subset.GetPrim(), (shade * red, shade * green, shade * blue, alpha))
 
 
 def _finish_mesh(mesh: UsdGeom.Mesh, points: np.ndarray, color: tuple[float, float, float]) -> None:

@@ -312,6 +312,13 @@ def test_many_worlds_are_point_instancers(tmp_path):
             np.testing.assert_allclose(matrix.ExtractTranslation(), pose[:3], atol=1e-6)
             turn = np.array(matrix.ExtractRotationMatrix()).T
             np.testing.assert_allclose(turn, Rotation.from_quat(pose[3:]).as_matrix(), atol=1e-6)
+        # For readers that know half precision only.
+        rough = [(*q.GetImaginary(), q.GetReal()) for q in instancer.GetOrientationsAttr().Get(3.0)]
+        np.testing.assert_allclose(rough, instancer.GetOrientationsfAttr().Get(3.0), atol=5e-4)
+    ground = UsdGeom.Mesh(stage.GetPrimAtPath("/World/Static/ground"))
+    valid, reason = UsdGeom.Subset.ValidateFamily(ground, UsdGeom.Tokens.face, "materialBind")
+    assert valid, reason
+    assert len(UsdGeom.Subset.GetAllGeomSubsets(ground)) == 2
 
 
 def test_bad_arguments_are_refused_and_leave_nothing(tmp_path):
