@@ -1,4 +1,5 @@
-"""Kernels of the ray tracer: place the triangles of a frame, trace one ray per pixel, refine where the picture has edges.
+"""Kernels of the ray tracer: place the triangles of a frame, trace one ray per pixel, refine where the picture has edges,
+and make bytes of the colours.
 
 Single precision only, since Warp's meshes are; pictures need no more. Nothing here has an adjoint.
 """
@@ -15,6 +16,7 @@ SKY = -1
 SUNNY_GROUND = -2
 SHADED_GROUND = -3
 FAR = 1.0e6  # beyond which nothing is seen [m]
+GROUND_REACH = 0.12  # how far things darken the ground beside them [m]
 
 
 @functools.cache
@@ -39,6 +41,19 @@ def render_kernels() -> SimpleNamespace:
         bounce: wp.vec3
         tile: float
         fog: float
+
+    @wp.struct
+    class Surface:
+        """What a ray meets: an instance, ground or sky, with its normals that face the eye, smoothed and of the triangle,
+        its own colour, and how much haze lies before it.
+        """
+
+        shown: int
+        point: wp.vec3
+        normal: wp.vec3
+        flat: wp.vec3
+        albedo: wp.vec3
+        haze: float
 
     @wp.func
     def mix(a: wp.vec3, b: wp.vec3, t: float):
@@ -84,11 +99,10 @@ def render_kernels() -> SimpleNamespace:
         return 1.0
 
     @wp.func
-    def lit(view: View, albedo: wp.vec3, normal: wp.vec3, sunlight: float, open_sky: float):
-        facing = wp.max(wp.dot(normal, view.sun), 0.0) * sunlight
+    def skylight(view: View, albedo: wp.vec3, normal: wp.vec3):
+        """Light from all sides that a surface sends on, where nothing stands before it."""
         upward = 0.5 + 0.5 * normal[2]
-        ambient = mix(view.bounce, view.zenith * 0.35 + wp.vec3(0.38, 0.38, 0.38), upward) * open_sky
-        return wp.cw_mul(albedo, view.sun_color * facing + ambient)
+        return wp.cw_mul(albedo, mix(view.bounce, view.zenith * 0.35 + wp.vec3(0.38, 0.38, 0.38), upward))
 
     @wp.func
     def nearest_plane(view: View, direction: wp.vec3, planes: wp.array(dtype=wp.transform)):
@@ -107,6 +121,57 @@ def render_kernels() -> SimpleNamespace:
         return plane, nearest
 
     @wp.func
+    def see(
+        view: View,
+        mesh: wp.uint64,
+        direction: wp.vec3,
+        planes: wp.array(dtype=wp.transform),
+        plane_colors: wp.array(dtype=wp.vec3),
+        instance_poses: wp.array(dtype=wp.transform),
+        instance_colors: wp.array(dtype=wp.vec3),
+        triangle_instance: wp.array(dtype=int),
+        corner_normals: wp.array(dtype=wp.vec3),
+    ):
+        """What a ray from the eye meets first."""
+        plane, nearest = nearest_plane(view, direction, planes)
+        found = Surface()
+        found.shown = SKY
+        hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
+        if hit.result:
+            found.shown = triangle_instance[hit.face]
+            found.point = view.eye + direction * hit.t
+            # Warp's u and v weigh the first and the second corner.
+            local = (
+                corner_normals[3 * hit.face] * hit.u
+                + corner_normals[3 * hit.face + 1] * hit.v
+                + corner_normals[3 * hit.face + 2] * (1.0 - hit.u - hit.v)
+            )
+            normal = wp.normalize(wp.quat_rotate(wp.transform_get_rotation(instance_poses[found.shown]), local))
+            flat = hit.normal
+            if wp.dot(flat, direction) > 0.0:
+                flat = -flat
+            if wp.dot(normal, direction) > 0.2:
+                normal = -normal
+            found.normal = normal
+            found.flat = flat
+            found.albedo = instance_colors[found.shown]
+        elif plane >= 0:
+            found.shown = SUNNY_GROUND
+            found.point = view.eye + direction * nearest
+            local = wp.transform_point(wp.transform_inverse(planes[plane]), found.point)
+            normal = wp.quat_rotate(wp.transform_get_rotation(planes[plane]), wp.vec3(0.0, 0.0, 1.0))
+            if wp.dot(normal, direction) > 0.0:
+                normal = -normal
+            found.normal = normal
+            found.flat = normal
+            slant = wp.max(wp.abs(wp.dot(normal, direction)), 1.0e-3)
+            footprint = nearest * wp.length(view.up) / (slant * view.tile)
+            shade = checker(local[0] / view.tile, local[1] / view.tile, footprint)
+            found.albedo = plane_colors[plane] * (0.78 + 0.22 * shade)
+            found.haze = 1.0 - wp.exp(-nearest * nearest * view.fog * view.fog)
+        return found
+
+    @wp.func
     def trace(
         view: View,
         mesh: wp.uint64,
@@ -123,51 +188,29 @@ def render_kernels() -> SimpleNamespace:
 
         open_sky: that openness if a ray of the same pixel has found it, which saves the search; negative if not.
         """
-        plane, nearest = nearest_plane(view, direction, planes)
+        found = see(
+            view, mesh, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance,
+            corner_normals,
+        )  # fmt: skip
+        shown = found.shown
         color = sky(view, direction)
-        shown = SKY
-        hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
-        if hit.result:
-            shown = triangle_instance[hit.face]
-            point = view.eye + direction * hit.t
-            # Warp's u and v weigh the first and the second corner.
-            local = (
-                corner_normals[3 * hit.face] * hit.u
-                + corner_normals[3 * hit.face + 1] * hit.v
-                + corner_normals[3 * hit.face + 2] * (1.0 - hit.u - hit.v)
-            )
-            normal = wp.normalize(wp.quat_rotate(wp.transform_get_rotation(instance_poses[shown]), local))
-            flat = hit.normal
-            if wp.dot(flat, direction) > 0.0:
-                flat = -flat
-            if wp.dot(normal, direction) > 0.2:
-                normal = -normal
+        if shown != SKY:
+            facing = wp.dot(found.normal, view.sun)
             sunlight = float(0.0)
-            if wp.dot(normal, view.sun) > 0.0:
-                sunlight = in_sun(mesh, point, flat, view.sun)
-            color = lit(view, instance_colors[shown], normal, sunlight, 1.0)
-            half = wp.normalize(view.sun - direction)
-            shine = wp.pow(wp.max(wp.dot(normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
-            color = color + view.sun_color * (0.22 * shine)
-        elif plane >= 0:
-            shown = SUNNY_GROUND
-            point = view.eye + direction * nearest
-            local = wp.transform_point(wp.transform_inverse(planes[plane]), point)
-            normal = wp.quat_rotate(wp.transform_get_rotation(planes[plane]), wp.vec3(0.0, 0.0, 1.0))
-            if wp.dot(normal, direction) > 0.0:
-                normal = -normal
-            slant = wp.max(wp.abs(wp.dot(normal, direction)), 1.0e-3)
-            footprint = nearest * wp.length(view.up) / (slant * view.tile)
-            shade = checker(local[0] / view.tile, local[1] / view.tile, footprint)
-            albedo = plane_colors[plane] * (0.78 + 0.22 * shade)
-            sunlight = in_sun(mesh, point, normal, view.sun)
-            if sunlight == 0.0:
-                shown = SHADED_GROUND
-            if open_sky < 0.0:
-                open_sky = openness(mesh, point, normal, 0.12)
-            color = lit(view, albedo, normal, sunlight, open_sky)
-            haze = 1.0 - wp.exp(-nearest * nearest * view.fog * view.fog)
-            color = mix(color, view.horizon, haze)
+            if facing > 0.0:
+                sunlight = in_sun(mesh, found.point, found.flat, view.sun)
+            direct = wp.cw_mul(found.albedo, view.sun_color) * (wp.max(facing, 0.0) * sunlight)
+            ambient = skylight(view, found.albedo, found.normal)
+            if shown == SUNNY_GROUND:
+                if open_sky < 0.0:
+                    open_sky = openness(mesh, found.point, found.normal, GROUND_REACH)
+                if sunlight == 0.0:
+                    shown = SHADED_GROUND
+                color = mix(direct + ambient * open_sky, view.horizon, found.haze)
+            else:
+                half = wp.normalize(view.sun - direction)
+                shine = wp.pow(wp.max(wp.dot(found.normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
+                color = direct + ambient + view.sun_color * (0.22 * shine)
         return color, shown, open_sky
 
     @wp.func
@@ -197,6 +240,16 @@ def render_kernels() -> SimpleNamespace:
         gap = other_color - color
         contrast = wp.abs(gap[0]) + wp.abs(gap[1]) + wp.abs(gap[2])
         return other_shown != shown or (shown >= 0 and contrast > 0.12)
+
+    @wp.func
+    def is_edge(view: View, row: int, column: int, color: wp.array2d(dtype=wp.vec3), shown: wp.array2d(dtype=int)):
+        """Whether a neighbour of a pixel differs."""
+        edge = bool(False)
+        for k in range(9):
+            r = wp.clamp(row + k // 3 - 1, 0, view.height - 1)
+            c = wp.clamp(column + k % 3 - 1, 0, view.width - 1)
+            edge = edge or differ(color[row, column], shown[row, column], color[r, c], shown[r, c])
+        return edge
 
     @wp.kernel(module=mod, enable_backward=False)
     def place_vertices(
@@ -267,19 +320,14 @@ def render_kernels() -> SimpleNamespace:
         color: wp.array2d(dtype=wp.vec3),
         shown: wp.array2d(dtype=int),
         # Data out
-        pixel_out: wp.array3d(dtype=wp.uint8),
+        smooth_out: wp.array2d(dtype=wp.vec3),
     ):
         """Where a neighbour differs: the mean of several rays, of a few if those at the corners of the pixel agree."""
         i, column = wp.tid()
         row = first_row + i
         here = color[row, column]
         thing = shown[row, column]
-        edge = bool(False)
-        for k in range(9):
-            r = wp.clamp(row + k // 3 - 1, 0, view.height - 1)
-            c = wp.clamp(column + k % 3 - 1, 0, view.width - 1)
-            edge = edge or differ(here, thing, color[r, c], shown[r, c])
-        if edge:
+        if is_edge(view, row, column, color, shown):
             total = here
             count = int(1)
             alike = int(0)
@@ -297,8 +345,22 @@ def render_kernels() -> SimpleNamespace:
                     if k < 4 and not differ(here, thing, found, seen):
                         alike = alike + 1
             here = total / float(count)
+        smooth_out[row, column] = here
+
+    @wp.kernel(module=mod, enable_backward=False)
+    def encode_pixels(
+        # Parameters
+        first_row: int,
+        # Data in
+        smooth: wp.array2d(dtype=wp.vec3),
+        # Data out
+        pixel_out: wp.array3d(dtype=wp.uint8),
+    ):
+        i, column = wp.tid()
+        row = first_row + i
+        color = smooth[row, column]
         for k in range(3):
-            pixel_out[row, column, k] = wp.uint8(wp.clamp(encode(here[k]) + 0.5, 0.0, 255.0))
+            pixel_out[row, column, k] = wp.uint8(wp.clamp(encode(color[k]) + 0.5, 0.0, 255.0))
 
     @wp.kernel(module=mod, enable_backward=False)
     def survey_pixels(
@@ -332,6 +394,7 @@ def render_kernels() -> SimpleNamespace:
         shown_out[row, column] = shown
 
     return SimpleNamespace(
-        View=View, place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges,
+        View=View, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
+        place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
         survey_pixels=survey_pixels,
     )  # fmt: skip

@@ -15,7 +15,7 @@ COMMANDS = {
     "info": "links, joints, masses, geometry and warnings of a file",
     "check": "tell whether a file can be simulated, and what is wrong with it",
     "convert": "write a file's model as a URDF, MJCF or USD file",
-    "render": "draw a file's model as a picture, or its motion as an animation",
+    "render": "draw a file as a picture or an animation: a USD file's own motion, others simulated",
     "simulate": "roll out a file's model and write the states",
     "warmup": "compile kernels ahead, so that the first run doesn't wait for them",
 }
@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   backswing convert robot.urdf robot.xml
   backswing simulate ant.xml --seconds 2 --ground --out states.npz
   backswing render ant.xml --seconds 2 --out clip.gif
+  backswing render scene.usdc --out clip.mp4
   backswing warmup robot.urdf --gradients
 
 Files are .urdf, MJCF (.xml, with the extra [mjcf]) and USD (.usd, .usda, .usdc, .usdz).

@@ -1,4 +1,10 @@
-"""Draw the model of a file, without GPU and display: a .png shows where it starts, a .gif or .mp4 how it moves then."""
+"""Draw a file without GPU and display: a .png shows where it starts, a .gif or .mp4 how it moves.
+
+A USD file is played: its bodies, prims and point instancers move as its time samples say, at its time codes per second,
+seen through its camera if it has one. --start, --end and --fps choose from that; of a .png, --start chooses the time.
+Nothing is simulated then, and the file need not hold any physics. Files of other kinds are simulated, and so is a USD
+file when --steps or --seconds is given: from where the file has the model, or from --keyframe.
+"""
 
 import argparse
 import sys
@@ -8,11 +14,16 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from sim.cli.convert import USD
 from sim.cli.files import UsageError, add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import every, world_poses
+from sim.cli.stored import draw_motion, frame_rate, frame_times, open_motion
 from sim.model import Model
-from sim.render import fit_camera, iterate_frames, write_gif, write_mp4, write_png
+from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
+
+FPS = 25.0
+MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # a second; more are shown by few players
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_motion(parser)
     parser.add_argument("--out", type=Path, required=True, help="file to write: .png, .gif, or .mp4 (extra [video])")
-    parser.add_argument("--fps", type=float, default=25.0, help="frames per second (default 25; of a .gif at most 50)")
+    parser.add_argument(
+        "--fps", type=float,
+        help="frames per second, of a .gif at most 50 (default 25; of a stored motion one for each of its time codes)",
+    )  # fmt: skip
+    parser.add_argument("--start", type=float, help="of a stored motion: where to begin, after its first time code [s]")
+    parser.add_argument("--end", type=float, help="of a stored motion: where to end, after its first time code [s]")
     parser.add_argument("--width", type=int, default=640, help="of the picture [pixels]")
     parser.add_argument("--height", type=int, default=480, help="of the picture [pixels]")
     parser.add_argument("--azimuth", type=float, help="of one world: where the camera stands, about z [degrees]")
     parser.add_argument("--elevation", type=float, help="of one world: how high it stands [degrees]")
+    parser.add_argument(
+        "--occlusion", action="store_const", const=AmbientOcclusion(),
+        help="darken corners and gaps, where less of the sky is seen; takes several times as long",
+    )  # fmt: skip
 
 
 def run(given: argparse.Namespace) -> int:
@@ -36,20 +56,47 @@ def run(given: argparse.Namespace) -> int:
         raise UsageError("--azimuth and --elevation are for one world; leave out --worlds")
     if suffix == ".png" and (given.steps, given.seconds, given.worlds) != (None, None, 1):
         raise UsageError("a .png shows the start of one world; write a .gif or .mp4 for --steps, --seconds, --worlds")
+    simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
+    if given.file.suffix.lower() in (*USD, ".usdz") and not simulated:
+        _play(given, suffix)
+    else:
+        _simulate(given, suffix)
+    print(given.out)
+    return 0
+
+
+def _play(given: argparse.Namespace, suffix: str) -> None:
+    """Write the motion that the file stores."""
+    if (given.dt, given.noise) != (None, 0.0):
+        raise UsageError(
+            f"--dt and --noise are for simulating; the motion of {given.file} is played. Give --seconds too"
+        )
+    motion, notes = open_motion(given)
+    say(notes)
+    if suffix == ".png":
+        time = frame_times(given, motion, FPS)[:1]
+        write_png(given.out, next(draw_motion(given, motion, time)))
+        return
+    if not motion.moves:
+        raise UsageError(f"{given.file} stores no motion; give --steps or --seconds to simulate it, or write a .png")
+    fps = frame_rate(motion, given.fps, MOST_FRAMES[suffix])
+    times = frame_times(given, motion, fps)
+    _write(given.out, suffix, draw_motion(given, motion, times), len(times), fps)
+
+
+def _simulate(given: argparse.Namespace, suffix: str) -> None:
+    """Write the start of the file's model, or how it moves from there."""
+    if (given.start, given.end) != (None, None):
+        raise UsageError("--start and --end choose from the motion that a USD file stores; here it is simulated")
     model, notes = read_file(given, "float32")
     say(notes)
     if suffix == ".png":
         write_png(given.out, next(_frames(given, model, start(model, given.keyframe)[0][None, None])))
-    else:
-        dt = time_step(model, given)
-        q, _ = simulate(model, given, dt, number_of_steps(given, dt))
-        frames = _frames(given, model, q[every(len(q), dt, given.fps)])
-        if suffix == ".gif":
-            write_gif(given.out, np.array(list(frames)), given.fps)
-        else:
-            write_mp4(given.out, frames, given.fps)
-    print(given.out)
-    return 0
+        return
+    dt, fps = time_step(model, given), FPS if given.fps is None else given.fps
+    q, _ = simulate(model, given, dt, number_of_steps(given, dt))
+    shown = q[every(len(q), dt, fps)]
+    _write(given.out, suffix, _frames(given, model, shown), len(shown), fps)
 
 
 def _frames(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[np.ndarray]:
@@ -58,5 +105,15 @@ def _frames(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[
     if given.worlds == 1:
         angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
         camera = fit_camera(model, poses[:, 0], aspect=given.width / given.height, **angles)
-    frames = iterate_frames(model, poses, camera, given.width, given.height, device=given.device)
-    yield from tqdm(frames, total=len(poses), unit="frame", disable=not sys.stderr.isatty())
+    return iterate_frames(
+        model, poses, camera, given.width, given.height, device=given.device, occlusion=given.occlusion
+    )
+
+
+def _write(path: Path, suffix: str, frames: Iterator[np.ndarray], count: int, fps: float) -> None:
+    """Write an animation."""
+    shown = tqdm(frames, total=count, unit="frame", disable=not sys.stderr.isatty())
+    if suffix == ".gif":
+        write_gif(path, np.array(list(shown)), fps)
+    else:
+        write_mp4(path, shown, fps)

@@ -24,7 +24,7 @@ from sim.importers.usd_bodies import (
     name_links,
 )
 from sim.importers.usd_filters import read_filters
-from sim.importers.usd_geometries import add_geometries
+from sim.importers.usd_geometries import add_geometries, enabled_colliders
 from sim.importers.usd_joints import forest, read_joints
 from sim.importers.usd_reader import Reader
 from sim.importers.usd_shapes import colliders
@@ -33,11 +33,6 @@ from sim.model import Part
 from sim.spec_checks import pose
 from sim.specs import IDENTITY_QUATERNION, Vector
 from sim.usd.annotations import agreed
-
-SHAPES = (
-    Kind.SphereShape, Kind.CubeShape, Kind.CapsuleShape, Kind.Capsule1Shape, Kind.CylinderShape, Kind.Cylinder1Shape,
-    Kind.ConeShape, Kind.PlaneShape, Kind.MeshShape, Kind.CustomShape, Kind.SpherePointsShape,
-)  # fmt: skip
 
 
 def add_usd(
@@ -133,7 +128,7 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
 def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     """Add everything."""
     scene = reader.scene
-    touching = [found for found in scene.of(*SHAPES) if found.collisionEnabled]
+    touching = enabled_colliders(scene)
     if not scene.bodies and not touching:
         raise ImportFileError(scene.path, "holds neither rigid bodies nor colliders; there is nothing to simulate")
     if len(scene.of(Kind.Scene)) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,20 @@ from sim.importers.usd_colours import colour
 from sim.importers.usd_filters import Filters
 from sim.importers.usd_reader import Reader, agreed_pose
 from sim.importers.usd_shapes import PRIMITIVES, Shape, mesh_of, primitive
-from sim.importers.usd_stage import Kind
+from sim.importers.usd_stage import Kind, Scene
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
 
 DRAWN = (*PRIMITIVES, "Cone")
+SHAPES = (
+    Kind.SphereShape, Kind.CubeShape, Kind.CapsuleShape, Kind.Capsule1Shape, Kind.CylinderShape, Kind.Cylinder1Shape,
+    Kind.ConeShape, Kind.PlaneShape, Kind.MeshShape, Kind.CustomShape, Kind.SpherePointsShape,
+)  # fmt: skip
 
 
 def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual: bool) -> None:
     """Add the shapes to touch and to look at; a body with nothing to look at shows what it touches with."""
-    seen = _visible(reader) if visual else []
+    seen = visible_prims(reader) if visual else []
     covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
     # A collider that is visible itself, and prims that only show a collider which was written with them.
     shows = {kept_text(prim, "shows") or prim.GetPath(): prim for prim in seen}
@@ -37,19 +42,42 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         for number, shape in enumerate(shapes):
             _geometry(reader, prim, shape, number, visible=shown, rgba=colour(shown_by or prim), **options)
     for prim in (prim for prim in seen if prim.GetPath() not in drawn):
-        mesh = mesh_of(reader.scene, prim)
-        picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
-        if picture is not None:
-            _geometry(reader, prim, picture, 0, collides=False, rgba=colour(prim))
+        _picture(reader, prim, prim)
 
 
-def _visible(reader: Reader) -> list[Usd.Prim]:
+def drawn_prims(reader: Reader) -> list[Usd.Prim]:
+    """What is to be looked at: what is visible, and the colliders of bodies of which nothing is."""
+    seen = visible_prims(reader)
+    covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
+    colliders = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
+    return [*seen, *(prim for prim in colliders if reader.scene.body_of(prim.GetPath()) not in covered)]
+
+
+def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
+    """Add prims to look at only; those that show a collider that was written with them as that shape."""
+    written = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
+    colliders = {kept_text(prim, "name"): prim for prim in written}
+    for prim in prims:
+        shown = colliders.get(kept_text(prim, "shows") or "")
+        _picture(reader, prim if shown is None or shown.IsA(UsdGeom.Mesh) else shown, prim)
+
+
+def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
+    """Add the shape of one prim in the colour of another, to look at only."""
+    mesh = mesh_of(reader.scene, prim)
+    picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
+    if picture is not None:
+        picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
+        _geometry(reader, prim, picture, 0, collides=False, rgba=colour(coloured))
+
+
+def visible_prims(reader: Reader) -> list[Usd.Prim]:
     """What is to be looked at. Kinds that aren't drawn are noted."""
     drawn: list[Usd.Prim] = []
     left_out: Counter[str] = Counter()
     walk = iter(reader.scene.prims())
     for prim in walk:
-        if prim.IsA(UsdGeom.PointInstancer):
+        if prim.IsA(UsdGeom.PointInstancer) and prim.GetPath() not in reader.instancers:
             left_out["PointInstancer"] += 1
             walk.PruneChildren()
         elif prim.IsA(UsdGeom.Gprim) and _is_seen(UsdGeom.Imageable(prim)):
@@ -61,6 +89,11 @@ def _visible(reader: Reader) -> list[Usd.Prim]:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in left_out.items())
         reader.scene.notes.append(f"not drawn: {kinds}")
     return drawn
+
+
+def enabled_colliders(scene: Scene) -> list[Any]:
+    """Descriptions of all colliders that are enabled."""
+    return [found for found in scene.of(*SHAPES) if found.collisionEnabled]
 
 
 def _is_seen(image: UsdGeom.Imageable) -> bool:

@@ -33,6 +33,7 @@ class Reader:
         shapes: of each collider, poses in the world of the stage.
         names: of the links, by body.
         link_in_body: frame of each link in its body [7]: at the joint that carries it.
+        instancers: point instancers of which the prototype is drawn.
     """
 
     builder: ModelBuilder
@@ -45,6 +46,7 @@ class Reader:
     shapes: dict[Sdf.Path, list[Shape]] = field(default_factory=dict)
     names: dict[Sdf.Path, str] = field(default_factory=dict)
     link_in_body: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
+    instancers: frozenset[Sdf.Path] = frozenset()
 
     @property
     def stays(self) -> bool:

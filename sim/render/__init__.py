@@ -1,13 +1,15 @@
 """Pictures and animations of a motion: a ray tracer that needs no GPU and no display."""
 
 from sim.render.gif import write_gif, write_png
-from sim.render.renderer import Renderer, Survey, grid_offsets, iterate_frames, render_frames
+from sim.render.renderer import AmbientOcclusion, Renderer, Survey, grid_offsets, iterate_frames, render_frames
 from sim.render.video import write_mp4
-from sim.render.view import Camera, Marker, Trail, fit_camera
+from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
 
 __all__ = [
+    "AmbientOcclusion",
     "Camera",
     "Marker",
+    "Outermost",
     "Renderer",
     "Survey",
     "Trail",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +25,35 @@ from sim.render.view import (
 )
 from sim.turns import one_at_a_time
 from warp_kernels import types as codes
+from warp_kernels.occlusion import occlusion_kernels
 from warp_kernels.render import render_kernels
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
 LEAF = 8  # triangles in a box of the tree of boxes; fewer were slower on a CPU
+
+
+@dataclass(frozen=True)
+class AmbientOcclusion:
+    """How to find which part of the sky's light a surface sees (Zhukov, Iones and Kronin 1998).
+
+    The rays are the same at every pixel and in every frame, so that nothing flickers.
+
+    Attributes:
+        rays: from the surface at every pixel; fewer show steps.
+        reach: how far away something takes light [m].
+
+    Raises:
+        ModelError: for numbers that are not positive.
+    """
+
+    rays: int = 64
+    reach: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.rays < 1 or not self.reach > 0.0:
+            raise ModelError(f"ambient occlusion of {self.rays} rays and reach {self.reach} m: both must be positive")
 
 
 @dataclass(frozen=True)
@@ -62,6 +86,7 @@ class Renderer:
         tile: side of the squares of the ground [m].
         offsets: where the origin of each world is drawn [num_worlds, 3], see :func:`grid_offsets`; one world, at the
             origin, if left out. Planes are drawn once.
+        occlusion: darken corners and gaps, where less of the sky is seen; None leaves that out.
 
     Raises:
         ModelError: for a size that is not positive, or supersamples that are no square number.
@@ -80,6 +105,7 @@ class Renderer:
         supersamples: int = 9,
         tile: float = 0.5,
         offsets: npt.ArrayLike = ((0.0, 0.0, 0.0),),
+        occlusion: AmbientOcclusion | None = None,
     ):
         if width < 1 or height < 1:
             raise ModelError(f"picture of {width} x {height} pixels: both numbers must be positive")
@@ -95,15 +121,28 @@ class Renderer:
         self._collect(markers)
         self._set_planes()
         self.size = (height, width)
-        self.view = self._view(camera, tile)
+        self.tile, self.occlusion = tile, occlusion
         with wp.ScopedDevice(self.device):
             self.samples: wp.array = wp.array(
                 _sample_pattern(round(supersamples**0.5)).astype(np.float32), dtype=wp.vec2
             )
             self.color = wp.zeros((height, width), dtype=wp.vec3)
+            self.smooth = wp.zeros((height, width), dtype=wp.vec3)
             self.shown = wp.zeros((height, width), dtype=int)
             self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
+            self.directions: wp.array = wp.array(_directions(0 if occlusion is None else occlusion.rays), dtype=wp.vec3)
         self.mesh: wp.Mesh | None = None
+        self.camera = camera
+
+    @property
+    def camera(self) -> Camera:
+        """The camera; it may be changed from picture to picture."""
+        return self._camera
+
+    @camera.setter
+    def camera(self, camera: Camera) -> None:
+        self._camera, self.view = camera, self._view(camera)
+        self.passes = [] if self.mesh is None else self._passes(self.mesh)
 
     @one_at_a_time
     def draw(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
@@ -124,8 +163,7 @@ class Renderer:
         mesh = self._stage(poses, frame)
         depth = wp.empty(self.size, dtype=float, device=self.device)
         fixed = [self.view, self.planes, self.triangle_instance]
-        outputs = [depth, self.shown]
-        run_rows(record_rows(self.kernels.survey_pixels, self.size, fixed, [mesh.id], outputs, self.device))
+        run_rows(self._rows(self.kernels.survey_pixels, fixed, [mesh.id], [depth, self.shown]))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
         # Instances, then what belongs to no geometry; from the end: the planes, the last first, and the sky.
@@ -133,6 +171,24 @@ class Renderer:
         geometry = np.array([*(self.drawn * len(self.offsets)), *[-2] * others, *self.plane_numbers[::-1], -1])
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
         return Survey(depth.numpy(), geometry[shown], world[shown])
+
+    @one_at_a_time
+    def openness(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
+        """Which part of the light of an even sky reaches what every pixel shows, float32 [height, width]; 1 for all.
+
+        That is the part of the directions about the surface, weighted by the cosine of their angle to its normal, in
+        which nothing stands within reach of ``occlusion``. Arguments as for :meth:`draw`.
+
+        Raises:
+            ModelError: for a renderer without ``occlusion``.
+        """
+        if self.occlusion is None:
+            raise ModelError("openness: make the renderer with an occlusion")
+        mesh = self._stage(poses, frame)
+        part = wp.empty(self.size, dtype=float, device=self.device)
+        before = [*self._fixed(), self.directions, self.occlusion.reach]
+        run_rows(self._rows(occlusion_kernels().measure_openness, before, [mesh.id, self.instance_poses], [part]))
+        return np.asarray(part.numpy())
 
     def _stage(self, poses: np.ndarray, frame: int) -> wp.Mesh:
         """Put everything in its place."""
@@ -152,16 +208,25 @@ class Renderer:
 
     def _passes(self, mesh: wp.Mesh) -> list[list[wp.Launch]]:
         """What draws a frame, recorded once: the launches of each pass depend on all of the pass before."""
-        fixed = [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
-        placed = [mesh.id, self.instance_poses]
-        seen = [self.color, self.shown]
-        return [
-            record_rows(self.kernels.shade_pixels, self.size, fixed, placed, seen, self.device),
-            record_rows(
-                self.kernels.refine_edges, self.size, [*fixed, self.samples], [*placed, *seen], [self.pixels],
-                self.device,
-            ),
-        ]  # fmt: skip
+        placed, seen = [mesh.id, self.instance_poses], [self.color, self.shown]
+        kernels, samples = self.kernels, [*self._fixed(), self.samples]
+        passes = [
+            self._rows(kernels.shade_pixels, self._fixed(), placed, seen),
+            self._rows(kernels.refine_edges, samples, [*placed, *seen], [self.smooth]),
+            self._rows(kernels.encode_pixels, [], [self.smooth], [self.pixels]),
+        ]
+        if self.occlusion is not None:
+            before = [*samples, self.directions, self.occlusion.reach]
+            darker = self._rows(occlusion_kernels().shade_corners, before, [*placed, *seen], [self.smooth])
+            passes.insert(2, darker)
+        return passes
+
+    def _fixed(self) -> list[Any]:
+        """What most kernels begin with."""
+        return [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
+
+    def _rows(self, kernel: wp.Kernel, before: list[Any], after: list[Any], outputs: list[wp.array]) -> list[wp.Launch]:
+        return record_rows(kernel, self.size, before, after, outputs, self.device)
 
     def _collect(self, markers: Sequence[Marker]) -> None:
         """Gather everything made of triangles; an instance is one rigid piece of it."""
@@ -208,7 +273,7 @@ class Renderer:
         self.planes: wp.array = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
         self.plane_colors: wp.array = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
 
-    def _view(self, camera: Camera, tile: float) -> object:
+    def _view(self, camera: Camera) -> object:
         right, up, backward = camera.axes()
         pixel = 2.0 * np.tan(np.radians(camera.fov) / 2.0) / self.height
         distance = float(np.linalg.norm(np.subtract(camera.position, camera.target)))
@@ -225,7 +290,7 @@ class Renderer:
         view.zenith = wp.vec3(0.22, 0.42, 0.72)
         view.horizon = wp.vec3(0.74, 0.82, 0.90)
         view.bounce = wp.vec3(0.20, 0.19, 0.18)
-        view.tile = tile
+        view.tile = self.tile
         view.fog = 0.25 / max(distance, 1e-3)
         return view
 
@@ -260,6 +325,7 @@ def render_frames(
     supersamples: int = 9,
     frames: Sequence[int] | None = None,
     spacing: float | None = None,
+    occlusion: AmbientOcclusion | None = None,
 ) -> np.ndarray:
     """Pictures of a motion, uint8 [frames, height, width, 3].
 
@@ -276,6 +342,7 @@ def render_frames(
         supersamples: rays through a pixel on an edge; a square number.
         frames: the frames to draw; all of them if left out.
         spacing: distance of neighbouring worlds [m]; None for the extent of one and a little room.
+        occlusion: darken corners and gaps, where less of the sky is seen; None leaves that out.
 
     Raises:
         ModelError: for poses of another shape or that are not finite, or a trail of another length.
@@ -294,6 +361,7 @@ def render_frames(
                 supersamples=supersamples,
                 frames=frames,
                 spacing=spacing,
+                occlusion=occlusion,
             )
         )
     )
@@ -312,6 +380,7 @@ def iterate_frames(
     supersamples: int = 9,
     frames: Sequence[int] | None = None,
     spacing: float | None = None,
+    occlusion: AmbientOcclusion | None = None,
 ) -> Iterator[np.ndarray]:
     """As :func:`render_frames`, one picture at a time, for a progress bar or a long motion."""
     checked = check_world_poses(model, poses)
@@ -339,6 +408,7 @@ def iterate_frames(
         device=device,
         supersamples=supersamples,
         offsets=offsets,
+        occlusion=occlusion,
     )
     for frame in range(len(checked)) if frames is None else frames:
         yield renderer.draw(checked[frame], frame)
@@ -403,3 +473,12 @@ def _sample_pattern(side: int) -> np.ndarray:
     places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     distance = np.linalg.norm(places - 0.5, axis=1)
     return places[np.argsort(-distance, kind="stable")][: np.count_nonzero(distance)]
+
+
+def _directions(count: int) -> np.ndarray:
+    """Unit vectors about z, as dense as the cosine of their angle to it [count, 3]: a spiral on the disk below."""
+    number = np.arange(count)
+    radius = np.sqrt((number + 0.5) / max(count, 1))
+    angle = number * np.pi * (3.0 - np.sqrt(5.0))
+    across = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return np.concatenate([across, np.sqrt(1.0 - radius[:, None] ** 2)], axis=1).astype(np.float32)

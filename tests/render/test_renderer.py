@@ -9,6 +9,7 @@ from PIL import Image
 
 import sim
 from sim.render import (
+    AmbientOcclusion,
     Camera,
     Marker,
     Renderer,
@@ -19,6 +20,7 @@ from sim.render import (
     write_mp4,
     write_png,
 )
+from warp_kernels import types as codes
 
 CAMERA = Camera((0.0, -3.0, 1.2), (0.0, 0.0, 0.5), fov=45.0)
 SIZE = (160, 120)
@@ -39,6 +41,17 @@ def scene():
 def pixel(picture, point):
     column, row = CAMERA.project(point, *SIZE).astype(int)
     return picture[row, column].astype(float)
+
+
+def seen_points(camera, depth):
+    """What the middles of the pixels show [height, width, 3], by their depth."""
+    height, width = depth.shape
+    right, up, backward = camera.axes()
+    columns, rows = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+    pixel_size = 2.0 * np.tan(np.radians(camera.fov / 2.0)) / height
+    across, along = (columns - width / 2) * pixel_size, (height / 2 - rows) * pixel_size
+    rays = -backward + across[..., None] * right + along[..., None] * up  # of depth one
+    return np.array(camera.position) + rays * np.where(np.isfinite(depth), depth, 0.0)[..., None]
 
 
 def test_colours_are_where_the_things_are(device):
@@ -96,12 +109,7 @@ def test_depth_and_what_is_seen(device):
                         device=device)  # fmt: skip
     survey = renderer.survey(poses[0])
     names = [geometry.name for geometry in model.geometries]
-    right, up, backward = CAMERA.axes()
-    columns, rows = np.meshgrid(np.arange(SIZE[0]) + 0.5, np.arange(SIZE[1]) + 0.5)
-    pixel_size = 2.0 * np.tan(np.radians(22.5)) / SIZE[1]
-    across, along = (columns - SIZE[0] / 2) * pixel_size, (SIZE[1] / 2 - rows) * pixel_size
-    rays = -backward + across[..., None] * right + along[..., None] * up  # of depth one
-    points = np.array(CAMERA.position) + rays * np.where(np.isfinite(survey.depth), survey.depth, 0.0)[..., None]
+    points = seen_points(CAMERA, survey.depth)
     for name, distance in (
         ("ground", np.abs(points[..., 2])),
         ("red/geometry", np.abs(np.linalg.norm(points - (0.0, 0.0, 0.6), axis=-1) - 0.2)),
@@ -114,6 +122,69 @@ def test_depth_and_what_is_seen(device):
     assert (survey.geometry == -2).sum() > 20
     np.testing.assert_array_equal(survey.geometry == -1, np.isinf(survey.depth))
     assert set(np.unique(survey.world)) == {-1, 0}
+
+
+def test_ambient_occlusion_of_a_wall(device):
+    """An open plane sees all of the sky, at a distance d before an endless wall of height h (1 + d / hypot(h, d)) / 2.
+
+    That is the view factor of a wall from what stands upright before it: at its foot a half is left.
+    """
+    height, reach = 0.8, 300.0
+    for walled in (False, True):
+        builder = sim.ModelBuilder()
+        builder.add_ground()
+        if walled:
+            size = (1000.0, 0.5, height / 2)
+            builder.add_geometry("world", codes.BOX, size=size, position=(0.0, 0.5, height / 2))
+        builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 1e4))  # out of reach
+        model = builder.finalize()
+        camera = Camera((0.2, -4.0, 2.0), (0.0, -0.6, 0.0), fov=40.0)
+        renderer = Renderer(model, width=40, height=30, camera=camera, device=device,
+                            occlusion=AmbientOcclusion(rays=2048, reach=reach))  # fmt: skip
+        part, survey = renderer.openness(model.q0[None, :7]), renderer.survey(model.q0[None, :7])
+        names = np.array([geometry.name for geometry in model.geometries])[survey.geometry]
+        points = seen_points(camera, survey.depth)
+        ground = (names == "ground") & (points[..., 1] < 0.0)  # not behind the wall
+        if not walled:
+            assert ground.sum() > 400
+            assert (part == 1.0).all()
+            continue
+        distance = -points[ground][:, 1]
+        assert 0.0 < distance.min() < 0.06
+        assert distance.max() > 2.0
+        # 2048 rays; near the foot the wall is met by half of them.
+        np.testing.assert_allclose(part[ground], 0.5 + 0.5 * distance / np.hypot(height, distance), atol=4e-3)
+        # The wall itself sees the ground with its lower half, but for what is out of reach.
+        front = ~ground & np.isfinite(survey.depth) & (np.abs(points[..., 1]) < 1e-4)
+        assert front.sum() > 20
+        np.testing.assert_allclose(part[front], 0.5, atol=6e-3)
+
+
+def test_ambient_occlusion_darkens_corners_only():
+    model, poses = scene()
+    plain, dark, again = (
+        render_frames(model, poses, CAMERA, *SIZE, occlusion=occlusion)[0]
+        for occlusion in (None, AmbientOcclusion(), AmbientOcclusion())
+    )
+    np.testing.assert_array_equal(dark, again)
+    below = (-0.8, -0.15, 0.02)
+    assert pixel(dark, below).sum() < 0.9 * pixel(plain, below).sum()
+    for open_place in ((0.0, -0.15, 0.72), (1.0, -1.0, 0.0)):
+        np.testing.assert_array_equal(pixel(dark, open_place), pixel(plain, open_place))
+    with pytest.raises(sim.ModelError, match="must be positive"):
+        AmbientOcclusion(rays=0)
+    with pytest.raises(sim.ModelError, match="with an occlusion"):
+        Renderer(model, width=8, height=6, camera=CAMERA).openness(poses[0])
+
+
+def test_a_camera_may_move():
+    model, poses = scene()
+    other = Camera((1.0, -3.0, 1.2), (0.0, 0.0, 0.5), fov=45.0)
+    renderer = Renderer(model, width=SIZE[0], height=SIZE[1], camera=other)
+    first = renderer.draw(poses[0])
+    renderer.camera = CAMERA
+    np.testing.assert_array_equal(renderer.draw(poses[0]), render_frames(model, poses, CAMERA, *SIZE)[0])
+    assert (first != renderer.draw(poses[0])).any()
 
 
 def test_worlds_stand_beside_each_other():

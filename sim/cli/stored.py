@@ -1,0 +1,83 @@
+"""The motion that is stored in a USD file, for the commands that draw one."""
+
+import argparse
+import math
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.cli.files import UsageError
+from sim.render import Outermost, Renderer, fit_camera
+
+if TYPE_CHECKING:
+    from sim.importers.usd_motion import StoredMotion
+
+
+def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
+    """What the file shows and how it moves, and what its reader warned about.
+
+    Raises:
+        ModelError: see :func:`sim.importers.usd_motion.read_motion`.
+        UsageError: for an option that USD files don't have.
+    """
+    from sim.importers.usd_motion import read_motion  # here, since it takes a while to load
+
+    if given.floating_base:
+        raise UsageError(f"--floating-base is for URDF files; {given.file} says itself what is free")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        motion = read_motion(given.file, ground=given.ground)
+    return motion, [str(warning.message).removeprefix(f"{given.file}: ") for warning in caught]
+
+
+def frame_rate(motion: "StoredMotion", fps: float | None, most: float) -> float:
+    """Frames per second: those asked for, or one for every time code, or as many as ``most`` allows.
+
+    Raises:
+        UsageError: for a number that is not positive.
+    """
+    if fps is None:
+        return motion.codes_per_second / math.ceil(motion.codes_per_second / most)
+    if not (np.isfinite(fps) and fps > 0.0):
+        raise UsageError(f"--fps {fps} must be positive")
+    return fps
+
+
+def frame_times(given: argparse.Namespace, motion: "StoredMotion", fps: float) -> np.ndarray:
+    """When the frames are, in seconds after the beginning of the stored motion.
+
+    Raises:
+        UsageError: for a time that isn't in the motion.
+    """
+    start = 0.0 if given.start is None else given.start
+    end = motion.seconds if given.end is None else given.end
+    if not 0.0 <= start <= end <= motion.seconds + 1e-9:
+        raise UsageError(
+            f"--start {start:g} and --end {end:g} must lie one after the other in the motion of {given.file}, which "
+            f"lasts {motion.seconds:g} s"
+        )
+    return start + np.arange(int((end - start) * fps + 1e-6) + 1) / fps
+
+
+def draw_motion(given: argparse.Namespace, motion: "StoredMotion", times: np.ndarray) -> Iterator[np.ndarray]:
+    """The pictures of a stored motion, through the camera of the file unless the arguments say where it stands."""
+    aspect = given.width / given.height
+    angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
+    camera = None if angles else motion.camera(times[0], aspect)
+    fitted = camera is None
+    if camera is None:
+        outermost = Outermost(motion.model.num_links)
+        for time in times:
+            outermost.add(motion.poses(time))
+        camera = fit_camera(motion.model, outermost.poses, aspect=aspect, **angles)
+    renderer = Renderer(
+        motion.model, width=given.width, height=given.height, camera=camera, device=given.device,
+        offsets=np.zeros((motion.num_worlds, 3)), occlusion=given.occlusion,
+    )  # fmt: skip
+    for time in times:
+        seen = None if fitted else motion.camera(time, aspect)
+        if seen is not None and seen != renderer.camera:
+            renderer.camera = seen
+        yield renderer.draw(motion.poses(time))
