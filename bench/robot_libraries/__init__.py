@@ -10,7 +10,7 @@ LIBRARIES = {
     "Backswing": ("backswing", "sim", ""),
     "Pinocchio": ("pin", "pinocchio", "peers"),
     "ADAM": ("adam_torch", "adam", "bench"),
-    "DRM": ("drm", "differentiable_robot_model", "bench"),
+    "DRM": ("drm", "differentiable_robot_model", "peers"),
     "pytorch_kinematics": ("pk", "pytorch_kinematics", "bench"),
 }
 
