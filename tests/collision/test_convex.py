@@ -157,9 +157,9 @@ def test_every_contact_lies_within_margin_once(found):
 def test_aligned_shapes(aligned):
     """Parallel faces, edges and axes, at all distances and exactly touching."""
     assert len(aligned.world) == ALIGNED
-    # The plane of a face parallel to 1e-8 rad takes the place of an edge beside it. A cylinder upright to 1e-3 rad
-    # stands on the corners of an octagon, the lowest of them up to 8e-5 of the radius higher than its rim.
-    check_first_contact(aligned, 1e-7 if CYLINDER not in aligned.bench.types else 3.2e-5)
+    # The plane of a face parallel to 1e-8 rad takes the place of an edge beside it. A cylinder upright to 1e-5 rad
+    # stands on the corners of an octagon, the lowest of them up to 8e-7 of the radius higher than its rim.
+    check_first_contact(aligned, 1e-7 if CYLINDER not in aligned.bench.types else 3.2e-7)
     # Many a line lies above an edge to rounding.
     check_points(aligned, 0.02)
 

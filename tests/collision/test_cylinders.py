@@ -8,11 +8,14 @@ import sim
 from tests.collision.harness import INPUTS, OUTPUTS, Bench, Slots, random_bench
 from tests.collision.test_gradients import differences
 from tests.contact.worlds import G, run
+from warp_kernels.collision.cylinders import RIM_POINTS
 from warp_kernels.types import CYLINDER, PLANE
 
 RADIUS, HALF = 0.1, 0.3
 DEPTH = 1e-3
-UPRIGHT_LIMIT = 1e-3
+UPRIGHT_LIMIT = 1e-5
+# Of the rim points that are fixed to the body.
+AXES = np.array([(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)])
 
 
 def cylinder_on_plane(rotation: Rotation, height: float, dtype: str = "float64") -> Bench:
@@ -43,28 +46,42 @@ def test_standing_has_the_same_four_points_whatever_the_rounding(tilt, flip):
     rotation = Rotation.from_euler("y", tilt) * turn * Rotation.from_euler("x", flip)
     features, distance, point = touching(cylinder_on_plane(rotation, HALF - DEPTH), 0.01)
     end = 0 if flip == 0.0 else 1
-    assert features == [6 + end, 8 + end, 10 + end, 12 + end]
-    arms = Rotation.from_euler("x", flip).apply(RADIUS * np.array([(1, 0, 0), (0, 1, 0), (-1, 0, 0), (0, -1, 0)]))
+    assert features == [2 + end, 4 + end, 6 + end, 8 + end]
+    arms = Rotation.from_euler("x", flip).apply(RADIUS * AXES)
     rim = Rotation.from_euler("y", tilt).apply(turn.apply(arms) - (0.0, 0.0, HALF))
     np.testing.assert_allclose(distance, rim[:, 2] + HALF - DEPTH, atol=1e-14)
     expected = rim + np.array((0.5, -0.4, HALF - DEPTH)) - 0.5 * np.outer(distance, (0.0, 0.0, 1.0))
     np.testing.assert_allclose(point, expected, atol=1e-14)
     deepest = HALF - DEPTH - rim_height(abs(tilt))
-    assert -1e-14 < distance.min() - deepest < 3e-4 * RADIUS
+    assert -1e-14 < distance.min() - deepest < 3e-6 * RADIUS
 
 
 @pytest.mark.parametrize("end", [0, 1])
-@pytest.mark.parametrize("tilt", [1.1 * UPRIGHT_LIMIT, 0.02, 0.5])
-def test_tilted_has_the_deepest_point_of_the_lower_rim_and_two_that_span_the_disc_with_it(tilt, end):
+@pytest.mark.parametrize("tilt", [1.1 * UPRIGHT_LIMIT, 1e-3, 0.02, 0.5])
+@pytest.mark.parametrize("side", range(-7, 9))
+def test_tilted_has_the_deepest_point_of_the_lower_rim_and_three_on_the_axes(tilt, end, side):
+    """Of the four on the body's axes all but the one beside it, whichever side is deepest."""
+    towards = side * np.pi / 8.0 + 0.1  # of the deepest point in the body, from its x axis to its y axis
     turn = Rotation.from_euler("z", 1.1)
-    rotation = turn * Rotation.from_euler("y", tilt + np.pi * end) * Rotation.from_euler("z", 0.7)
+    body = Rotation.from_euler("z", np.pi - towards) if end == 0 else Rotation.from_euler("z", -towards)
+    rotation = turn * Rotation.from_euler("y", -tilt + np.pi * end) * body
     features, distance, point = touching(cylinder_on_plane(rotation, rim_height(tilt) - DEPTH), 1.0)
-    assert features == [end, 2 + end, 4 + end]
-    np.testing.assert_allclose(distance, [-DEPTH, *[1.5 * RADIUS * np.sin(tilt) - DEPTH] * 2], atol=1e-14)
-    sides = np.linalg.norm(point - np.roll(point, 1, axis=0), axis=1)
-    half_gap = 0.75 * RADIUS * np.sin(tilt)
-    slanted = np.sqrt((1.5 * RADIUS * np.cos(tilt)) ** 2 + half_gap**2 + 0.75 * RADIUS**2)
-    np.testing.assert_allclose(np.sort(sides), np.sort([np.sqrt(3.0) * RADIUS, slanted, slanted]), atol=1e-13)
+    directions = np.array([(np.cos(towards), np.sin(towards), 0.0), *AXES])
+    kept = [k for k in range(5) if k != 1 + np.argmax(AXES @ directions[0])]
+    assert features == [2 * k + end for k in kept]
+    rim = rotation.apply(RADIUS * directions[kept] + (0.0, 0.0, (2 * end - 1) * HALF))
+    np.testing.assert_allclose(distance, rim[:, 2] + rim_height(tilt) - DEPTH, atol=1e-12)
+    np.testing.assert_allclose(distance[0], -DEPTH, atol=1e-14)
+    np.testing.assert_allclose(point[:, :2], rim[:, :2] + (0.5, -0.4), atol=1e-9)
+
+
+def test_least_distance_has_no_jump_from_upright_to_tilted():
+    """The deepest point of the rim in closed form, through all directions and sizes of small tilts."""
+    for tilt in np.geomspace(1e-7, 1e-2, 41):
+        for towards in (0.0, 0.3, np.pi / 4.0, 2.0, -2.6):
+            rotation = Rotation.from_rotvec(tilt * np.array((np.cos(towards), np.sin(towards), 0.0)))
+            _, distance, _ = touching(cylinder_on_plane(rotation, HALF), 0.02)
+            np.testing.assert_allclose(distance.min(), HALF - rim_height(tilt), atol=3e-6 * RADIUS)
 
 
 def test_far_tilted_touches_once_within_margin():
@@ -111,7 +128,7 @@ def forced(bench: Bench, features: list[int]) -> Slots:
 def test_gradients_of_every_feature_match_central_differences(device):
     """Random poses, away from the axis along the normal for the points that follow the deepest side."""
     bench = random_bench((PLANE, CYLINDER), 100, seed=4, device=device)
-    slots = forced(bench, list(range(14)))
+    slots = forced(bench, list(range(RIM_POINTS)))
     plane, cylinder = (Rotation.from_quat(pose[:, 3:]).as_matrix()[:, :, 2] for pose in bench.world_poses())
     # Tangents turn fast near one normal.
     good = np.linalg.norm(np.cross(plane, cylinder), axis=1) > 0.2
@@ -133,7 +150,7 @@ def test_gradients_of_the_points_of_a_standing_cylinder_match_central_difference
     bench.values["pose"][0, :, 3:] = wanted.as_quat()
     slots = bench.detect(10.0)
     for world in range(20):
-        assert slots.features(world) == [6 + end, 8 + end, 10 + end, 12 + end]
+        assert slots.features(world) == [2 + end, 4 + end, 6 + end, 8 + end]
     normal = plane.as_matrix()[:, :, 2]
     compare_gradients(bench, slots, np.linalg.norm(normal - (-0.2817, -0.3672, -0.8864), axis=1) > 0.2)
 
@@ -158,7 +175,7 @@ def compare_gradients(bench: Bench, slots: Slots, good: np.ndarray) -> None:
 def test_every_feature_stays_finite_where_no_side_is_deepest(tilt, dtype):
     bench = cylinder_on_plane(Rotation.identity(), HALF, dtype)
     bench.values["pose"][0, :, 3] = 0.5 * tilt
-    slots = forced(bench, list(range(14)))
+    slots = forced(bench, list(range(RIM_POINTS)))
     out = bench.evaluate(slots)
     for name in OUTPUTS:
         assert np.isfinite(out[name]).all()

@@ -6,26 +6,29 @@ rim as the cylinder rolls. The feature says how a rim point follows from the pos
 is smooth:
 
 - formula 0: the deepest point of the rim;
-- formulas 1 and 2: a third of a turn to either side of it, so that the three span the disc;
-- formulas 3 to 6: the points of the rim on the body's axes x, y, -x, -y, where no side is deepest.
+- formulas 1 to 4: the points of the rim on the body's axes x, y, -x, -y.
+
+The nearer a cylinder is to upright, the faster the deepest point turns with its tilt. The four that don't turn stop it
+where it has come down, and the deepest one leaves their plane as the cylinder tilts, without a jump.
 """
 
 import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from warp_kernels.types import warp_types
 
 DEEPEST = 0
-FIXED = 3
+FIXED = 1
 
-# An axis with a smaller squared sine to the normal (0.06 degrees) counts as upright and stands on four points fixed to the
-# body. The deepest of them is then up to r * sine * (1 - cos 45 degrees) higher than the rim, 3e-4 of the radius. Points
-# that follow the deepest side would turn as 1 / sine times the tilt, and rounding would choose their places at rest.
-UPRIGHT_SINE_SQUARED = 1.0e-6
+# Features of both rims.
+RIM_POINTS = 10
+
+# An axis with a smaller squared sine to the normal counts as upright: rounding would choose the side that is deepest, by
+# up to r * sine * (1 - cos 45 degrees) below the fixed points, 3e-6 of the radius.
+UPRIGHT_SINE_SQUARED = 1.0e-10
 
 
 @functools.cache
@@ -33,25 +36,59 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision. The normal is that of the plane; size is (radius, half length, unused)."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
-    third_sine = float(np.sqrt(0.75))
+
+    @wp.func
+    def local_normal(pose: transform, normal: vec3):
+        return wp.quat_rotate_inv(wp.transform_get_rotation(pose), normal)
+
+    @wp.func
+    def upright(local: vec3):
+        return local[0] * local[0] + local[1] * local[1] < scalar(UPRIGHT_SINE_SQUARED)
+
+    @wp.func
+    def lower_end(local: vec3):
+        return wp.where(local[2] < scalar(0.0), 1, 0)
+
+    @wp.func
+    def lowest_feature(local: vec3):
+        """A rim point that no other is below."""
+        return wp.where(upright(local), 2 * FIXED, 2 * DEEPEST) + lower_end(local)
+
+    @wp.func
+    def can_bear(feature: int, local: vec3):
+        """Whether a rim point can bear a cylinder on a plane with this normal in the body's frame.
+
+        Lying (axis nearer to the plane than to its normal) the deepest of both rims can, whichever is lower. Else points of
+        the lower rim alone: the fixed ones, and but for upright the deepest.
+        """
+        deepest = feature < 2 * FIXED
+        if local[0] * local[0] + local[1] * local[1] > local[2] * local[2]:
+            return deepest
+        return feature % 2 == lower_end(local) and not (deepest and upright(local))
+
+    @wp.func
+    def beside_deepest(local: vec3):
+        """The formula of the fixed point nearest to the deepest one."""
+        if wp.abs(local[0]) > wp.abs(local[1]):
+            return wp.where(local[0] < scalar(0.0), FIXED, FIXED + 2)
+        return wp.where(local[1] < scalar(0.0), FIXED + 1, FIXED + 3)
 
     @wp.func
     def rim_features(pose: transform, normal: vec3):
-        """The rim points that can bear a cylinder, in ascending order; -1 stands for none.
+        """The rim points that bear a cylinder on a plane, in ascending order; -1 stands for none.
 
-        Lying (axis nearer to the plane than to its normal): the deepest of both rims, whichever is lower. Else points of
-        the lower rim alone: the deepest and two more, or upright the four fixed ones.
+        The deepest takes the place of the fixed one beside it.
         """
-        local = wp.quat_rotate_inv(wp.transform_get_rotation(pose), normal)
-        sine_squared = local[0] * local[0] + local[1] * local[1]
-        lower = 0
-        if local[2] < scalar(0.0):
-            lower = 1
-        features = wp.vec4i(lower, 2 + lower, 4 + lower, -1)
-        if sine_squared > local[2] * local[2]:
-            features = wp.vec4i(0, 1, -1, -1)
-        elif sine_squared < scalar(UPRIGHT_SINE_SQUARED):
-            features = wp.vec4i(6 + lower, 8 + lower, 10 + lower, 12 + lower)
+        local = local_normal(pose, normal)
+        left_out = -1
+        if not upright(local):
+            left_out = beside_deepest(local)
+        features = wp.vec4i(-1, -1, -1, -1)
+        count = wp.int32(0)
+        for feature in range(RIM_POINTS):
+            if can_bear(feature, local) and feature // 2 != left_out:
+                features[count] = feature
+                count += 1
         return features
 
     @wp.func
@@ -67,9 +104,9 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
         return direction
 
     @wp.func
-    def deepest_direction(local_normal: vec3):
+    def deepest_direction(local: vec3):
         """Unit vector across the axis, in the body's frame, to the side that is deepest; x where there is none."""
-        across = vec3(local_normal[0], local_normal[1], scalar(0.0))
+        across = vec3(local[0], local[1], scalar(0.0))
         direction = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
         # Far below what counts as upright: only a slot found at another pose gets here.
         if wp.length_sq(across) > scalar(1.0e-12):
@@ -82,13 +119,14 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
         formula = feature // 2
         end = scalar(2 * (feature - 2 * formula) - 1)
         direction = fixed_direction(formula)
-        if formula < FIXED:
-            deepest = deepest_direction(wp.quat_rotate_inv(wp.transform_get_rotation(pose), normal))
-            direction = deepest
-            if formula != DEEPEST:
-                side = scalar(2 * formula - 3)
-                beside = vec3(-deepest[1], deepest[0], scalar(0.0))
-                direction = scalar(-0.5) * deepest + side * scalar(third_sine) * beside
+        if formula == DEEPEST:
+            direction = deepest_direction(local_normal(pose, normal))
         return wp.transform_point(pose, size[0] * direction + vec3(scalar(0.0), scalar(0.0), end * size[1]))
 
-    return SimpleNamespace(rim_features=rim_features, rim_point=rim_point)
+    return SimpleNamespace(
+        local_normal=local_normal,
+        lowest_feature=lowest_feature,
+        can_bear=can_bear,
+        rim_features=rim_features,
+        rim_point=rim_point,
+    )

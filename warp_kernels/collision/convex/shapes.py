@@ -30,7 +30,7 @@ MAX_CORNERS = 16
 
 # A cylinder whose axis has a smaller squared sine to a direction has no lowest point of its rim in that direction
 # (compare warp_kernels/collision/cylinders.py).
-UPRIGHT_SINE_SQUARED = 1.0e-6
+UPRIGHT_SINE_SQUARED = 1.0e-10
 
 
 @functools.cache

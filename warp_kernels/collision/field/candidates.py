@@ -57,11 +57,14 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
         body = bodies.make_body(type, pose, size, reach)
         features = wp.vec4i(-1, -1, -1, -1)
         chosen = mat33()
+        deepest = scalar(0.0)
         for stage in range(4):
-            choice = best_place(choices.in_stage(stage, chosen), height, field, body)
+            choice = best_place(choices.in_stage(stage, chosen, deepest), height, field, body)
             if choice.feature < 0:
                 return choices.ascending(features)
             features[stage] = choice.feature
+            if stage == 0:
+                deepest = -choice.score
             if stage < 3:
                 chosen[stage] = choice.place
         return choices.ascending(features)

@@ -1,4 +1,9 @@
-"""Few of many places: the deepest, then those that span most area, one stage after the other."""
+"""Few of many places: the deepest, then those that span most area, one stage after the other.
+
+A body at rest stands on several places, each of which ceases to be where surfaces are nearest to each other as soon as it
+tilts away from there by a rounding. So the deepest has to be one exactly, and beside it nearly is enough: its contact is
+apart then, and bears when the body tilts back.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -6,11 +11,21 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.types import warp_types
 
 # Distance for which perpendicular normals of one place stand when places are spread [m], over the root of two.
 NORMALS_APART = 0.01
+
+# Depths that differ by less are equal [m].
+TIE = 1.0e-6
+
+# A place farther than the deepest by so much counts half [m]: where more than four are near, those that touch come first.
+HALF_AS_GOOD = 3.0e-4
+
+# Sine by which the normals at other places than the deepest may miss those of the surfaces that meet there.
+NEARLY_FLAT = 0.05
 
 
 @functools.cache
@@ -19,23 +34,36 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     hulls = hull_functions(scalar)
+    angle = surface_functions(scalar).angle
 
     @wp.struct
     class Choice:
-        """The best place so far in one stage of the choice, of those chosen before; ``feature`` is -1 for none."""
+        """The best place so far in one stage of the choice, beside those chosen before; ``feature`` is -1 for none.
+
+        least: distance that no place may be below; slack: sine by which its normal may miss those of the surfaces that
+        meet there.
+        """
 
         stage: int
         chosen: mat33
         score: scalar
+        least: scalar
+        slack: scalar
         feature: int
         place: vec3
 
     @wp.func
-    def in_stage(stage: int, chosen: mat33):
+    def in_stage(stage: int, chosen: mat33, deepest: scalar):
+        """Before any place was considered. deepest: least distance that the first stage found."""
         choice = Choice()
         choice.stage = stage
         choice.chosen = chosen
         choice.feature = -1
+        choice.least = scalar(-1.0e30)
+        choice.slack = scalar(angle)
+        if stage > 0:
+            choice.least = deepest - scalar(TIE)
+            choice.slack = scalar(NEARLY_FLAT)
         return choice
 
     @wp.func
@@ -44,16 +72,14 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
 
         Two normals of one place, such as those of a corner in a groove, count as places apart.
         """
-        if distance < reach:
+        if distance < reach and distance >= choice.least:
             place = surface + scalar(NORMALS_APART) * normal
             score = -distance
-            enough = choice.score + scalar(1.0e-6)
+            enough = choice.score + scalar(TIE)
             if choice.stage > 0:
                 up = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
-                # What is apart counts the less the farther it is, or it would stand in for what bears the body.
-                share = wp.min(scalar(1.0) - distance / reach, scalar(1.0))
-                share = share * share
-                score = share * share * hulls.score(choice.stage, place, choice.chosen, up, scalar(0.0))
+                share = scalar(1.0) + (distance - choice.least) / scalar(HALF_AS_GOOD)
+                score = hulls.score(choice.stage, place, choice.chosen, up, scalar(0.0)) / share
                 enough = wp.max(scalar(1.001) * choice.score, scalar(1.0e-12))
             if (choice.feature < 0 and choice.stage == 0) or score > enough:
                 choice.score = score

@@ -4,8 +4,8 @@ All is in the frame of the field. A feature is PARTS * element + part. Parts of 
 
 - sphere: 0, its centre; ellipsoid: 0, all of it;
 - capsule: 0 and 1, the lower and upper end of its segment; 2, the inside of the segment;
-- cylinder: 0 to 13, points of its rims, against a triangle (see :mod:`warp_kernels.collision.cylinders`); 14 and 15, its
-  lower and upper disc, against a point of the field; 16 to 19, its rims (2 * end + side), against an edge; 20, the
+- cylinder: 0 to 9, points of its rims, against a triangle (see :mod:`warp_kernels.collision.cylinders`); 10 and 11, its
+  lower and upper disc, against a point of the field; 12 to 15, its rims (2 * end + side), against an edge; 16, the
   curved surface between them.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.cylinders import cylinder_functions
+from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE
 from warp_kernels.collision.field.lines import line_functions
@@ -24,9 +24,9 @@ from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 PARTS = 32
 SEGMENT = 2
-FIRST_DISC = 14
-FIRST_RIM = 16
-SIDE = 20
+FIRST_DISC = RIM_POINTS
+FIRST_RIM = FIRST_DISC + 2
+SIDE = FIRST_RIM + 4
 
 
 @functools.cache

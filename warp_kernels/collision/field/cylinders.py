@@ -10,9 +10,9 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.cylinders import cylinder_functions
+from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.field.body import body_functions
-from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.choice import TIE, choice_functions
 from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SIDE, contact_functions
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, UPPER_TRIANGLE, grid_functions
 from warp_kernels.collision.field.segments import segment_functions
@@ -35,12 +35,12 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
     angle = surface.angle
 
     @wp.func
-    def inside(body: Body, place: vec3):
-        """Whether a place is in the cylinder, or but for rounding."""
+    def inside(body: Body, place: vec3, sine: scalar):
+        """Whether a place is in the cylinder, or outside by no more than the sine times its size."""
         local = wp.quat_rotate_inv(
             wp.transform_get_rotation(body.pose), place - wp.transform_get_translation(body.pose)
         )
-        slack = scalar(angle) * (body.size[0] + body.size[1])
+        slack = sine * (body.size[0] + body.size[1])
         axial = wp.abs(local[2]) <= body.size[1] + slack
         return axial and wp.length(vec3(local[0], local[1], scalar(0.0))) <= body.size[0] + slack
 
@@ -51,7 +51,9 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         """
         if grid.triangle_below(field.shape, field.size, point[0], point[1]) == element:
             return True
-        return surface.beside_triangle(corners, point) and (distance >= scalar(0.0) or inside(body, place))
+        if not surface.beside_triangle(corners, point):
+            return False
+        return distance >= scalar(0.0) or inside(body, place, scalar(angle))
 
     @wp.func
     def with_rims_on_triangle(
@@ -60,10 +62,9 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         """Consider those points of the rims that would bear the cylinder on the triangle's plane."""
         element = KINDS * (row * field.shape[2] + column) + kind
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
-        features = rims.rim_features(body.pose, normal)
-        for k in range(4):
-            part = features[k]
-            if part >= 0:
+        local = rims.local_normal(body.pose, normal)
+        for part in range(RIM_POINTS):
+            if rims.can_bear(part, local):
                 distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
                 if distance < body.reach:
                     point = place + distance * normal
@@ -74,13 +75,13 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def disc_touches(
         height: wp.array2d(dtype=scalar), field: Field, body: Body, end: int, row: int, column: int, distance: scalar,
-        place: vec3, normal: vec3,
+        place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
         if normal[2] <= scalar(angle) or distance < scalar(-2.0) * body.size[1]:
             return False
         if wp.length(wp.cross(place - contacts.end_of(end, body.pose, body.size), normal)) > body.size[0]:
             return False
-        return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
+        return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -slack
 
     @wp.func
     def with_discs(
@@ -98,29 +99,35 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         part = FIRST_DISC + end
         distance, place, normal = contacts.disc_contact(end, corners, body.pose, body.size)
         if distance < body.reach:
-            if disc_touches(height, field, body, end, row, column, distance, place, normal):
+            if disc_touches(height, field, body, end, row, column, distance, place, normal, choice.slack):
                 choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
     @wp.func
     def rim_touches(
         height: wp.array2d(dtype=scalar), field: Field, body: Body, end: int, kind: int, row: int, column: int,
-        corners: mat33, distance: scalar, place: vec3, normal: vec3,
+        corners: mat33, distance: scalar, place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether a rim touches a convex edge: the normal lies between those of disc and side, and of the triangles."""
+        """Whether a rim touches a convex edge: the normal lies between those of disc and side, and of the triangles.
+
+        It may miss them by the slack, a sine, where it misses the disc's by no more: a disc that lies nearly flat.
+        """
         if normal[2] <= scalar(angle) or not surface.between_ends(corners, place, scalar(0.0)):
             return False
         axis = scalar(2 * end - 1) * contacts.axis_of(body.pose)
         outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
-        if wp.dot(normal, axis) > scalar(angle) or wp.dot(normal, outward) > scalar(angle) * body.size[0]:
+        limit = scalar(angle)
+        if wp.length(wp.cross(normal, axis)) < slack:
+            limit = slack
+        if wp.dot(normal, axis) > limit or wp.dot(normal, outward) > limit * body.size[0]:
             return False
         edge = wp.normalize(corners[1] - corners[0])
         across = wp.cross(edge, wp.cross(axis, outward))
         if wp.length_sq(across) <= scalar(PARALLEL_SINE_SQUARED) * body.size[0] * body.size[0]:
             return False
-        if distance < scalar(0.0) and not inside(body, place):
+        if distance < scalar(0.0) and not inside(body, place, limit):
             return False
-        return surface.convex_at(height, field, kind, row, column, corners, normal)
+        return surface.convex_within(height, field, kind, row, column, corners, normal, limit)
 
     @wp.func
     def with_rims_on_edge(
@@ -132,7 +139,9 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         for number in range(SIDE - FIRST_RIM):
             distance, place, normal = contacts.rim_contact(number, corners, body.pose, body.size)
             if distance < body.reach:
-                if rim_touches(height, field, body, number >> 1, kind, row, column, corners, distance, place, normal):
+                if rim_touches(
+                    height, field, body, number >> 1, kind, row, column, corners, distance, place, normal, choice.slack
+                ):
                     part = FIRST_RIM + number
                     choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
@@ -183,10 +192,7 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         """
         corners = grid.element_corners(height, field.row, field.shape, field.size, element)
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
-        part = rims.rim_features(body.pose, normal)[0]
-        if part < 2:
-            # Lying, the features begin with the lower end, be it the higher one over this plane.
-            part = wp.where(wp.dot(contacts.axis_of(body.pose), normal) < scalar(0.0), 1, 0)
+        part = rims.lowest_feature(rims.local_normal(body.pose, normal))
         distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
         half_height = wp.dot(normal, wp.transform_get_translation(body.pose) - corners[0]) - distance
         passes = bool(False)
@@ -249,7 +255,7 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
                 for kind in range(KINDS):
                     if grid.exists(field.shape, kind, row, column):
                         choice = with_cylinder_on_element(choice, height, field, body, kind, row, column)
-        if choice.stage == 0 and (choice.feature < 0 or choice.score < scalar(0.0)):
+        if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
             choice = way_out(choice, height, field, body, around)
         return choice
 

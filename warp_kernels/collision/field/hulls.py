@@ -355,14 +355,17 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
         if bounds.top < bounds.bottom:
             return features
         chosen = mat33()
+        deepest = scalar(0.0)
         for stage in range(4):
             choice = best_place(
-                choices.in_stage(stage, chosen), height, field, hull, bounds, vertices, starts, face_corner, normals,
-                edges,
+                choices.in_stage(stage, chosen, deepest), height, field, hull, bounds, vertices, starts, face_corner,
+                normals, edges,
             )  # fmt: skip
             if choice.feature < 0:
                 return choices.ascending(features)
             features[stage] = choice.feature
+            if stage == 0:
+                deepest = -choice.score
             if stage < 3:
                 chosen[stage] = choice.place
         return choices.ascending(features)

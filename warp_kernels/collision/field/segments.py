@@ -29,9 +29,13 @@ def segment_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def segment_touches(
         height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int, corners: mat33,
-        distance: scalar, place: vec3, normal: vec3,
+        distance: scalar, place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether what is a radius around an axis, between its ends, touches a point or an edge."""
+        """Whether what is a radius around an axis, between its ends, touches a point or an edge.
+
+        slack: sine by which the normal may miss those of an edge's triangles. It misses them only as far as the axis isn't
+        parallel to them; that of a point it would miss as a body rolls towards it.
+        """
         centre = wp.transform_get_translation(body.pose)
         axis = contacts.axis_of(body.pose)
         on_body = place + (distance + body.size[0]) * normal
@@ -44,7 +48,7 @@ def segment_functions(scalar: Any) -> SimpleNamespace:
             return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
         if not surface.crosses(corners, axis, body.size[1], centre, place, on_body):
             return False
-        return surface.convex_at(height, field, kind, row, column, corners, normal)
+        return surface.convex_within(height, field, kind, row, column, corners, normal, slack)
 
     @wp.func
     def with_segment(
@@ -54,7 +58,7 @@ def segment_functions(scalar: Any) -> SimpleNamespace:
         """Consider the place of a capsule's or cylinder's side on an edge or a point."""
         distance, place, normal = contacts.segment_contact(kind, corners, body.pose, body.size)
         if distance < body.reach:
-            if segment_touches(height, field, body, kind, row, column, corners, distance, place, normal):
+            if segment_touches(height, field, body, kind, row, column, corners, distance, place, normal, choice.slack):
                 element = KINDS * (row * field.shape[2] + column) + kind
                 choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice

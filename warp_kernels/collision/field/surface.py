@@ -121,13 +121,23 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
         return top
 
     @wp.func
+    def convex_within(
+        height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33, normal: vec3,
+        slack: scalar,
+    ):  # fmt: skip
+        """Whether an edge is convex, and the surface rises to neither side above the plane across the normal by more than
+        the slack, a sine.
+        """
+        first = beyond_side(height, field, kind, row, column, 0, corners, normal)
+        second = beyond_side(height, field, kind, row, column, 1, corners, normal)
+        return wp.min(first, second) >= -slack and first + second > scalar(angle)
+
+    @wp.func
     def convex_at(
         height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33, normal: vec3
     ):
         """Whether the surface falls away from an edge to both sides, or lies in the plane across the normal on one."""
-        first = beyond_side(height, field, kind, row, column, 0, corners, normal)
-        second = beyond_side(height, field, kind, row, column, 1, corners, normal)
-        return wp.min(first, second) >= -scalar(angle) and first + second > scalar(angle)
+        return convex_within(height, field, kind, row, column, corners, normal, scalar(angle))
 
     @wp.func
     def crosses(corners: mat33, axis: vec3, half_length: scalar, start: vec3, place: vec3, on_body: vec3):
@@ -163,6 +173,7 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
         rows_and_columns=rows_and_columns,
         top_of_cell=top_of_cell,
         convex_at=convex_at,
+        convex_within=convex_within,
         crosses=crosses,
         folded=folded,
     )
