@@ -154,8 +154,8 @@ class Outermost:
 
     @property
     def poses(self) -> np.ndarray:
-        """[n, num_links, 7]."""
-        return self._poses.reshape(-1, *self._poses.shape[-2:])
+        """[n, num_links, 7]; of a model without links one set of none."""
+        return self._poses.reshape(max(self._reach.size, 1), *self._poses.shape[-2:])
 
 
 def fit_camera(

@@ -195,3 +195,14 @@ def test_the_command_plays(thrown, tmp_path, capsys):
     assert main(["render", str(still), "--steps", "20", "--out", str(tmp_path / "b.gif"), *size]) == 0
     with Image.open(tmp_path / "b.gif") as animation:
         assert animation.n_frames == 3
+
+
+def test_a_lone_mesh_is_drawn(tmp_path):
+    """Neither physics nor motion nor camera."""
+    path, out = tmp_path / "cube.usda", tmp_path / "cube.png"
+    about = "(\n  metersPerUnit = 1\n)"
+    path.write_text(f'#usda 1.0\n{about}\ndef Cube "Box" {{\n  color3f[] primvars:displayColor = [(1, 0, 0)]\n}}\n')
+    assert main(["render", str(path), "--out", str(out), "--width", "40", "--height", "30"]) == 0
+    with Image.open(out) as picture:
+        red = np.asarray(picture).astype(int)
+    assert (red[..., 0] > 2 * red[..., 1]).sum() > 300
