@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "tell whether a file can be simulated, and what is wrong with it",
     "convert": "write a file's model as a URDF, MJCF or USD file",
     "render": "draw a file as a picture or an animation: a USD file's own motion, others simulated",
+    "view": "show a file's model and its motion in the browser",
     "simulate": "roll out a file's model and write the states",
     "warmup": "compile kernels ahead, so that the first run doesn't wait for them",
 }
@@ -27,6 +28,7 @@ EXAMPLES = """examples:
   backswing simulate ant.xml --seconds 2 --ground --out states.npz
   backswing render ant.xml --seconds 2 --out clip.gif
   backswing render scene.usdc --out clip.mp4
+  backswing view robot.urdf --ground
   backswing warmup robot.urdf --gradients
 
 Files are .urdf, MJCF (.xml, with the extra [mjcf]) and USD (.usd, .usda, .usdc, .usdz).

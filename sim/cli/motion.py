@@ -10,6 +10,7 @@ from sim.cli.files import UsageError
 from sim.errors import ModelError
 from sim.model import Keyframe, Model, Part
 from sim.simulator import Simulator
+from sim.state import State
 
 DEFAULT_STEP = 1.0 / 240.0
 STEPS_AT_ONCE = 120
@@ -46,15 +47,20 @@ def number_of_steps(given: argparse.Namespace, dt: float) -> int:
     return int(steps)
 
 
-def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv]."""
+def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator, State, np.ndarray | None]:
+    """The simulator, the state that it begins with, and the inputs of the actuators, held [nu] (None: all zero)."""
     if given.worlds < 1:
         raise UsageError(f"--worlds {given.worlds} must be at least 1")
     q, qd, control = start(model, given.keyframe)
     velocities = np.tile(qd, (given.worlds, 1))
     velocities += given.noise * np.random.default_rng(given.seed).normal(size=velocities.shape)
     simulator = Simulator(model, dt, num_worlds=given.worlds, device=given.device)
-    state = simulator.state(np.tile(q, (given.worlds, 1)), velocities)
+    return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities), control
+
+
+def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv]."""
+    simulator, state, control = begin(model, given, dt)
     found: tuple[list[np.ndarray], list[np.ndarray]] = ([state.q.numpy()[None]], [state.qd.numpy()[None]])
     with tqdm(
         total=steps, unit="step", desc="simulating (a first run compiles its kernels)", disable=not sys.stderr.isatty()

@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.cli.convert import USD
 from sim.cli.files import add_file, check_output, read_file, say
-from sim.cli.motion import add_motion, number_of_steps, simulate, time_step
+from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import every, world_poses
 
 
@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", type=float, default=30.0, help="frames per second of a USD file (default 30)")
     parser.add_argument(
         "--out", type=Path, required=True,
-        help=f"file to write: .npz with q [steps + 1, worlds, nq], qd, dt and joint_names; or {', '.join(USD)}",
+        help="file to write: .npz with q [steps + 1, worlds, nq], qd, dt, control [nu] and joint_names; or "
+        f"{', '.join(USD)}",
     )  # fmt: skip
 
 
@@ -30,7 +31,9 @@ def run(given: argparse.Namespace) -> int:
     dt = time_step(model, given)
     q, qd = simulate(model, given, dt, number_of_steps(given, dt))
     if suffix == ".npz":
-        np.savez_compressed(given.out, q=q, qd=qd, dt=dt, joint_names=np.array(model.joint_names))
+        control = start(model, given.keyframe)[2]
+        held = np.zeros(model.nu) if control is None else control
+        np.savez_compressed(given.out, q=q, qd=qd, dt=dt, control=held, joint_names=np.array(model.joint_names))
     else:
         from sim.usd import write_usd  # here, since it takes a while to load
 

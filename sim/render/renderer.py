@@ -10,21 +10,21 @@ import warp as wp
 
 from sim.errors import ModelError
 from sim.model import Model
-from sim.poses import compose
 from sim.render.rows import record_rows, run_rows
 from sim.render.shapes import Triangles, sphere, tessellate
 from sim.render.view import (
     Camera,
     Marker,
-    Outermost,
     Trail,
     check_poses,
     check_world_poses,
-    fit_camera,
+    fit_worlds_camera,
+    instance_poses,
     linear_light,
+    visible_planes,
+    visible_solids,
 )
 from sim.turns import one_at_a_time
-from warp_kernels import types as codes
 from warp_kernels.occlusion import occlusion_kernels
 from warp_kernels.render import render_kernels
 
@@ -230,11 +230,9 @@ class Renderer:
 
     def _collect(self, markers: Sequence[Marker]) -> None:
         """Gather everything made of triangles; an instance is one rigid piece of it."""
-        self.drawn = [k for k, g in enumerate(self.model.geometries) if g.visible and g.type != codes.PLANE]
+        self.drawn = visible_solids(self.model)
         drawn = [self.model.geometries[k] for k in self.drawn]
         worlds = len(self.offsets)
-        self.instance_links = np.array([g.link for g in drawn], dtype=int)
-        self.placements = np.array([g.placement for g in drawn]).reshape(-1, 7)
         shapes: list[Triangles] = [tessellate(g) for g in drawn] * worlds
         colors = [g.rgba[:3] for g in drawn] * worlds
         self.marker_poses = _at([m.position for m in markers])
@@ -263,11 +261,8 @@ class Renderer:
             self.instance_scales: wp.array = wp.zeros(len(shapes), dtype=float)
 
     def _set_planes(self) -> None:
-        self.plane_numbers = [k for k, g in enumerate(self.model.geometries) if g.visible and g.type == codes.PLANE]
+        self.plane_numbers = visible_planes(self.model)
         planes = [self.model.geometries[k] for k in self.plane_numbers]
-        for plane in planes:
-            if plane.link >= 0:
-                raise ModelError(f"geometry '{plane.name}': only planes fixed to the world can be drawn")
         poses = np.array([plane.placement for plane in planes]).reshape(-1, 7)
         colors = linear_light(np.array([plane.rgba[:3] for plane in planes]).reshape(-1, 3))
         self.planes: wp.array = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
@@ -276,7 +271,6 @@ class Renderer:
     def _view(self, camera: Camera) -> object:
         right, up, backward = camera.axes()
         pixel = 2.0 * np.tan(np.radians(camera.fov) / 2.0) / self.height
-        distance = float(np.linalg.norm(np.subtract(camera.position, camera.target)))
         view = self.kernels.View()
         view.eye, view.right, view.up = (
             wp.vec3(*map(float, camera.position)),
@@ -291,16 +285,13 @@ class Renderer:
         view.horizon = wp.vec3(0.74, 0.82, 0.90)
         view.bounce = wp.vec3(0.20, 0.19, 0.18)
         view.tile = self.tile
-        view.fog = 0.25 / max(distance, 1e-3)
+        view.fog = 0.25 / max(camera.distance, 1e-3)
         return view
 
     def _place(self, link_poses: np.ndarray, frame: int) -> None:
         """Move all instances, and with them their vertices, to a frame; link_poses [num_worlds, num_links, 7]."""
-        worlds = len(self.offsets)
-        # The world itself stands after the last link, where the number -1 finds it.
-        carriers = np.concatenate([link_poses, np.tile(IDENTITY, (worlds, 1, 1))], axis=1)[:, self.instance_links]
-        carriers[..., :3] += self.offsets[:, None]
-        poses = [compose(carriers.reshape(-1, 7), np.tile(self.placements, (worlds, 1))), self.marker_poses]
+        drawn = [self.model.geometries[k] for k in self.drawn]
+        poses = [instance_poses(drawn, link_poses, self.offsets).reshape(-1, 7), self.marker_poses]
         scales = [np.ones(len(poses[0]) + len(self.marker_poses))]
         for trail in self.trails:
             beads, shown = _beads(trail, frame)
@@ -384,20 +375,14 @@ def iterate_frames(
 ) -> Iterator[np.ndarray]:
     """As :func:`render_frames`, one picture at a time, for a progress bar or a long motion."""
     checked = check_world_poses(model, poses)
-    offsets = grid_offsets(checked.shape[1], _spacing(checked) if spacing is None else spacing)
+    offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
     for trail in trails:
         if np.shape(trail.points) != (len(checked), 3):
             raise ModelError(
                 f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}"
             )
     if camera is None:
-        shifted = checked.copy()
-        shifted[..., :3] += offsets[:, None]
-        outermost = Outermost(model.num_links)
-        for worlds in shifted:
-            outermost.add(worlds)
-        seen = shifted[:, 0] if len(offsets) == 1 else outermost.poses
-        camera = fit_camera(model, seen, markers=markers, aspect=width / height)
+        camera = fit_worlds_camera(model, checked, offsets, markers=markers, aspect=width / height)
     renderer = Renderer(
         model,
         width=width,
@@ -432,7 +417,7 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
     return spacing * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
 
 
-def _spacing(poses: np.ndarray) -> float:
+def fitting_spacing(poses: np.ndarray) -> float:
     """Room for the whole motion of each world, poses [frames, num_worlds, num_links, 7], and a little more."""
     extent = np.ptp(poses[..., :2], axis=(0, 2)).max() if poses.size else 0.0
     return 1.3 * float(extent) + 0.5

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model import Geometry, Model
+from sim.poses import compose
 from warp_kernels import types as codes
 
 Color = tuple[float, float, float]
@@ -30,6 +31,11 @@ class Camera:
     target: Sequence[float]
     fov: float = 35.0
     up: Sequence[float] = (0.0, 0.0, 1.0)
+
+    @property
+    def distance(self) -> float:
+        """From the eye to the target [m]."""
+        return float(np.linalg.norm(np.subtract(self.position, self.target)))
 
     def axes(self) -> np.ndarray:
         """Rows: right, up and backward (towards the viewer), unit vectors in the world frame [3, 3].
@@ -131,6 +137,44 @@ def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     return check_poses(model, array.reshape(-1, model.num_links, 7)).reshape(array.shape)
 
 
+def visible_solids(model: Model) -> list[int]:
+    """Indices of the geometries that are drawn, planes aside."""
+    return [k for k, g in enumerate(model.geometries) if g.visible and g.type != codes.PLANE]
+
+
+def visible_planes(model: Model) -> list[int]:
+    """Indices of the planes that are drawn.
+
+    Raises:
+        ModelError: for one that isn't fixed to the world.
+    """
+    numbers = [k for k, g in enumerate(model.geometries) if g.visible and g.type == codes.PLANE]
+    for k in numbers:
+        if model.geometries[k].link >= 0:
+            raise ModelError(f"geometry '{model.geometries[k].name}': only planes fixed to the world can be drawn")
+    return numbers
+
+
+def instance_poses(geometries: Sequence[Geometry], link_poses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Where geometries are in the picture.
+
+    Args:
+        geometries: of one model.
+        link_poses: in the frame of their world [num_worlds, num_links, 7].
+        offsets: where the origin of each world is drawn [num_worlds, 3].
+
+    Returns:
+        [num_worlds, len(geometries), 7].
+    """
+    worlds = len(offsets)
+    placements = np.array([g.placement for g in geometries]).reshape(-1, 7)
+    # The world itself stands after the last link, where the number -1 finds it.
+    world = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], (worlds, 1, 1))
+    carriers = np.concatenate([link_poses, world], axis=1)[:, np.array([g.link for g in geometries], dtype=int)]
+    carriers[..., :3] += offsets[:, None]
+    return compose(carriers.reshape(-1, 7), np.tile(placements, (worlds, 1))).reshape(worlds, -1, 7)
+
+
 class Outermost:
     """Of a motion in many frames and worlds the poses in which a link is furthest out in one of 26 directions.
 
@@ -182,6 +226,8 @@ def fit_camera(
         margin: how much room to leave around the motion; 1 is none.
     """
     points = _extent(model, check_poses(model, poses), markers)
+    if not len(points):  # an empty scene
+        points = np.zeros((1, 3))
     a, e = np.radians(azimuth), np.radians(elevation)
     backward = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
     axes = Camera(tuple(backward), (0.0, 0.0, 0.0)).axes()
@@ -195,6 +241,35 @@ def fit_camera(
     centre = np.array([_middle(right, eye - back), _middle(up, eye - back), 0.5 * (back.min() + back.max())])
     position = np.array([*centre[:2], eye])
     return Camera(tuple(position @ axes), tuple(centre @ axes), fov)
+
+
+def fit_worlds_camera(
+    model: Model,
+    poses: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    markers: Sequence[Marker] = (),
+    aspect: float = 4.0 / 3.0,
+    margin: float = 1.1,
+) -> Camera:
+    """As :func:`fit_camera` for the motion of several worlds.
+
+    Args:
+        model: the model.
+        poses: link poses in the frame of their world [frames, num_worlds, num_links, 7].
+        offsets: where the origin of each world is drawn [num_worlds, 3].
+        markers: further things to see.
+        aspect: width over height of the picture.
+        margin: how much room to leave around the motion; 1 is none.
+    """
+    shifted = poses.copy()
+    shifted[..., :3] += offsets[:, None]
+    if len(offsets) == 1 or not model.num_links:
+        return fit_camera(model, shifted[:, 0], markers=markers, aspect=aspect, margin=margin)
+    outermost = Outermost(model.num_links)
+    for worlds in shifted:
+        outermost.add(worlds)
+    return fit_camera(model, outermost.poses, markers=markers, aspect=aspect, margin=margin)
 
 
 def _middle(across: np.ndarray, depth: np.ndarray) -> float:

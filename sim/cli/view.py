@@ -1,0 +1,173 @@
+"""Show the model of a file in the browser (extra [view]): sliders for its joints, simulation from any pose.
+
+With --steps or --seconds it is simulated first; with --trajectory the states of a file are shown: play, pause, step,
+scrub, and see what touches. With --target, arrows at all links show how a force on them, held for one step, would bring
+a link nearer to a point at the end: the derivative of its distance, with the sign turned, from the backward pass.
+"""
+
+import argparse
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+
+from sim.cli.files import UsageError, add_file, read_file, say
+from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, time_step
+from sim.errors import ModelError
+from sim.kinematics import forward_kinematics
+from sim.model import Model
+from sim.render import Marker
+from sim.rollout import Trajectory
+from sim.simulator import Simulator
+from sim.viewer import Viewer, force_gradients
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
+    add_file(parser)
+    add_motion(parser)
+    parser.add_argument(
+        "--trajectory", type=Path, metavar="NPZ", help="states to show: what simulate wrote, or q [states, nq] and dt"
+    )
+    parser.add_argument(
+        "--target", nargs=4, metavar=("LINK", "X", "Y", "Z"),
+        help="where a link should be at the end [m]: forces that bring it nearer are shown",
+    )  # fmt: skip
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: this machine alone)")
+    parser.add_argument("--port", type=int, default=8080, help="port to listen at (default 8080; 0: any)")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command."""
+    simulated = (given.steps, given.seconds) != (None, None)
+    if given.trajectory is not None and (simulated or given.worlds != 1 or given.keyframe is not None):
+        raise UsageError(
+            "--trajectory has its own worlds and states; leave out --steps, --seconds, --worlds, --keyframe"
+        )
+    if given.target is not None and not simulated:
+        raise UsageError("--target is for a simulated motion; add --seconds")
+    model, notes = read_file(given, "float32")
+    say(notes)
+    markers = () if given.target is None else (Marker("target", _target(model, given)[1]),)
+    states = None if given.trajectory is None else read_states(given.trajectory, model)
+    if states is not None:
+        given.worlds = states["q"].shape[1]
+    with Viewer(model, given.worlds, host=given.host, port=given.port, markers=markers) as viewer:
+        if states is not None:
+            _show_states(viewer, given, states)
+        elif simulated:
+            _show_simulated(viewer, given)
+        else:
+            _show_start(viewer, given)
+        viewer.wait()
+    return 0
+
+
+def _show_start(viewer: Viewer, given: argparse.Namespace) -> None:
+    try:
+        simulator, state, control = begin(viewer.model, given, time_step(viewer.model, given))
+    except ModelError as error:  # it may be looked at all the same
+        say([f"it can't be simulated: {error}"])
+        return
+    viewer.show(state.q)
+    viewer.offer_simulation(simulator, state.qd.numpy(), control)
+
+
+def _show_simulated(viewer: Viewer, given: argparse.Namespace) -> None:
+    model, dt = viewer.model, time_step(viewer.model, given)
+    simulator, state, control = begin(model, given, dt)
+    steps = number_of_steps(given, dt)
+    print(f"simulating {steps} steps (a first run compiles its kernels)", file=sys.stderr)
+    forces = None if given.target is None else np.zeros((steps, given.worlds, model.nv))
+    inputs = None if control is None else np.tile(control, (steps, given.worlds, 1))
+    trajectory = simulator.rollout(state, forces, steps, control=inputs)
+    check_finite(trajectory.q.numpy(), trajectory.qd.numpy())
+    pushes = None
+    if given.target is not None:
+        link, target = _target(model, given)
+        distance, gradient = distance_gradient(trajectory, link, target)
+        pushes = -force_gradients(trajectory, gradient)
+        strongest = np.linalg.norm(pushes, axis=-1).max()
+        print(
+            f"'{link}' ends {distance.mean():.4g} m from the target. Arrows: how much nearer a force on a link for one "
+            f"step would bring it; at most {strongest:.3g} m/N"
+        )
+    viewer.play(trajectory, gradients=pushes)
+    viewer.offer_simulation(simulator, control=control)
+
+
+def _show_states(viewer: Viewer, given: argparse.Namespace, states: dict[str, np.ndarray]) -> None:
+    dt = float(states.get("dt", time_step(viewer.model, given)))
+    if not {"qd", "control"} <= states.keys():  # without inputs nobody knows what touched, and with which force
+        viewer.play(states["q"], dt)
+        return
+    try:
+        simulator = Simulator(viewer.model, dt, num_worlds=given.worlds, device=given.device)
+    except ModelError as error:
+        say([f"it can't be simulated, so that contacts aren't known: {error}"])
+        viewer.play(states["q"], dt)
+        return
+    model, steps = viewer.model, len(states["q"]) - 1
+
+    def upload(array: np.ndarray) -> wp.array:
+        return wp.array(array, dtype=model.scalar, device=simulator.device)
+
+    control = upload(np.tile(states["control"], (steps, given.worlds, 1))) if model.nu else None
+    viewer.play(Trajectory(simulator, upload(states["q"]), upload(states["qd"]), None, control))
+    viewer.offer_simulation(simulator, control=states["control"] if model.nu else None)
+
+
+def read_states(path: Path, model: Model) -> dict[str, np.ndarray]:
+    """What is in a file of states, with q [states, worlds, nq].
+
+    Raises:
+        ModelError: for a file that can't be read, and one whose states aren't of this model.
+    """
+    try:
+        with np.load(path) as file:
+            found = {name: file[name] for name in ("q", "qd", "dt", "control", "joint_names") if name in file}
+    except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path}: can't be read as a file of states (.npz): {error}") from None
+    if "q" not in found:
+        raise ModelError(f"{path}: has no q; write states as backswing simulate does")
+    for name, size, what in (("q", model.nq, "coordinates"), ("qd", model.nv, "velocities")):
+        if name in found and found[name].ndim == 2:
+            found[name] = found[name][:, None]
+        if name in found and (found[name].ndim != 3 or 0 in found[name].shape or found[name].shape[2] != size):
+            raise ModelError(
+                f"{path}: {name} has shape {found[name].shape}, but the model has {size} {what}; was it simulated with "
+                "another file, or with other options such as --floating-base?"
+            )
+    names = found.pop("joint_names", np.array(model.joint_names)).tolist()
+    if names != list(model.joint_names):
+        raise ModelError(
+            f"{path}: its joints are {', '.join(names)}; those of the model {', '.join(model.joint_names)}"
+        )
+    return found
+
+
+def distance_gradient(trajectory: Trajectory, link: str, target: Sequence[float]) -> tuple[np.ndarray, wp.array]:
+    """Distance of a link's origin from a point at the end [num_worlds], and its derivative in the last q."""
+    q = wp.clone(trajectory.final_state.q, requires_grad=True)
+    with wp.Tape() as tape:
+        pose = forward_kinematics(trajectory.simulator.model, q, [link])
+    offset = pose.numpy()[:, 0, :3] - target
+    distance = np.linalg.norm(offset, axis=1)
+    seed = np.zeros(pose.shape)
+    seed[:, 0, :3] = offset / np.maximum(distance, 1e-12)[:, None]
+    tape.backward(grads={pose: wp.array(seed, dtype=pose.dtype, device=pose.device)})
+    return distance, q.grad
+
+
+def _target(model: Model, given: argparse.Namespace) -> tuple[str, tuple[float, ...]]:
+    link = model.frame(given.target[0]).name
+    try:
+        place = tuple(float(value) for value in given.target[1:])
+    except ValueError:
+        place = (np.nan,)
+    if not np.isfinite(place).all():
+        raise UsageError(f"--target {' '.join(given.target)}: give the name of a link and three numbers")
+    return link, place

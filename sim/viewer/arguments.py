@@ -1,0 +1,117 @@
+"""Checks of what a viewer is given."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.errors import ModelError
+from sim.model import Model
+from sim.parameters import as_numbers
+from warp_kernels import types as codes
+
+
+def numbers(name: str, value: Any) -> np.ndarray:
+    """A caller's array, Warp's or anything that numpy reads, as float64; raises ModelError."""
+    return as_numbers(name, value.numpy() if isinstance(value, wp.array) else value)
+
+
+def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
+    """Coordinates [nq] or [num_worlds, nq] as [num_worlds, nq].
+
+    Raises:
+        ModelError: for another shape, values that aren't finite, or a quaternion that is zero.
+    """
+    q = numbers("show: q", value)
+    shapes = ((model.nq,), (num_worlds, model.nq))
+    if q.shape not in shapes:
+        raise ModelError(f"show: q has shape {q.shape}; the model has {model.nq} coordinates: give {shapes[0]} or "
+                         f"{shapes[1]}")  # fmt: skip
+    q = np.array(np.broadcast_to(q, shapes[1]))
+    _require_states(model, "show", q[None])
+    return q
+
+
+def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
+    """Coordinates [states, num_worlds, nq], or [states, nq] of one world, with all three dimensions.
+
+    Raises:
+        ModelError: for another shape, values that aren't finite, or a quaternion that is zero.
+    """
+    q = numbers("play: q", value)
+    full = q[:, None] if q.ndim == 2 and num_worlds == 1 else q
+    if full.ndim != 3 or not len(full) or full.shape[1:] != (num_worlds, model.nq):
+        raise ModelError(
+            f"play: q has shape {q.shape}; the model has {model.nq} coordinates and the viewer {num_worlds} "
+            f"world{'' if num_worlds == 1 else 's'}: give [states, {num_worlds}, {model.nq}]"
+        )
+    _require_states(model, "play", full)
+    return full
+
+
+def link_gradients(model: Model, num_worlds: int, states: int, value: Any) -> np.ndarray:
+    """Gradients [steps, num_worlds, num_links, 3], not more than there are states.
+
+    Raises:
+        ModelError: for another shape or values that aren't finite.
+    """
+    array = numbers("play: gradients", value)
+    shape = (num_worlds, model.num_links, 3)
+    if array.ndim != 4 or array.shape[1:] != shape or len(array) > states:
+        raise ModelError(
+            f"play: gradients have shape {array.shape}; give [at most {states}, {', '.join(map(str, shape))}]"
+        )
+    if not np.isfinite(array).all():
+        raise ModelError(f"play: gradients aren't finite in step {np.argwhere(~np.isfinite(array))[0][0]}")
+    return array
+
+
+def vectors(points: Any, directions: Any, worlds: Any, num_worlds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vectors [n, 3] at points [n, 3] of worlds [n].
+
+    Raises:
+        ModelError: for other shapes, values that aren't finite, or a world that isn't there.
+    """
+    places, arrows = numbers("show_gradients: points", points), numbers("show_gradients: vectors", directions)
+    if places.ndim != 2 or places.shape[1] != 3 or arrows.shape != places.shape:
+        raise ModelError(
+            f"show_gradients: points have shape {places.shape} and vectors {arrows.shape}; give [n, 3] of both"
+        )
+    if not (np.isfinite(places).all() and np.isfinite(arrows).all()):
+        raise ModelError("show_gradients: points or vectors aren't finite")
+    try:
+        owners = np.broadcast_to(np.asarray(worlds, dtype=int), len(places))
+    except ValueError:
+        raise ModelError(f"show_gradients: worlds is {worlds!r}; give one number, or one for each point") from None
+    if len(owners) and not 0 <= owners.min() <= owners.max() < num_worlds:
+        raise ModelError(f"show_gradients: worlds go from 0 to {num_worlds - 1}")
+    return places, arrows, owners
+
+
+def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:
+    """Inputs of the actuators [nu] or [num_worlds, nu]; None stays None.
+
+    Raises:
+        ModelError: for another shape.
+    """
+    if value is None:
+        return None
+    control = numbers("offer_simulation: control", value)
+    shapes = ((model.nu,), (num_worlds, model.nu))
+    if control.shape not in shapes:
+        raise ModelError(f"offer_simulation: control has shape {control.shape}; give {shapes[0]} or {shapes[1]}")
+    return control
+
+
+def _require_states(model: Model, name: str, q: np.ndarray) -> None:
+    """Raise ModelError for coordinates [states, num_worlds, nq] that aren't finite, or a quaternion that is zero."""
+    starts = np.append(model.joint_q_start, model.nq)
+    for link, (first, end) in enumerate(itertools.pairwise(starts)):
+        part = q[..., first:end]
+        problem, bad = "isn't finite", ~np.isfinite(part).all(axis=-1)
+        if model.joint_type[link] in (codes.FREE, codes.SPHERICAL) and not bad.any():
+            problem, bad = "has a zero quaternion", np.linalg.norm(part[..., -4:], axis=-1) < 1e-6
+        if bad.any():
+            state, world = np.argwhere(bad)[0]
+            raise ModelError(f"{name}: q {problem} in state {state}, world {world}, joint '{model.joint_names[link]}'")

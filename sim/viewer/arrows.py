@@ -1,0 +1,87 @@
+"""Arrows for vectors at points: forces of contacts, gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.model import Model
+from warp_kernels import types as codes
+
+if TYPE_CHECKING:
+    from viser import SceneApi
+
+LONGEST = 4.0  # longer arrows, in lengths of the one that stands for the reference, are cut
+
+
+class Arrows:
+    """Arrows of one kind.
+
+    Args:
+        scene: of the viser server.
+        name: of their node.
+        color: red, green and blue from 0 to 255.
+        length: of the arrow of the reference [m].
+        dots: draw balls where they begin.
+    """
+
+    def __init__(self, scene: SceneApi, name: str, color: tuple[int, int, int], length: float, dots: bool):
+        nothing = np.zeros((0, 3))
+        self._length, self._color = length, color
+        self._points, self._vectors, self._reference, self._zoom = nothing, nothing, 1.0, 1.0
+        thick = 0.025 * length
+        self._folder = scene.add_frame(name, show_axes=False)
+        self._arrows = scene.add_arrows(
+            f"{name}/arrows", np.zeros((1, 2, 3)), color, shaft_radius=thick, head_radius=2.2 * thick,
+            head_length=5.0 * thick, visible=False,
+        )  # fmt: skip
+        self._dots: Any = None
+        if dots:
+            self._dots = scene.add_point_cloud(
+                f"{name}/points", np.zeros((1, 3)), color, point_size=2.5 * thick, point_shape="circle",
+                precision="float32", visible=False,
+            )  # fmt: skip
+
+    def draw(self, points: np.ndarray, vectors: np.ndarray, reference: float) -> None:
+        """Draw vectors [n, 3] at points [n, 3] in the picture; reference: the norm of one that is ``length`` long."""
+        self._points, self._vectors, self._reference = points, vectors, reference
+        sizes = np.linalg.norm(vectors, axis=1, keepdims=True) / reference
+        shown = sizes[:, 0] > 0.0
+        lengths = self._zoom * self._length * np.minimum(sizes[shown], LONGEST)
+        ends = points[shown] + lengths * vectors[shown] / (sizes[shown] * reference)
+        for node, drawn in ((self._arrows, np.stack([points[shown], ends], axis=1)), (self._dots, points[shown])):
+            if node is not None:
+                if len(drawn):
+                    node.points = drawn
+                node.visible = bool(len(drawn))
+
+    def clear(self) -> None:
+        """Draw none."""
+        self.draw(np.zeros((0, 3)), np.zeros((0, 3)), 1.0)
+
+    def zoom(self, factor: float) -> None:
+        """Draw all of them so many times as long as by themselves."""
+        self._zoom = factor
+        self.draw(self._points, self._vectors, self._reference)
+
+    def show(self, visible: bool) -> None:
+        """Show or hide them."""
+        self._folder.visible = visible
+
+    def legend(self, what: str, unit: str) -> str:
+        """How long which vector is, a line of Markdown; empty if none is drawn."""
+        if not len(self._points):
+            return ""
+        red, green, blue = self._color
+        swatch = f'<span style="color:rgb({red},{green},{blue})">➜</span>'
+        return f"{swatch} {self._zoom * self._length:.2g} m: {what} of {self._reference:.3g}{unit}  \n"
+
+
+def typical_force(model: Model) -> float:
+    """The weight of the heaviest tree that moves freely, or of all links if none does [N]; 1 if there is no weight."""
+    mass, roots = model.parameters["mass"], model.tree_link_start[:-1]
+    trees = [tree.sum() for tree in np.split(mass, roots[1:])]
+    free = [tree for tree, root in zip(trees, roots, strict=False) if model.joint_type[root] == codes.FREE]
+    weight = float(max(free, default=mass.sum()) * np.linalg.norm(model.parameters["gravity"]))
+    return weight if weight > 0.0 else 1.0

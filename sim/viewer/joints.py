@@ -1,0 +1,166 @@
+"""Sliders for the joint coordinates of one world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.model import Model
+from sim.viewer.angles import to_angles
+from warp_kernels import types as codes
+
+if TYPE_CHECKING:
+    from viser import GuiApi
+
+DIGITS = 4  # after the point
+FINE, COARSE = 1e-4, 1e-3  # steps of sliders over less than 0.5, and over more [rad, m]
+REACH = 2.0  # of the sliders of what has no limit, either way [m]
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """What one slider shows.
+
+    Attributes:
+        name: beside the slider.
+        hint: what more there is to say.
+        low: its left end; high: its right end [rad, m].
+        turns: whether a full turn changes nothing.
+    """
+
+    name: str
+    hint: str
+    low: float
+    high: float
+    turns: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sliders that make a stretch of q together.
+
+    Attributes:
+        part: joint coordinates that they make.
+        coordinates: one for each slider.
+        angles: whether they are the angles of a quaternion, see :func:`sim.viewer.angles.to_angles`.
+    """
+
+    part: slice
+    coordinates: tuple[Coordinate, ...]
+    angles: bool = False
+
+    def read(self, q: np.ndarray) -> np.ndarray:
+        """Values of the sliders."""
+        values = to_angles(q[self.part]) if self.angles else q[self.part]
+        turns = np.array([coordinate.turns for coordinate in self.coordinates])
+        return np.where(turns, (values + np.pi) % (2.0 * np.pi) - np.pi, values)
+
+    def write(self, values: list[float], q: np.ndarray) -> None:
+        """Put values of the sliders into q [nq]."""
+        q[self.part] = Rotation.from_euler("xyz", values).as_quat() if self.angles else values
+
+
+class JointSliders:
+    """A slider for every degree of freedom; joints that follow another by a coupling have one that can't be moved.
+
+    Args:
+        gui: of the viser server; the sliders go where it stands now.
+        model: the model.
+        moved: called with the number of a group after the user has moved one of its sliders.
+    """
+
+    def __init__(self, gui: GuiApi, model: Model, moved: Callable[[int], None]):
+        self._model = model
+        self._groups = list(groups(model))
+        self._sliders: list[list[Any]] = []
+        followers = {int(model.dof_q[dof]) for dof in model.equalities.coupling_dof}
+        for number, group in enumerate(self._groups):
+            # Without a client it is the program that has set the value.
+            update = partial(lambda number, event: None if event.client_id is None else moved(number), number)
+            sliders = []
+            for coordinate, start in zip(group.coordinates, group.read(model.q0), strict=True):
+                value = round(float(start), DIGITS)
+                low, high = (round(float(end), DIGITS) for end in (coordinate.low, coordinate.high))
+                slider = gui.add_slider(
+                    coordinate.name,
+                    min(low, value),
+                    max(high, value),
+                    COARSE if high - low > 0.5 else FINE,
+                    value,
+                    hint=coordinate.hint,
+                    disabled=group.part.start in followers,
+                )
+                slider.on_update(update)
+                sliders.append(slider)
+            self._sliders.append(sliders)
+
+    def show(self, q: np.ndarray) -> None:
+        """Move the sliders to coordinates [nq]; those that lie beyond an end move it."""
+        for group, sliders in zip(self._groups, self._sliders, strict=True):
+            for slider, number in zip(sliders, group.read(q), strict=True):
+                value = round(float(number), DIGITS)
+                slider.min, slider.max = min(slider.min, value), max(slider.max, value)
+                slider.value = value
+
+    def apply(self, number: int, q: np.ndarray) -> np.ndarray:
+        """Coordinates q [nq] with those of one group as its sliders say, and of joints that follow them."""
+        q = q.copy()
+        self._groups[number].write([slider.value for slider in self._sliders[number]], q)
+        return follow(self._model, q)
+
+
+def follow(model: Model, q: np.ndarray) -> np.ndarray:
+    """Coordinates in which coupled joints are where the others put them."""
+    equalities, q = model.equalities, q.copy()
+    ratio, offset = (model.parameters[f"coupling_{name}"] for name in ("ratio", "offset"))
+    for _ in equalities.coupling_names:  # the other may follow a third
+        q[model.dof_q[equalities.coupling_dof]] = ratio * q[model.dof_q[equalities.coupling_other]] + offset
+    return q
+
+
+def groups(model: Model) -> Iterator[Group]:
+    """The sliders of a model, in the order of its joints."""
+    for link, kind in enumerate(model.joint_type):
+        name, first = model.joint_names[link], int(model.joint_q_start[link])
+        hint = f"joint {name}, moves link {model.link_names[link]}"
+        if kind in (codes.REVOLUTE, codes.PRISMATIC):
+            yield _single(model, link, hint)
+        elif kind == codes.FREE:
+            middle = model.q0[first : first + 3]
+            places = [
+                Coordinate(f"{name} {axis} [m]", hint, float(at) - REACH, float(at) + REACH)
+                for axis, at in zip("xyz", middle, strict=True)
+            ]
+            yield Group(slice(first, first + 3), tuple(places))
+            yield _orientation(name, hint, first + 3)
+        elif kind == codes.SPHERICAL:
+            limits = {key: float(model.parameters[f"{key}_limit"].reshape(-1)[link]) for key in ("swing", "twist")}
+            bounds = [f"{key} at most {limit:.4g} rad" for key, limit in limits.items() if np.isfinite(limit)]
+            yield _orientation(name, "; ".join([hint, *bounds]), first)
+
+
+def _single(model: Model, link: int, hint: str) -> Group:
+    dof, first = int(model.joint_qd_start[link]), int(model.joint_q_start[link])
+    revolute = model.joint_type[link] == codes.REVOLUTE
+    unit, reach = ("rad", np.pi) if revolute else ("m", REACH)
+    lower, upper = (float(model.parameters[f"{side}_limit"][dof]) for side in ("lower", "upper"))
+    limited = bool(np.isfinite([lower, upper]).any())
+    middle = 0.0 if revolute and not limited else float(model.q0[first])
+    low = lower if np.isfinite(lower) else min(middle, upper) - reach
+    high = upper if np.isfinite(upper) else max(middle, lower) + reach
+    limits = f"limits {lower:.4g} to {upper:.4g} {unit}" if limited else "no limits"
+    coordinate = Coordinate(
+        f"{model.joint_names[link]} [{unit}]", f"{hint}; {limits}", low, high, turns=revolute and not limited
+    )
+    return Group(slice(first, first + 1), (coordinate,))
+
+
+def _orientation(name: str, hint: str, first: int) -> Group:
+    reaches = {"roll": np.pi, "pitch": np.pi / 2.0, "yaw": np.pi}
+    coordinates = [Coordinate(f"{name} {turn} [rad]", hint, -reach, reach) for turn, reach in reaches.items()]
+    return Group(slice(first, first + 4), tuple(coordinates), angles=True)

@@ -1,0 +1,145 @@
+"""What the browser shows of a model: shapes, ground, names, arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.contacts import Contacts
+from sim.model import Model
+from sim.render import Marker, fit_camera
+from sim.render.view import visible_planes, visible_solids
+from sim.viewer.arrows import Arrows, typical_force
+from sim.viewer.labels import Axes, Labels
+from sim.viewer.shapes import Shapes, add_plane, byte_color
+from warp_kernels import types as codes
+
+if TYPE_CHECKING:
+    from viser import SceneApi
+
+FORCE, GRADIENT = (214, 0, 147), (0, 150, 70)
+COLLIDER = (1.0, 0.55, 0.15, 0.4)
+ARROW_LENGTH = 0.2  # of the height of a picture of one world, for the reference
+
+
+class Picture:
+    """Everything that is drawn of all worlds.
+
+    Args:
+        scene: of the viser server.
+        model: the model of one world.
+        poses: link poses at first [num_worlds, num_links, 7].
+        offsets: where the origin of each world is drawn [num_worlds, 3].
+        markers: balls that stand still in every world.
+
+    Raises:
+        ModelError: for a plane on a link.
+    """
+
+    def __init__(
+        self, scene: SceneApi, model: Model, poses: np.ndarray, offsets: np.ndarray, markers: Sequence[Marker]
+    ):
+        self._scene, self._model, self._offsets = scene, model, offsets
+        camera = fit_camera(model, poses[:1])
+        height = 2.0 * camera.distance * np.tan(np.radians(camera.fov) / 2.0)
+        self._light()
+        for k in visible_planes(model):
+            add_plane(scene, f"/ground/{k}", model.geometries[k])
+        for world, place in enumerate(offsets):
+            for marker in markers:
+                scene.add_icosphere(
+                    f"/markers/{world}_{marker.name}", marker.radius, byte_color(marker.color),
+                    position=place + np.asarray(marker.position),
+                )  # fmt: skip
+        self._visuals = Shapes(scene, "/shapes", [model.geometries[k] for k in visible_solids(model)], offsets)
+        self._colliders: Shapes | None = None
+        self._axes = Axes(scene, "/axes", len(offsets) * model.num_links, 0.08 * height)
+        moving = [
+            "" if kind == codes.FIXED else name for name, kind in zip(model.joint_names, model.joint_type, strict=True)
+        ]
+        self._link_names = Labels(scene, "/link_names", model.link_names, "bottom-left")
+        self._joint_names = Labels(scene, "/joint_names", moving, "top-left")
+        self._forces = Arrows(scene, "/contacts", FORCE, ARROW_LENGTH * height, dots=True)
+        self._gradients = Arrows(scene, "/gradients", GRADIENT, ARROW_LENGTH * height, dots=False)
+        self._typical_force = typical_force(model)
+        self.place(poses, 0)
+
+    def place(self, poses: np.ndarray, world: int) -> None:
+        """Move everything to link poses [num_worlds, num_links, 7]; names are those of one world."""
+        self._poses = poses
+        origins = poses.copy()
+        origins[..., :3] += self._offsets[:, None]
+        self._visuals.place(poses)
+        if self._colliders is not None:
+            self._colliders.place(poses)
+        self._axes.place(origins.reshape(-1, 7))
+        for labels in (self._link_names, self._joint_names):
+            labels.place(origins[world, :, :3])
+
+    def draw_contacts(self, contacts: Contacts) -> None:
+        """Draw points and forces of those that bear."""
+        self._forces.draw(contacts.point + self._offsets[contacts.world], contacts.force, self._typical_force)
+
+    def draw_gradients(self, points: np.ndarray, vectors: np.ndarray, worlds: np.ndarray) -> None:
+        """Draw vectors [n, 3] at points [n, 3] of worlds [n], the longest of the usual length."""
+        longest = float(np.linalg.norm(vectors, axis=1).max(initial=0.0))
+        self._gradients.draw(points + self._offsets[worlds], vectors, longest if longest > 0.0 else 1.0)
+
+    def draw_link_gradients(self, vectors: np.ndarray) -> None:
+        """Draw vectors [num_worlds, num_links, 3] at the origins of the links."""
+        worlds = np.repeat(np.arange(len(self._offsets)), self._model.num_links)
+        self.draw_gradients(self._poses[..., :3].reshape(-1, 3), vectors.reshape(-1, 3), worlds)
+
+    def clear_contacts(self) -> None:
+        """Draw none."""
+        self._forces.clear()
+
+    def clear_gradients(self) -> None:
+        """Draw none."""
+        self._gradients.clear()
+
+    def zoom_arrows(self, factor: float) -> None:
+        """Draw all arrows so many times as long as by themselves."""
+        self._forces.zoom(factor)
+        self._gradients.zoom(factor)
+
+    def fade(self, opacity: float) -> None:
+        """See through the shapes."""
+        self._visuals.fade(opacity)
+
+    @property
+    def switches(self) -> Sequence[tuple[str, bool, Callable[[bool], None]]]:
+        """What can be shown and hidden: name, whether it is at first, and a function that does it."""
+        bare = not any(geometry.visible for geometry in self._model.geometries)
+        return (
+            ("Shapes", True, self._visuals.show),
+            ("Collision shapes", False, self._show_colliders),
+            ("Link axes", bare, self._axes.show),
+            ("Link names", False, self._link_names.show),
+            ("Joint names", False, self._joint_names.show),
+            ("Contact forces", True, self._forces.show),
+            ("Gradients", True, self._gradients.show),
+        )
+
+    @property
+    def legend(self) -> str:
+        """How long which arrow is."""
+        return f"{self._forces.legend('contact force', ' N')}{self._gradients.legend('gradient', '')}"
+
+    def _light(self) -> None:
+        # The environment map that viser begins with takes a browser without a GPU a quarter of a minute.
+        self._scene.configure_environment_map(None)
+        self._scene.add_light_hemisphere(
+            "/light", sky_color=(255, 255, 255), ground_color=(150, 150, 150), intensity=2.0
+        )
+        self._scene.set_up_direction("+z")
+
+    def _show_colliders(self, visible: bool) -> None:
+        if self._colliders is None and visible:  # made when they are first asked for
+            touching = [g for g in self._model.geometries if g.collides and g.type != codes.PLANE]
+            self._colliders = Shapes(self._scene, "/colliders", touching, self._offsets, COLLIDER)
+            self._colliders.place(self._poses)
+        if self._colliders is not None:
+            self._colliders.show(visible)

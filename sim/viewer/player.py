@@ -1,0 +1,141 @@
+"""Play, pause, step and scrub: which state of a motion is shown."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import ModelError
+from sim.viewer.motions import Motion
+
+if TYPE_CHECKING:
+    from viser import GuiApi
+
+FRAMES_PER_SECOND = 30.0
+SPEEDS = {"1/100": 0.01, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "5": 5.0}
+
+
+class Player:
+    """The controls of a motion, and the thread that plays it.
+
+    Args:
+        gui: of the viser server; the controls go where it stands now.
+        lock: held while a state is shown.
+        show: called with the motion and the number of a state.
+    """
+
+    def __init__(self, gui: GuiApi, lock: threading.RLock, show: Callable[[Motion, int], None]):
+        self._lock, self._show = lock, show
+        self._motion: Motion | None = None
+        self._place = 0.0  # in states, with a fraction
+        self._problem = ""  # why there are no further states
+        self._running, self._closed = threading.Event(), False
+        self._folder: Any = gui.add_folder("Motion", visible=False)
+        with self._folder:
+            self._text: Any = gui.add_markdown("")
+            self._slider: Any = gui.add_slider("State", 0, 1, 1, 0, hint="number of the state; drag to scrub")
+            self._play: Any = gui.add_button("Play")
+            self._forth: Any = gui.add_button("Step", hint="to the next state")
+            self._back: Any = gui.add_button("Step back", hint="to the state before")
+            self._speed: Any = gui.add_dropdown(
+                "Speed", tuple(SPEEDS), initial_value="1", hint="seconds of the motion per second"
+            )
+            self._loop: Any = gui.add_checkbox("Loop", True, hint="begin again at the end")
+        self._play.on_click(lambda _: self.play(not self.playing))
+        self._forth.on_click(lambda _: self.step(1))
+        self._back.on_click(lambda _: self.step(-1))
+        # Without a client it is the program that has set the value.
+        self._slider.on_update(lambda event: None if event.client_id is None else self.seek(self._slider.value))
+        self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
+        self._thread.start()
+
+    @property
+    def playing(self) -> bool:
+        """Whether states follow each other by themselves."""
+        return self._running.is_set()
+
+    @property
+    def number(self) -> int:
+        """Number of the state that was shown last."""
+        return int(self._place)
+
+    def start(self, motion: Motion, playing: bool) -> None:
+        """Take another motion, from its first state."""
+        with self._lock:
+            self._motion, self._problem = motion, ""
+            self._folder.visible = True
+            self.seek(0)
+            self.play(playing)
+
+    def play(self, playing: bool = True) -> None:
+        """Play or pause."""
+        with self._lock:
+            if self._motion is None:
+                return
+            if playing:
+                self._problem = ""
+            (self._running.set if playing else self._running.clear)()
+            self._play.label = "Pause" if playing else "Play"
+            self._show(self._motion, self.number)
+
+    def seek(self, number: int) -> None:
+        """Pause at a state, or at the last one."""
+        with self._lock:
+            if self._motion is not None:
+                self._place = float(min(max(number, 0), len(self._motion) - 1))
+                self.play(False)
+                self._tell()
+
+    def step(self, states: int) -> None:
+        """Pause so many states further on."""
+        with self._lock:
+            if self._motion is not None:
+                self._advance(self.number + states)
+                self.seek(self.number)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed = True
+        self._running.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._running.wait()
+            began = time.perf_counter()
+            with self._lock:
+                if self._closed:
+                    return
+                if self.playing and self._motion is not None:
+                    self._tick(self._motion)
+            time.sleep(max(0.0, began + 1.0 / FRAMES_PER_SECOND - time.perf_counter()))
+
+    def _tick(self, motion: Motion) -> None:
+        further = SPEEDS[self._speed.value] / (FRAMES_PER_SECOND * motion.dt)
+        if self._advance(self._place + further):
+            self._show(motion, self.number)
+            self._tell()
+        elif self._loop.value and len(motion) > 1 and not self._problem:
+            self._place = 0.0
+        else:
+            self.seek(self.number)
+
+    def _advance(self, place: float) -> bool:
+        """Go to a place, or the nearest one; False if that place isn't there."""
+        assert self._motion is not None
+        try:
+            self._motion.grow(int(place) - (len(self._motion) - 1))
+        except ModelError as error:
+            self._problem = str(error)
+        last = len(self._motion) - 1
+        self._place = min(max(place, 0.0), float(last))
+        return place <= last
+
+    def _tell(self) -> None:
+        assert self._motion is not None
+        last, dt = len(self._motion) - 1, self._motion.dt
+        self._slider.max = max(last, 1)
+        self._slider.value = self.number
+        self._text.content = self._problem or f"{self.number * dt:.3f} s of {last * dt:.3f} s"

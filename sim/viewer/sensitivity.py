@@ -1,0 +1,38 @@
+"""How a loss answers to forces on links, for arrows that show it."""
+
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.kinematics import link_velocities
+from sim.rollout import Trajectory
+
+
+def force_gradients(trajectory: Trajectory, q_grad: Any = None, qd_grad: Any = None) -> np.ndarray:
+    """Gradient of a loss in forces on the links: what a force at the origin of a link, held for one step, would change.
+
+    Such a force f is the joint force J^T f, with the Jacobian J of the link's origin before the step, so that the
+    gradient in f is J times that in tau: the velocity that the origin would have with that as joint velocity.
+
+    Args:
+        trajectory: a rollout that was given ``tau`` (zeros will do) and keeps all its states.
+        q_grad: derivative of the loss in every q or in the last one, as for :meth:`sim.Trajectory.backward`.
+        qd_grad: the same for qd.
+
+    Returns:
+        [steps, num_worlds, num_links, 3], along world axes, in units of the loss per N.
+
+    Raises:
+        ModelError: for a trajectory without tau or with a checkpoint interval, and for wrong shapes.
+    """
+    if trajectory.tau is None:
+        raise ModelError("force_gradients: the rollout has no tau; give it zeros [steps, num_worlds, nv]")
+    if trajectory.checkpoint_interval != 1:
+        raise ModelError("force_gradients: the rollout doesn't keep all its states; leave out checkpoint_interval")
+    model = trajectory.simulator.model
+    tau_bar: Any = trajectory.backward(q_grad, qd_grad).tau
+    steps, worlds = tau_bar.shape[:2]
+    before = trajectory.q[:steps].reshape((steps * worlds, model.nq))
+    velocity = link_velocities(model, before, tau_bar.reshape((steps * worlds, model.nv))).numpy()
+    return velocity[:, :, 3:].reshape(steps, worlds, model.num_links, 3).astype(np.float64)

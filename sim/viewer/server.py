@@ -1,0 +1,55 @@
+"""The server that the browser talks to."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+from sim.checks import is_whole
+from sim.errors import ModelError
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+
+def serve(host: str, port: int) -> ViserServer:
+    """A server that listens where it was told to, or an error.
+
+    Args:
+        host: address to listen at.
+        port: port to listen at; 0 for any that is free.
+
+    Raises:
+        ModelError: without the package viser, and where it can't listen.
+    """
+    try:
+        import viser
+    except ImportError:
+        raise ModelError('the viewer needs the package viser: pip install "backswing[view]"') from None
+    if not is_whole(port, 0) or port > 65535:
+        raise ModelError(f"Viewer: port is {port!r}; it must be a whole number from 0 to 65535")
+    try:
+        # viser would take the next port that is free, and wait for ever where there is none.
+        with socket.create_server((host, port)):
+            pass
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
+        raise ModelError(
+            f"Viewer: can't listen at {host}, port {port}: {reason}; choose another port, 0 for any"
+        ) from None
+    with quiet():
+        return viser.ViserServer(host=host, port=int(port), verbose=False)
+
+
+def address(server: ViserServer) -> str:
+    """Where to look."""
+    host = server.get_host()
+    return f"http://{'localhost' if host in ('0.0.0.0', '127.0.0.1') else host}:{server.get_port()}"
+
+
+def quiet() -> contextlib.AbstractContextManager[Any]:
+    """What viser prints about its server is left out."""
+    return contextlib.redirect_stdout(io.StringIO())

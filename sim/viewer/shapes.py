@@ -1,0 +1,119 @@
+"""The geometries of all worlds in the browser: a node for each, with an instance for every world."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.model import Geometry
+from sim.render.shapes import Triangles, tessellate
+from sim.render.view import instance_poses
+
+if TYPE_CHECKING:
+    from viser import SceneApi
+
+TILE = 0.5  # side of a square of the ground [m]
+GROUND = 40.0  # side of the part of a plane that is drawn [m]
+
+
+class Shapes:
+    """Geometries that are shown and hidden together.
+
+    Args:
+        scene: of the viser server.
+        folder: name of the node above theirs.
+        geometries: of one model, without planes.
+        offsets: where the origin of each world is drawn [num_worlds, 3].
+        rgba: of all of them, instead of each one's own.
+    """
+
+    def __init__(
+        self,
+        scene: SceneApi,
+        folder: str,
+        geometries: Sequence[Geometry],
+        offsets: np.ndarray,
+        rgba: tuple[float, float, float, float] | None = None,
+    ):
+        self._geometries, self._offsets = list(geometries), offsets
+        self._folder = scene.add_frame(folder, show_axes=False)
+        self._nodes: list[Any] = []
+        for number, geometry in enumerate(self._geometries):
+            vertices, faces = split_creases(tessellate(geometry))
+            color = geometry.rgba if rgba is None else rgba
+            self._nodes.append(
+                scene.add_batched_meshes_simple(
+                    f"{folder}/{number}_{geometry.name.replace('/', '_')}",
+                    vertices,
+                    faces,
+                    batched_positions=offsets,
+                    batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(offsets), 1)),
+                    batched_colors=byte_color(color),
+                    opacity=see_through(color[3]),
+                    side="double",  # the meshes of files aren't always closed
+                    lod="off",
+                )
+            )
+
+    def place(self, link_poses: np.ndarray) -> None:
+        """Move them to link poses [num_worlds, num_links, 7], each in the frame of its world."""
+        poses = instance_poses(self._geometries, link_poses, self._offsets)
+        for node, of_worlds in zip(self._nodes, poses.swapaxes(0, 1), strict=True):
+            node.batched_positions = of_worlds[:, :3]
+            node.batched_wxyzs = to_wxyz(of_worlds[:, 3:])
+
+    def fade(self, opacity: float) -> None:
+        """Let what is behind them be seen through them; 1: as they are."""
+        for node, geometry in zip(self._nodes, self._geometries, strict=True):
+            node.opacity = see_through(opacity * geometry.rgba[3])
+
+    def show(self, visible: bool) -> None:
+        """Show or hide them."""
+        self._folder.visible = visible
+
+
+def add_plane(scene: SceneApi, name: str, plane: Geometry) -> None:
+    """A piece of a plane that is fixed to the world, with lines on it."""
+    color = np.array(byte_color(plane.rgba))
+    scene.add_grid(
+        name,
+        width=GROUND,
+        height=GROUND,
+        position=plane.placement[:3],
+        wxyz=to_wxyz(plane.placement[3:]),
+        cell_size=TILE,
+        section_size=10 * TILE,
+        cell_color=tuple(0.8 * color),
+        section_color=tuple(0.6 * color),
+        plane_color=tuple(color),
+        plane_opacity=1.0,
+        shadow_opacity=0.25,
+    )
+
+
+def split_creases(triangles: Triangles) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices [n, 3] and faces [m, 3] in which corners share a vertex only where they share a normal.
+
+    The browser smooths over all faces about a vertex.
+    """
+    corners = np.column_stack([triangles.faces.ravel(), np.round(triangles.normals.reshape(-1, 3), 3)])
+    _, first, number = np.unique(corners, axis=0, return_index=True, return_inverse=True)
+    return triangles.vertices[triangles.faces.ravel()[first]], number.reshape(-1, 3)
+
+
+def byte_color(rgba: Sequence[float]) -> tuple[int, int, int]:
+    """Red, green and blue from 0 to 255."""
+    red, green, blue = (round(255 * min(max(float(c), 0.0), 1.0)) for c in rgba[:3])
+    return red, green, blue
+
+
+def see_through(alpha: float) -> float | None:
+    """Opacity as viser has it: None for what hides all behind it."""
+    return float(alpha) if alpha < 1.0 else None
+
+
+def to_wxyz(xyzw: np.ndarray) -> np.ndarray:
+    """Quaternions [..., 4] in the order of viser."""
+    return np.roll(xyzw, 1, axis=-1)

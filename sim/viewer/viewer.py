@@ -1,0 +1,334 @@
+"""The viewer: a page in the browser that shows a model, its motion, and what acts on it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.checks import is_positive, is_whole
+from sim.contacts import Contacts
+from sim.errors import ModelError
+from sim.kinematics import forward_kinematics
+from sim.model import Model
+from sim.render import Marker, grid_offsets
+from sim.render.renderer import fitting_spacing
+from sim.render.view import check_poses, fit_worlds_camera
+from sim.rollout import Trajectory
+from sim.simulator import Simulator
+from sim.viewer import arguments
+from sim.viewer.joints import JointSliders
+from sim.viewer.motions import Coordinates, Live, Motion, Rollout
+from sim.viewer.picture import Picture
+from sim.viewer.player import Player
+from sim.viewer.server import address, quiet, serve
+
+SLIDER_PERIOD = 0.2  # between updates of the sliders while a motion plays [s]
+CAMERA_STATES = 50  # of a motion that the camera is made to see
+
+
+class Viewer:
+    """Shows one or several worlds of a model in the browser.
+
+    The page has sliders for the joints, the controls of a motion, and switches for what is drawn. Methods may be called
+    from any thread; what the user does on the page happens in threads of its own.
+
+    Args:
+        model: the model of one world.
+        num_worlds: number of worlds, drawn beside each other.
+        host: address to listen at; "0.0.0.0" for all of the machine's, also from outside.
+        port: port to listen at; 0 for any that is free.
+        spacing: distance of neighbouring worlds [m]; None for the extent of one and a little room.
+        markers: balls that stand still in every world, such as a target.
+
+    Raises:
+        ModelError: without the package viser, for a port that is in use or an address that isn't this machine's, for a
+            number that makes no sense, and for planes on links.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        num_worlds: int = 1,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        spacing: float | None = None,
+        markers: Sequence[Marker] = (),
+    ):
+        if not is_whole(num_worlds, 1):
+            raise ModelError(f"Viewer: num_worlds is {num_worlds!r}; it must be a whole number of at least 1")
+        self.model, self.num_worlds = model, int(num_worlds)
+        self._markers = tuple(markers)
+        self._q = np.tile(model.q0, (self.num_worlds, 1))
+        poses = self._poses(self._q)
+        self._offsets = grid_offsets(self.num_worlds, fitting_spacing(poses[None]) if spacing is None else spacing)
+        self._gradients: np.ndarray | None = None
+        self._sliders_shown = 0.0
+        self._lock = threading.RLock()
+        self._server = serve(host, port)
+        try:
+            self._picture = Picture(self._server.scene, model, poses, self._offsets, self._markers)
+        except BaseException:
+            with quiet():
+                self._server.stop()
+            raise
+        self._add_controls()
+        self._aim(poses[None])
+
+    # ---- showing -----------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where to look."""
+        return address(self._server)
+
+    @property
+    def q(self) -> np.ndarray:
+        """The coordinates that are shown, as the user has set them [num_worlds, nq]."""
+        with self._lock:
+            return self._q.copy()
+
+    def show(self, q: Any) -> None:
+        """Show coordinates; a motion that plays pauses, arrows go.
+
+        Args:
+            q: [nq], the same in all worlds, or [num_worlds, nq].
+
+        Raises:
+            ModelError: for another shape, values that aren't finite, or a quaternion that is zero.
+        """
+        self._hold(arguments.pose(self.model, self.num_worlds, q))
+
+    def play(
+        self, motion: Any, dt: float | None = None, *, gradients: npt.ArrayLike | None = None, playing: bool = True
+    ) -> None:
+        """Show a motion, with play, pause, step and scrub.
+
+        Args:
+            motion: a :class:`sim.Trajectory`, whose contacts are drawn too; or coordinates [states, num_worlds, nq], or
+                [states, nq] of one world.
+            dt: time between states [s]; that of the simulator for a trajectory.
+            gradients: vectors at the origins of the links, [steps, num_worlds, num_links, 3], such as those of
+                :func:`sim.viewer.force_gradients`. In each state the longest is as long as that of
+                :meth:`show_gradients`, since they may grow a thousandfold over a motion.
+            playing: begin at once.
+
+        Raises:
+            ModelError: for another shape, values that aren't finite, a trajectory that doesn't keep all its states, or
+                a dt that is missing or not positive.
+        """
+        played = self._motion(motion, dt)
+        vectors = None
+        if gradients is not None:
+            vectors = arguments.link_gradients(self.model, self.num_worlds, len(played), gradients)
+        numbers = np.unique(np.linspace(0, len(played) - 1, CAMERA_STATES).astype(int))
+        poses = np.stack([self._poses(played.q(int(number))) for number in numbers])
+        with self._lock:
+            self._gradients = vectors
+            self._aim(poses)
+            self._player.start(played, playing)
+
+    def offer_simulation(self, simulator: Simulator, qd: Any = None, control: Any = None) -> None:
+        """Add a button that simulates on from the pose that is shown, as the user may have set it.
+
+        Args:
+            simulator: of the same model and as many worlds.
+            qd: velocities to begin with [nv] or [num_worlds, nv]; None for rest.
+            control: inputs of the actuators, held, [nu] or [num_worlds, nu]; None for zeros.
+
+        Raises:
+            ModelError: for a simulator of another model or number of worlds, and for wrong shapes.
+        """
+        if simulator.model is not self.model or simulator.num_worlds != self.num_worlds:
+            raise ModelError(
+                f"offer_simulation: the simulator has {simulator.num_worlds} worlds of its model; it must have "
+                f"{self.num_worlds} of the viewer's"
+            )
+        simulator.state(self._q, qd)  # complains of qd
+        held = arguments.inputs(self.model, self.num_worlds, control)
+
+        def simulate(_: object) -> None:
+            with self._lock:
+                self._gradients = None
+                self._player.start(Live(simulator, simulator.state(self._q, qd), held), playing=True)
+
+        self._simulate.visible = True
+        self._simulate.on_click(simulate)
+
+    def show_contacts(self, contacts: Contacts) -> None:
+        """Draw points and forces of contacts, as from :meth:`sim.Simulator.contacts`, until another pose is shown.
+
+        Those that carry nothing are left out. A force is that on ``geometry_b``.
+
+        Raises:
+            ModelError: for contacts of a world that isn't there.
+        """
+        if len(contacts) and contacts.world.max() >= self.num_worlds:
+            raise ModelError(
+                f"show_contacts: a contact is in world {contacts.world.max()}, of {self.num_worlds} worlds"
+            )
+        with self._lock:
+            self._picture.draw_contacts(contacts)
+            self._write_legend()
+
+    def show_gradients(self, points: npt.ArrayLike, vectors: npt.ArrayLike, worlds: npt.ArrayLike = 0) -> None:
+        """Draw vectors, such as gradients of a loss in forces, until another pose is shown.
+
+        They are scaled so that the longest is a fifth of the height of a picture of one world.
+
+        Args:
+            points: where they begin, in the frame of their world [n, 3].
+            vectors: [n, 3].
+            worlds: world of each [n], or of all.
+
+        Raises:
+            ModelError: for wrong shapes, numbers that aren't finite, or a world that isn't there.
+        """
+        places, arrows, owners = arguments.vectors(points, vectors, worlds, self.num_worlds)
+        with self._lock:
+            self._picture.draw_gradients(places, arrows, owners)
+            self._write_legend()
+
+    # ---- running -----------------------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Print where to look, and wait for Ctrl-C."""
+        print(f"{self.url} (Ctrl-C ends)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(3600.0)
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._player.close()
+        with quiet():
+            self._server.stop()
+
+    def __enter__(self) -> Viewer:
+        """For a ``with`` block, at whose end it is closed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    # ---- inside ------------------------------------------------------------------------------------------------
+
+    def _add_controls(self) -> None:
+        gui = self._server.gui
+        gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
+        gui.main_panel.dock_right()
+        self._player = Player(gui, self._lock, self._show_state)
+        self._simulate: Any = gui.add_button(
+            "Simulate from here", visible=False, color="green", hint="from the pose that is shown"
+        )
+        self._world: Any = gui.add_dropdown(
+            "World", tuple(map(str, range(self.num_worlds))), visible=self.num_worlds > 1,
+            hint="that the sliders and names belong to",
+        )  # fmt: skip
+        self._world.on_update(self._locked(lambda: self._place(self._q, self._poses(self._q))))
+        with gui.add_folder("Joints", visible=self.model.nv > 0):
+            self._sliders = JointSliders(gui, self.model, self._moved)
+            gui.add_button("Initial pose").on_click(lambda _: self.show(self.model.q0))
+        with gui.add_folder("Show"):
+            for name, chosen, show in self._picture.switches:
+                self._add_switch(name, chosen, show)
+            opacity: Any = gui.add_slider("Opacity", 0.1, 1.0, 0.1, 1.0, hint="of the shapes")
+            opacity.on_update(self._locked(lambda: self._picture.fade(opacity.value)))
+            length: Any = gui.add_slider("Arrow length", 0.1, 10.0, 0.1, 1.0)
+            length.on_update(self._locked(lambda: self._picture.zoom_arrows(length.value)))
+            self._legend: Any = gui.add_markdown("")
+
+    def _add_switch(self, name: str, chosen: bool, show: Callable[[bool], None]) -> None:
+        box: Any = self._server.gui.add_checkbox(name, chosen)
+        show(chosen)
+        box.on_update(self._locked(lambda: show(box.value)))
+
+    def _locked(self, work: Callable[[], None]) -> Callable[[object], None]:
+        """For what the user does on the page."""
+
+        def run(_: object) -> None:
+            with self._lock:
+                work()
+                self._write_legend()
+
+        return run
+
+    def _moved(self, group: int) -> None:
+        """The user has moved a slider."""
+        with self._lock:
+            q, world = self._q.copy(), int(self._world.value)
+            q[world] = self._sliders.apply(group, q[world])
+            self._hold(q)
+
+    def _hold(self, q: np.ndarray) -> None:
+        """Show a pose [num_worlds, nq] that belongs to no motion."""
+        poses = self._poses(q)
+        with self._lock, self._server.atomic():
+            self._player.play(False)
+            self._picture.clear_contacts()
+            self._picture.clear_gradients()
+            self._place(q, poses)
+            self._write_legend()
+
+    def _show_state(self, motion: Motion, number: int) -> None:
+        """Show a state of a motion, and what belongs to it."""
+        q = motion.q(number)
+        now = time.perf_counter()
+        # Many sliders that move keep the browser busy.
+        calm = not self._player.playing or now > self._sliders_shown + SLIDER_PERIOD
+        contacts = motion.contacts(number)
+        with self._server.atomic():
+            self._place(q, self._poses(q), sliders=calm)
+            if contacts is None:
+                self._picture.clear_contacts()
+            else:
+                self._picture.draw_contacts(contacts)
+            if self._gradients is None or number >= len(self._gradients):
+                self._picture.clear_gradients()
+            else:
+                self._picture.draw_link_gradients(self._gradients[number])
+            if calm:
+                self._sliders_shown = now
+                self._write_legend()
+
+    def _place(self, q: np.ndarray, poses: np.ndarray, sliders: bool = True) -> None:
+        world = int(self._world.value)
+        self._q = q
+        self._picture.place(poses, world)
+        if sliders:
+            self._sliders.show(q[world])
+
+    def _write_legend(self) -> None:
+        self._legend.content = self._picture.legend
+
+    def _motion(self, motion: Any, dt: float | None) -> Motion:
+        if not isinstance(motion, Trajectory):
+            if not is_positive(dt):
+                raise ModelError(f"play: dt is {dt!r}; it must be the time between states, a positive number")
+            return Coordinates(arguments.motion(self.model, self.num_worlds, motion), float(np.asarray(dt)))
+        if motion.checkpoint_interval != 1:
+            raise ModelError("play: the trajectory doesn't keep all its states; leave out checkpoint_interval")
+        if dt is not None:
+            raise ModelError("play: dt is given, but a trajectory has that of its simulator")
+        return Rollout(motion, arguments.motion(self.model, self.num_worlds, motion.q))
+
+    def _poses(self, q: np.ndarray) -> np.ndarray:
+        """Link poses [num_worlds, num_links, 7] of coordinates [num_worlds, nq]."""
+        return check_poses(self.model, forward_kinematics(self.model, q).numpy())
+
+    def _aim(self, poses: np.ndarray) -> None:
+        """Begin with a camera that sees link poses [frames, num_worlds, num_links, 7]."""
+        camera = fit_worlds_camera(self.model, poses, self._offsets, markers=self._markers, aspect=1.0, margin=1.3)
+        first = self._server.initial_camera
+        first.position, first.look_at = np.array(camera.position), np.array(camera.target)
+        first.fov = float(np.radians(camera.fov))

@@ -1,0 +1,130 @@
+"""The page in Chromium: it shows what is where, and does what the user asks for. Needs Debian's chromium-driver."""
+
+import io
+import shutil
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+import sim
+from sim.render import Camera
+from sim.viewer import Viewer
+from tests.viewer.worlds import arm_and_box
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+OPTIONS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --use-angle=swiftshader --enable-unsafe-swiftshader "
+    "--window-size=860,560"
+)
+DT = 1 / 240
+SPACING = 4.0
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no chromium with a chromedriver")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for option in (*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(option)
+    browser = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    yield browser
+    browser.quit()
+
+
+class Page:
+    """What a user sees of a viewer, and does."""
+
+    def __init__(self, browser, viewer):
+        self.browser, self.viewer = browser, viewer
+        browser.get(viewer.url)
+        self.wait(lambda: self.found("//label[text()='hinge [rad]']"))
+        self.wait(lambda: self.picture().std() > 20)  # nothing is drawn at first, then it fades in
+        for close in browser.find_elements(By.CSS_SELECTOR, ".mantine-Notification-closeButton"):
+            close.click()
+
+    def found(self, path):
+        return self.browser.find_elements(By.XPATH, path)
+
+    def wait(self, condition):
+        WebDriverWait(self.browser, 60, 0.05).until(lambda _: condition())
+
+    def click(self, text):
+        self.found(f"//button[.//*[text()='{text}'] or text()='{text}']")[0].click()
+
+    def row(self, label):
+        return self.found(f"//label[text()='{label}']/ancestor::*[.//*[@role='slider']][1]")[0]
+
+    def type(self, label, value):
+        field = self.row(label).find_element(By.CSS_SELECTOR, "input[inputmode]")
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(str(value), Keys.ENTER)
+
+    def picture(self):
+        canvas = self.browser.find_element(By.CSS_SELECTOR, "canvas")
+        whole = Image.open(io.BytesIO(self.browser.get_screenshot_as_png())).convert("RGB")
+        size = canvas.size
+        return np.asarray(whole)[: size["height"], : size["width"]].astype(float)
+
+    def sees(self, point, color):
+        """Whether a point of the picture [3] has most of one colour, 0 red to 2 blue."""
+        picture, first = self.picture(), self.viewer._server.initial_camera
+        camera = Camera(first.position, first.look_at, np.degrees(first.fov))
+        column, row = camera.project(point, picture.shape[1], picture.shape[0]).astype(int)
+        seen = picture[row - 1 : row + 2, column - 1 : column + 2].mean(axis=(0, 1))
+        return seen[color] > 1.5 * np.delete(seen, color).max()
+
+
+@pytest.mark.slow
+def test_the_page(browser):
+    model = arm_and_box()
+    hinge = model.q_slice("hinge").start
+    offsets = np.array([[-SPACING / 2, 0, 0], [SPACING / 2, 0, 0]])
+    down, up = np.array([0.5, 0, 1]), np.array([0, 0, 1.5])  # the middle of the arm's box, and half pi further
+    with Viewer(model, 2, port=0, spacing=SPACING) as viewer:
+        viewer.offer_simulation(sim.Simulator(model, DT, 2))
+        page = Page(browser, viewer)
+        page.wait(lambda: all(page.sees(offset + down, 0) for offset in offsets))
+        assert all(page.sees(offset + model.q0[-7:-4], 1) for offset in offsets)
+        assert not any(page.sees(offset + up, 0) for offset in offsets)
+
+        page.type("hinge [rad]", 1.5)
+        page.wait(lambda: viewer.q[0, hinge] == 1.5)
+        page.wait(lambda: page.sees(offsets[0] + up, 0))
+        assert not page.sees(offsets[0] + down, 0)
+        assert page.sees(offsets[1] + down, 0)  # the other world
+        page.row("hinge [rad]").find_element(By.CSS_SELECTOR, "[role=slider]").send_keys(Keys.ARROW_LEFT)
+        page.wait(lambda: viewer.q[0, hinge] == pytest.approx(1.499))
+
+        q = np.tile(model.q0, (200, 2, 1))
+        q[:, 1, hinge] = np.linspace(0, 1.4, 200)
+        viewer.play(q, 0.05, playing=False)
+        page.wait(lambda: page.found("//*[text()='0.000 s of 9.950 s']"))
+        page.click("Play")
+        page.wait(lambda: viewer.q[1, hinge] > q[4, 1, hinge])
+        page.click("Pause")
+        page.wait(lambda: page.found("//button[.//*[text()='Play']]"))
+        paused = viewer._player.number
+        time.sleep(0.1)
+        np.testing.assert_array_equal(viewer.q, q[paused])
+        page.click("Step")
+        page.wait(lambda: np.array_equal(viewer.q, q[paused + 1]))
+        page.type("State", 199)
+        page.wait(lambda: np.array_equal(viewer.q, q[199]))
+        turned = np.array([0.5 * np.cos(1.4), 0, 1 + 0.5 * np.sin(1.4)])
+        page.wait(lambda: page.sees(offsets[1] + turned, 0))
+
+        page.click("Simulate from here")
+        page.wait(lambda: viewer._player.number > 20)
+        page.click("Pause")
+        page.wait(lambda: page.found("//*[contains(text(), 'contact force')]"))
+        assert abs(viewer.q[1, hinge] - 1.4) > 0.01
