@@ -1,0 +1,124 @@
+"""What keeps a stack of ten boxes standing for ten seconds: sweeps, warm start, softness; MuJoCo beside it.
+
+    python -m bench.stack --json bench/results/stack.json --markdown docs/fidelity.md     # writes the table there
+
+Accuracy alone is measured, in float64, not time.
+"""
+
+import argparse
+import importlib.util
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+import sim
+from scenes.mjcf import to_mjcf
+from scenes.physics import piles
+from scenes.physics.scene import PhysicsScene
+
+START, END = "<!-- table of the stack -->", "<!-- end of the stack -->"
+FALLEN = 0.1  # a box that has moved so far has left its place [m]
+
+OPTIONS = (
+    sim.ContactOptions(),
+    sim.ContactOptions(sweeps=200),
+    sim.ContactOptions(sweeps=1000),
+    sim.ContactOptions(cfm=0.1),
+    sim.ContactOptions(sweeps=200, cfm=0.1),
+    sim.ContactOptions(warm_start=True),
+    sim.ContactOptions(warm_start=True, cfm=0.05),
+    piles.STACKED,
+)
+# MuJoCo's solver, iterations, and whether it begins with the forces of the step before.
+PEERS = (("PGS", 50, False), ("PGS", 50, True), ("Newton", 100, True))
+
+
+@dataclass(frozen=True)
+class Row:
+    """How far the box that moved most is from its place.
+
+    Attributes:
+        engine: "Backswing" or "MuJoCo".
+        solver: what solves for the forces, and how.
+        after_second: after one second [m].
+        at_end: after all of the time [m].
+    """
+
+    engine: str
+    solver: str
+    after_second: float
+    at_end: float
+
+
+def main() -> None:
+    """Run all of them, print the table, and write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--markdown", type=Path, help="replace the table in this file")
+    parser.add_argument("--boxes", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    arguments = parser.parse_args()
+    rows = [own(contact, arguments.boxes, arguments.seconds) for contact in tqdm(OPTIONS, "Backswing")]
+    if importlib.util.find_spec("mujoco"):
+        scene = piles.stack(arguments.boxes, arguments.seconds)
+        rows += [peer(scene, *options) for options in tqdm(PEERS, "MuJoCo")]
+    print(table(rows))
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    if arguments.markdown:
+        text = arguments.markdown.read_text()
+        before, after = text.split(START)[0], text.split(END)[1]
+        arguments.markdown.write_text(f"{before}{START}\n{table(rows)}\n{END}{after}")
+
+
+def own(contact: sim.ContactOptions, boxes: int, seconds: float) -> Row:
+    """Backswing with some options."""
+    scene = piles.stack(boxes, seconds, contact=contact)
+    motion = scene.run()
+    solver = f"{contact.sweeps} sweeps, {'warm' if contact.warm_start else 'cold'}"
+    if contact.cfm > 0.0:
+        solver += f", cfm {contact.cfm:g}"
+    return _row("Backswing", solver, motion.q.reshape(len(motion.q), boxes, 7)[..., :3], scene.dt)
+
+
+def peer(scene: PhysicsScene, solver: str, iterations: int, warm_start: bool) -> Row:
+    """MuJoCo with its elliptic cone and its own contact parameters, which are soft."""
+    import mujoco
+
+    model = mujoco.MjModel.from_xml_string(to_mjcf(scene.model, dt=scene.dt, sweeps=iterations))
+    model.opt.solver = getattr(mujoco.mjtSolver, f"mjSOL_{solver.upper()}")
+    model.opt.tolerance = 0.0
+    if not warm_start:
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
+    data: Any = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = sim.to_mujoco(scene.model, scene.model.q0, scene.qd0)
+    mujoco.mj_forward(model, data)
+    places = [data.xpos[1:].copy()]
+    for _ in range(scene.steps):
+        mujoco.mj_step(model, data)
+        places.append(data.xpos[1:].copy())
+    return _row("MuJoCo", f"{solver} {iterations}, {'warm' if warm_start else 'cold'}", np.array(places), scene.dt)
+
+
+def _row(engine: str, solver: str, places: np.ndarray, dt: float) -> Row:
+    """From the boxes' places [steps + 1, boxes, 3]."""
+    moved = np.linalg.norm(places - places[0], axis=-1).max(axis=1)
+    return Row(engine, solver, float(moved[min(round(1.0 / dt), len(moved) - 1)]), float(moved[-1]))
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = ["| engine | solver | after 1 s [mm] | at the end [mm] |", "|---|---|---|---|"]
+    for row in rows:
+        cells = ["fallen" if moved > FALLEN else f"{1e3 * moved:.2g}" for moved in (row.after_second, row.at_end)]
+        lines.append(f"| {row.engine} | {row.solver} | {cells[0]} | {cells[1]} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
