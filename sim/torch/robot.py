@@ -450,8 +450,8 @@ class Robot(torch.nn.Module):
         names = (frame,) if isinstance(frame, str) else self.link_names if frame is None else tuple(frame)
         further = () if reference is None else (reference,)
         key = (name, names, reference)
-        result = self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), **inputs)
-        return result.squeeze(-len(self._operations[key].shape)) if isinstance(frame, str) else result
+        single = isinstance(frame, str)
+        return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)
 
     def _dynamics(self, key: str, make: Callable[[], Operation], **inputs: torch.Tensor | None) -> torch.Tensor:
         if self.model.massless_links:
@@ -477,7 +477,10 @@ class Robot(torch.nn.Module):
         return self._call(key, make, q=q, wrenches=stacked)
 
     @torch.compiler.disable(reason="kernels of Warp are launched outside of what torch.compile can see")
-    def _call(self, key: Hashable, make: Callable[[], Operation], **inputs: torch.Tensor | None) -> torch.Tensor:
+    def _call(
+        self, key: Hashable, make: Callable[[], Operation], single: bool = False, /, **inputs: torch.Tensor | None
+    ) -> torch.Tensor:
+        """The result of an operation, of ``single`` without its first dimension, that of a single frame."""
         operation = self._operations.get(key)
         if operation is None:
             operation = self._operations[key] = make()
@@ -485,7 +488,8 @@ class Robot(torch.nn.Module):
         parameters = list(self._values(operation.parameters).values())
         flat, batch, rows = self._arguments.flatten(inputs, like)
         self._arguments.check_parameters(operation.parameters, parameters, rows, like)
-        return evaluate(self._engine(like), operation, flat, parameters, batch)
+        inner = operation.shape[1:] if single else operation.shape
+        return evaluate(self._engine(like), operation, flat, parameters, (*batch, *inner))
 
     def _values(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
         # Attributes of a module that aren't in its dictionary of buffers take Python long to find.

@@ -23,6 +23,7 @@ class Arguments:
             "wrenches": (None, 6),
         }
         self.parameters = {name: value.shape for name, value in model.parameters.items()}
+        self._shapes: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
 
     def flatten(
         self, inputs: Mapping[str, torch.Tensor | None], like: torch.Tensor
@@ -39,6 +40,23 @@ class Arguments:
         Raises:
             ModelError: for a wrong shape, dtype or device, and for batch shapes that don't fit each other.
         """
+        first, dtype, device = next(iter(inputs.values())), like.dtype, like.device
+        if isinstance(first, torch.Tensor) and first.dim() > 0:
+            rows, inner = first.shape[0], self.inner
+            # What comes most often is found out with least; whatever is unlike that gets a second look.
+            others = [
+                name
+                for name, x in inputs.items()
+                if x is not None
+                and not (
+                    isinstance(x, torch.Tensor)
+                    and x.shape == (rows, *inner[name])
+                    and x.dtype is dtype
+                    and x.device == device
+                )
+            ]
+            if not others:
+                return list(inputs.values()), first.shape[:1], rows
         shapes = [self._batch_shape(name, value, like) for name, value in inputs.items() if value is not None]
         batch = shapes[0]
         if shapes.count(batch) != len(shapes):
@@ -76,8 +94,8 @@ class Arguments:
             ModelError: if one hasn't.
         """
         dtype, device = like.dtype, like.device
-        fits = [x.shape for x in values] == [self.parameters[name] for name in names]
-        if fits and all(x.dtype is dtype and x.device == device for x in values):
+        fits = [x.shape for x in values] == self._shapes_of(tuple(names))
+        if fits and not [x for x in values if x.dtype is not dtype or x.device != device]:
             return
         for name, value in zip(names, values, strict=True):
             single = self.parameters[name]
@@ -91,6 +109,11 @@ class Arguments:
                     f"parameter '{name}' is {value.dtype} on {value.device}, but 'mass' is {like.dtype} on "
                     f"{like.device}"
                 )
+
+    def _shapes_of(self, names: tuple[str, ...]) -> list[tuple[int, ...]]:
+        if names not in self._shapes:
+            self._shapes[names] = [self.parameters[name] for name in names]
+        return self._shapes[names]
 
 
 def _fits(shape: torch.Size, inner: tuple[int | None, ...]) -> bool:

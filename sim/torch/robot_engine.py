@@ -20,7 +20,7 @@ from sim.operation import WORLDS_AT_A_TIME, Operation, in_parts, paused_tape
 from sim.scratch import kept_scratch
 from sim.torch.arrays import DTYPES, as_array, on_torch_stream, stream_key, warp_device
 from sim.torch.robot_parameters import ParameterArrays, number_of_dims
-from sim.torch.robot_values import Values
+from sim.torch.robot_values import Values, pack
 from sim.turns import one_at_a_time
 
 # Rows of one graph: so many, or more of what has few numbers in a row, as long as these take no more bytes together.
@@ -49,21 +49,30 @@ class Engine:
         self._captured: OrderedDict[tuple, _Captured] = OrderedDict()
 
     @one_at_a_time
-    def forward(self, operation: Operation, values: Values, batch: Sequence[int] | None = None) -> torch.Tensor:
+    def forward(
+        self, operation: Operation, values: Values, shape: tuple[int, ...] | None = None, *, keep: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The result of an operation, in new memory.
 
         Args:
             operation: what to compute.
             values: the inputs [rows, ...], the first one always there, then the parameters that it reads, ``[n, ...]``
                 or ``[rows, n, ...]``.
-            batch: the shape that the rows are to have in the result; None for ``[rows, ...]``.
+            shape: what the result is to have in place of [rows, *operation.shape].
+            keep: whether copies of the values are asked for.
+
+        Returns:
+            the result, and the copies in one piece of memory.
         """
-        rows = values.rows
-        shape = (rows, *operation.shape)
-        result = values.like.new_empty(shape if batch is None else (*batch, *operation.shape))
-        output = result if batch is None or len(batch) == 1 else result.view(shape)
-        self._run(_Call(_Forward, operation, values, None, [output], frozenset()))
-        return result
+        whole = (values.rows, *operation.shape)
+        shape = whole if shape is None else shape
+        result = values.like.new_empty(shape)
+        output = result if shape == whole else result.view(whole)
+        call = _Call(_Forward, operation, values, None, [output], frozenset(), keep)
+        self._run(call)
+        if keep and call.kept is None:
+            call.kept = pack(values.tensors())
+        return result, call.kept
 
     @one_at_a_time
     def backward(
@@ -149,6 +158,8 @@ class _Call:
         seed: derivative of the loss in the result; None for a value.
         outputs: tensors [rows, ...] to fill: the result, or the gradients of the inputs, None where none is wanted.
         needed: the parameters whose gradients are wanted.
+        keep: whether a graph that has the values in one piece of memory is to leave a copy of that.
+        kept: the copy.
     """
 
     kind: "type[_Forward | _Backward]"
@@ -157,6 +168,8 @@ class _Call:
     seed: torch.Tensor | None
     outputs: Sequence[torch.Tensor | None]
     needed: frozenset[str]
+    keep: bool = False
+    kept: torch.Tensor | None = None
 
     def key(self) -> tuple:
         """What two calls have in common that one graph can do."""
@@ -273,6 +286,9 @@ class _Captured:
         outputs = [output for output in call.outputs if output is not None]
         if outputs:
             torch._foreach_copy_(outputs, self.outputs)
+        if call.keep:
+            assert self.values.flat is not None
+            call.kept = self.values.flat.clone()
         return self.parameters.take_gradients()
 
 

@@ -33,16 +33,16 @@ def evaluate(
     operation: Operation,
     inputs: Sequence[torch.Tensor | None],
     parameters: Sequence[torch.Tensor],
-    batch: torch.Size,
+    shape: tuple[int, ...],
 ) -> torch.Tensor:
-    """The result [..., *operation.shape] of an operation, with its gradient where one is asked for.
+    """The result of an operation, with its gradient where one is asked for.
 
     Args:
         engine: the model's arrays.
         operation: what to compute.
         inputs: tensors [rows, ...], the first one always there.
         parameters: those that the operation reads, ``[n, ...]`` or ``[rows, n, ...]``.
-        batch: the shape that the rows have in the result.
+        shape: what the result is to have in place of [rows, *operation.shape].
     """
     tensors = [*inputs, *parameters]
     needs = [x is not None and x.requires_grad for x in tensors] if torch.is_grad_enabled() else []
@@ -50,17 +50,17 @@ def evaluate(
         if any(needs):
             # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
             tensors = [None if x is None else x.clone() for x in tensors]
-        return Evaluate.apply(engine, operation, len(inputs), *tensors).reshape((*batch, *operation.shape))
+        return Evaluate.apply(engine, operation, len(inputs), *tensors).reshape(shape)
     values = Values(tensors, len(inputs))
     if any(needs):
         leaves = [x for x, need in zip(tensors, needs, strict=True) if need]
-        return Recorded.apply(engine, operation, values, batch, needs, *leaves)
+        return Recorded.apply(engine, operation, values, shape, needs, *leaves)
     # What torch needs to find no gradient takes longer than the kernels of a small batch.
-    return engine.forward(operation, values, batch)
+    return engine.forward(operation, values, shape)[0]
 
 
 class Recorded(torch.autograd.Function):
-    """``apply(engine, operation, values, batch, needs, *leaves)``: the result [..., *operation.shape].
+    """``apply(engine, operation, values, shape, needs, *leaves)``: the result in the shape given.
 
     The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
     is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
@@ -73,19 +73,18 @@ class Recorded(torch.autograd.Function):
         engine: Engine,
         operation: Operation,
         values: Values,
-        batch: torch.Size,
+        shape: tuple[int, ...],
         needs: list[bool],
         *leaves: torch.Tensor,
     ) -> torch.Tensor:
         """The value."""
-        result = engine.forward(operation, values, batch)
-        shape = torch.Size((values.rows, *operation.shape))
-        kept, shapes = values.tensors(), values.shapes
+        result, kept = engine.forward(operation, values, shape, keep=True)
+        assert kept is not None
+        ctx.shape, ctx.shapes = torch.Size((values.rows, *operation.shape)), values.shapes
         if operation.needs_result:
-            kept, shapes = [*kept, result], [*shapes, shape]
-        ctx.engine, ctx.operation, ctx.inputs, ctx.needs = engine, operation, values.inputs, needs
-        ctx.shapes, ctx.shape, ctx.leaves = shapes, shape, leaves
-        ctx.save_for_backward(pack(kept))
+            kept, ctx.shapes = pack([kept, result]), [*values.shapes, ctx.shape]
+        ctx.engine, ctx.operation, ctx.inputs, ctx.needs, ctx.leaves = engine, operation, values.inputs, needs, leaves
+        ctx.save_for_backward(kept)
         return result
 
     @staticmethod
@@ -125,7 +124,7 @@ class Evaluate(torch.autograd.Function):
     @staticmethod
     def forward(engine: Engine, operation: Operation, count: int, *tensors: torch.Tensor) -> torch.Tensor:
         """The value."""
-        return engine.forward(operation, Values(tensors, count))
+        return engine.forward(operation, Values(tensors, count))[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
