@@ -78,10 +78,11 @@ def all_trials(device: str, count: int) -> Iterator[Trial]:
             "throw", seed, throw_scene.random_targets(seed, count),
             lambda at: throw.optimise(throw_scene.build((at[0], at[1], at[2])), ITERATIONS, device, bar=False),
         )  # fmt: skip
-    yield from torque_trials(
-        "throw --settle", 0, throw_scene.random_places(0, count),
-        lambda at: throw.settle(throw_scene.build_settling((at[0], at[1])), ITERATIONS, device, bar=False),
-    )  # fmt: skip
+    for seed in range(4):
+        yield from torque_trials(
+            "throw --settle", seed, throw_scene.random_places(seed, count),
+            lambda at: throw.settle(throw_scene.build_settling((at[0], at[1])), ITERATIONS, device, bar=False),
+        )  # fmt: skip
     for seed in range(2):
         yield from torque_trials(
             "golf", seed, golf_scene.random_targets(seed, count),

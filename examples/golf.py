@@ -22,7 +22,7 @@ from examples import torques
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
-from examples.torques import Problem, Result, last_position
+from examples.torques import Problem, Result, resting_place
 from scenes import golf
 from sim.render import Marker, Trail
 
@@ -38,10 +38,9 @@ def optimise(
     model, ball = scene.model, scene.ball_position
     problem = Problem(
         model, scene.dt, scene.q0, scene.qd0, np.zeros((scene.steps, model.nv)), model.qd_slice(scene.golfer), ball,
-        scene.target, GOAL, LONGEST_STEP,
+        2, scene.target, GOAL, LONGEST_STEP,
     )  # fmt: skip
-
-    return torques.optimise(problem, lambda q, qd: last_position(q, ball, model.nv), iterations, device, kept, bar)
+    return torques.optimise(problem, lambda q, qd: resting_place(q, ball, model.nv), iterations, device, kept, bar)
 
 
 def main() -> None:

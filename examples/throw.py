@@ -1,10 +1,11 @@
 """A robot arm learns to throw a ball at a target.
 
-The unknowns are the torques of nine motors at each of a thousand steps, at first those that hold the arm still. Each
-iteration simulates the throw, walks back through it for the derivative of the ball's last position in all torques, and
-takes a damped Gauss-Newton step. A ball that comes down too early lies on the ground and tells nothing of the height
-that it lacks: there its flight is continued through the ground. It ends when the ball comes within 1 cm of the target;
-Ctrl-C ends it sooner and keeps the best throw so far; the same command then goes on from there.
+The unknowns are the torques of nine motors at each of a thousand steps. At first they hold the arm still for half a
+second; then the wrist bends and the ball drops. Each iteration simulates the throw, walks back through it for the
+derivative of the ball's last position in all torques, and takes a damped Gauss-Newton step. A ball that comes down too
+early lies on the ground and tells nothing of the height that it lacks: there its flight is continued through the
+ground. It ends when the ball comes within 1 cm of the target; Ctrl-C ends it sooner and keeps the best throw so far;
+the same command then goes on from there.
 
     python -m examples.throw
     python -m examples.throw --target 1.4 0.2 0.5 --out out/mine
@@ -26,7 +27,7 @@ from examples import torques
 from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
-from examples.torques import Problem, Result, last_position
+from examples.torques import Problem, Result, resting_place
 from scenes import throw
 from sim.render import Marker, Trail
 
@@ -41,7 +42,7 @@ def optimise(
     scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
     """Find torques that bring the ball to the target; see :func:`examples.torques.optimise`."""
-    problem = problem_of(scene, LONGEST_STEP)
+    problem = problem_of(scene, 3, LONGEST_STEP)
     return torques.optimise(problem, lambda q, qd: flight(scene, q, qd), iterations, device, kept, bar)
 
 
@@ -49,17 +50,16 @@ def settle(
     scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
     """Find torques that bring the ball to rest at the target on the ground."""
-    problem, ball, nv = problem_of(scene, LONGEST_SETTLING_STEP), scene.ball_position, scene.model.nv
-    return torques.optimise(problem, lambda q, qd: last_position(q, ball, nv), iterations, device, kept, bar)
+    problem, ball, nv = problem_of(scene, 2, LONGEST_SETTLING_STEP), scene.ball_position, scene.model.nv
+    return torques.optimise(problem, lambda q, qd: resting_place(q, ball, nv), iterations, device, kept, bar)
 
 
-def problem_of(scene: throw.ThrowScene, longest_step: float) -> Problem:
-    """The search for torques, from those that hold the arm still on."""
-    tau = np.tile(scene.hold, (scene.steps, 1))
-    motors = scene.model.qd_slice(scene.arm)
+def problem_of(scene: throw.ThrowScene, coordinates: int, longest_step: float) -> Problem:
+    """The search for torques, from those that let the ball drop on."""
     return Problem(
-        scene.model, scene.dt, scene.q0, scene.qd0, tau, motors, scene.ball_position, scene.target, GOAL, longest_step
-    )
+        scene.model, scene.dt, scene.q0, scene.qd0, scene.drop, scene.model.qd_slice(scene.arm), scene.ball_position,
+        coordinates, scene.target, GOAL, longest_step,
+    )  # fmt: skip
 
 
 def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,8 +13,8 @@ from examples.resume import Progress
 
 DAMPING = 1e-6  # of the Gauss-Newton step, relative to the size of its matrix
 
-# Where the body would be at the end [3], and the derivatives of that in all states, one row per coordinate:
-# [steps + 1, 3, nq] and [steps + 1, 3, nv]; from q [steps + 1, nq] and qd [steps + 1, nv].
+# The k coordinates of where the body would be at the end, and their derivatives in all states: [steps + 1, k, nq] and
+# [steps + 1, k, nv]; from q [steps + 1, nq] and qd [steps + 1, nv].
 Aim = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
@@ -30,6 +30,7 @@ class Problem:
         tau: torques to begin with [steps, nv].
         motors: the degrees of freedom whose torques are free.
         body: slice of q with the position of the body.
+        coordinates: how many of them are steered: all 3, or 2 where the body lies on the ground in the end.
         target: where the body should be after the last step [3].
         goal: distance from there that counts as a hit [m].
         longest_step: how far one iteration tries to move the body's last position [m].
@@ -42,6 +43,7 @@ class Problem:
     tau: np.ndarray
     motors: slice
     body: slice
+    coordinates: int
     target: np.ndarray
     goal: float
     longest_step: float
@@ -89,8 +91,8 @@ def optimise(
 ) -> Result:
     """Find torques that bring the body to the target.
 
-    Three worlds make the same motion, so that one backward pass gives the derivatives of all three coordinates of the
-    body. Ctrl-C ends the search and keeps the best so far.
+    As many worlds as coordinates are steered make the same motion, so that one backward pass gives the derivatives of
+    all of them. Ctrl-C ends the search and keeps the best so far.
 
     Args:
         problem: what is to be found.
@@ -102,7 +104,7 @@ def optimise(
     """
     kept = Progress(None, {}) if kept is None else kept
     motors = problem.motors
-    simulator = sim.Simulator(problem.model, problem.dt, num_worlds=3, device=device)
+    simulator = sim.Simulator(problem.model, problem.dt, num_worlds=problem.coordinates, device=device)
     state = simulator.state(problem.q0, problem.qd0)
     # Motors share the work in proportion to their strength.
     strength = problem.model.effort_limit[motors] ** 2
@@ -136,7 +138,7 @@ def optimise(
                 tau_gradient = trajectory.backward(*seeds).tau
                 assert tau_gradient is not None, "the rollout has torques"
                 jacobian = tau_gradient.numpy()[:, :, motors].astype(np.float64)
-                way = shortened(problem.target - end, problem.longest_step)
+                way = shortened(problem.target[: problem.coordinates] - end, problem.longest_step)
                 tau[:, motors] += gauss_newton_step(jacobian, strength, way)
                 kept.save(
                     tau=tau, distances=distances, best=best[0], q=best[1], qd=best[2],
@@ -150,17 +152,17 @@ def optimise(
     return Result(*best, distances, problem.goal, time.perf_counter() - start)
 
 
-def last_position(q: np.ndarray, body: slice, nv: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The simplest aim: where the body is after the last step.
+def resting_place(q: np.ndarray, body: slice, nv: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The simplest aim: where on the ground the body is after the last step.
 
     Args:
         q: coordinates of a motion [steps + 1, nq].
         body: slice of q with the position of the body.
         nv: number of velocities.
     """
-    q_seed, qd_seed = np.zeros((len(q), 3, q.shape[1])), np.zeros((len(q), 3, nv))
-    q_seed[-1, range(3), range(body.start, body.stop)] = 1.0
-    return q[-1, body].astype(np.float64), q_seed, qd_seed
+    q_seed, qd_seed = np.zeros((len(q), 2, q.shape[1])), np.zeros((len(q), 2, nv))
+    q_seed[-1, range(2), range(body.start, body.start + 2)] = 1.0
+    return q[-1, body][:2].astype(np.float64), q_seed, qd_seed
 
 
 def try_each(targets: np.ndarray, solve: Callable[[np.ndarray], Result]) -> None:
@@ -174,8 +176,8 @@ def try_each(targets: np.ndarray, solve: Callable[[np.ndarray], Result]) -> None
 
 
 def shortened(miss: np.ndarray, longest: float) -> np.ndarray:
-    """A way [3] of no more than ``longest``, which a linear model can be trusted with."""
-    return miss * min(1.0, longest / float(np.linalg.norm(miss)))
+    """A way [k] of no more than ``longest``, which a linear model can be trusted with."""
+    return miss * (longest / max(longest, float(np.linalg.norm(miss))))
 
 
 def gauss_newton_step(jacobian: np.ndarray, strength: np.ndarray, way: np.ndarray) -> np.ndarray:
@@ -183,10 +185,10 @@ def gauss_newton_step(jacobian: np.ndarray, strength: np.ndarray, way: np.ndarra
     order.
 
     Args:
-        jacobian: derivative of the body's last position in the torques [steps, 3, motors].
+        jacobian: derivative of the body's last position in the torques [steps, k, motors].
         strength: weight of each motor.
-        way: how far the body should move [3].
+        way: how far the body should move [k].
     """
     matrix = np.einsum("tim,tjm,m->ij", jacobian, jacobian, strength)
-    multipliers = np.linalg.solve(matrix + DAMPING * np.trace(matrix) * np.eye(3), way)
+    multipliers = np.linalg.solve(matrix + DAMPING * np.trace(matrix) * np.eye(len(way)), way)
     return np.einsum("i,tim,m->tm", multipliers, jacobian, strength)

@@ -25,6 +25,10 @@ BALL_IN_HAND = np.array([0.048, 0.0, 0.085])
 START_POSE = np.array([0.0, -0.9, 0.0, -1.2, 0.0, 2.1 - np.pi / 2.0, 0.0, 0.0, 0.0])
 STEPS = 1000
 DT = 1.0e-3
+# How a search begins: after so long [s] the sixth joint, the wrist, bends the palm away with this torque [N m] on top
+# of what holds the arm, and the ball drops.
+DROP_TIME = 0.5
+DROP_JOINT, DROP_TORQUE = 5, -3.75
 TARGET = (1.5, 0.0, 0.5)
 # To come to rest on the ground the ball needs longer, and ground that slows its rolling: by 4 m/s every second.
 SETTLING_STEPS = 2500
@@ -68,6 +72,17 @@ class ThrowScene:
         """The slice of q that holds the position of the ball's centre in the world frame [m]."""
         start = self.model.q_slice(self.ball).start
         return slice(start, start + 3)
+
+    @property
+    def drop(self) -> np.ndarray:
+        """Torques to begin a search with [steps, nv]: they hold the arm still, and then let the ball drop.
+
+        Where a dropped ball ends depends on where it is let go and on how fast it is then. A ball that is held ends
+        in the hand, and a search from there stretches the arm out towards the target instead of throwing.
+        """
+        tau = np.tile(self.hold, (self.steps, 1))
+        tau[round(DROP_TIME / self.dt) :, self.model.qd_slice(self.arm).start + DROP_JOINT] += DROP_TORQUE
+        return tau
 
     @property
     def ball_link(self) -> int:
