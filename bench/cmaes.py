@@ -3,11 +3,13 @@
 python -m bench.cmaes --json bench/results/cmaes_cpu.json       # python -m bench.results then makes table and plot
 
 An episode is one motion simulated in one world; an iteration by gradients counts as many as it has worlds, and its time
-holds the backward pass. CMA-ES is pycma's with a diagonal covariance where there are thousands of unknowns.
+holds the backward pass. CMA-ES is pycma's, with a diagonal covariance where there are thousands of unknowns. In
+estimate, where there are several minima, it begins anew from a random place when it ends in a wrong one.
 """
 
 import argparse
 import json
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,12 +21,14 @@ from tqdm import tqdm
 
 import sim
 from bench.timing import machine
-from examples import friction, golf, throw
+from examples import estimate, fitting, friction, golf, throw
+from examples.resume import Progress
+from scenes import box, racecar
 from scenes import golf as golf_scene
-from scenes import racecar
 from scenes import throw as throw_scene
 
-# Standard deviation of the first generation: of torques, relative to a motor's strength; of the friction, relative.
+# Standard deviation of the first generation: of torques, relative to a motor's strength. The other problems scale their
+# unknowns to suit.
 SPREAD = 0.2
 # What Qiao et al. (2021) say of theirs.
 PAPER = {
@@ -32,6 +36,24 @@ PAPER = {
     "golf": "50 iterations; CMA-ES not within 1,500 episodes",
     "friction": "10 iterations from 0.002 to about 0.2",
 }
+# Parameters with a chi square no larger than this above the least are no further off the best fit than one standard
+# deviation of one unknown.
+NEAR_THE_BEST = 1.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How a search went.
+
+    Attributes:
+        best: least loss so far.
+        episodes: simulated until each entry of ``best``.
+        seconds: taken until then.
+    """
+
+    best: list[float]
+    episodes: list[int]
+    seconds: list[float]
 
 
 @dataclass(frozen=True)
@@ -40,23 +62,27 @@ class Problem:
 
     Attributes:
         name: of the example.
+        loss: "distance" of a body from its target [m], or "chi square" of a fit.
         unknowns: how many there are.
-        goal: distance that counts as a hit [m].
-        by_gradients: solves it; returns the distance after each iteration [m] and the seconds taken.
-        episodes_per_iteration: worlds that an iteration simulates.
-        distances: of candidates [n, unknowns], zero for the start of the search by gradients [m].
+        goal: loss that counts as there.
+        by_gradients: solves it, from what a seed draws.
+        losses: of candidates [n, unknowns], zero for the start of the first search.
         candidates: how many of them are simulated at once.
         episodes: how many CMA-ES may use.
+        bound: largest magnitude of each unknown [unknowns]; None where there is none.
+        repeats: whether searches by gradients depend on a seed.
     """
 
     name: str
+    loss: str
     unknowns: int
     goal: float
-    by_gradients: Callable[[], tuple[list[float], float]]
-    episodes_per_iteration: int
-    distances: Callable[[np.ndarray], np.ndarray]
+    by_gradients: Callable[[int], Curve]
+    losses: Callable[[np.ndarray], np.ndarray]
     candidates: int
     episodes: int
+    bound: np.ndarray | None = None
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,17 +92,19 @@ class Run:
     Attributes:
         problem: its name.
         method: "gradients" or "CMA-ES".
-        seed: of CMA-ES.
+        seed: of what it draws; None where it draws nothing.
+        loss: see :class:`Problem`.
         unknowns: how many there are.
-        goal: distance that counts as a hit [m].
+        goal: loss that counts as there.
         episodes: simulated until each entry of ``best``.
         seconds: taken until then.
-        best: least distance so far [m].
+        best: least loss so far.
     """
 
     problem: str
     method: str
     seed: int | None
+    loss: str
     unknowns: int
     goal: float
     episodes: list[int]
@@ -84,37 +112,44 @@ class Run:
     best: list[float]
 
     @property
-    def to_goal(self) -> int | None:
-        """Episodes until the goal was reached; None if it wasn't."""
-        return next((n for n, best in zip(self.episodes, self.best, strict=True) if best < self.goal), None)
+    def there(self) -> int | None:
+        """The first entry of ``best`` that reaches the goal; None if none does."""
+        return next((k for k, best in enumerate(self.best) if best < self.goal), None)
 
 
-def torque_problem(name: str, scene: throw_scene.ThrowScene | golf_scene.GolfScene) -> Problem:
-    """Throw or golf: a torque for every motor at every step."""
+def torque_problem(name: str, scene: throw_scene.ThrowScene | golf_scene.GolfScene, coordinates: int) -> Problem:
+    """Throw or golf: a torque for every motor at every step.
+
+    Args:
+        name: of the problem.
+        scene: the scene.
+        coordinates: how many of the ball's the search by gradients steers, each in a world of its own.
+    """
     candidates = 4 + int(3 * np.log(scene.steps * 9))
     if isinstance(scene, throw_scene.ThrowScene):
-        part, begin, goal = scene.arm, scene.hold, throw.GOAL
-        solve = lambda: throw.optimise(scene, 50, "cpu", bar=False)  # noqa: E731
+        part, begin, goal = scene.arm, scene.drop, throw.GOAL
+        search = throw.optimise if coordinates == 3 else throw.settle
+        solve = lambda: search(scene, 50, "cpu", bar=False)  # noqa: E731
     else:
-        part, begin, goal = scene.golfer, np.zeros(scene.model.nv), golf.GOAL
+        part, begin, goal = scene.golfer, np.zeros((scene.steps, scene.model.nv)), golf.GOAL
         solve = lambda: golf.optimise(scene, 50, "cpu", bar=False)  # noqa: E731
     motors = scene.model.qd_slice(part)
     strength = scene.model.effort_limit[motors]
     simulator = sim.Simulator(scene.model, scene.dt, num_worlds=candidates, device="cpu")
     state = simulator.state(scene.q0, scene.qd0)
 
-    def distances(x: np.ndarray) -> np.ndarray:
-        tau = np.tile(begin, (scene.steps, candidates, 1)).astype(np.float32)
+    def losses(x: np.ndarray) -> np.ndarray:
+        tau = np.repeat(begin[:, None], candidates, axis=1).astype(np.float32)
         tau[:, : len(x), motors] += x.reshape(len(x), scene.steps, -1).swapaxes(0, 1) * strength
         q = simulator.rollout(state, tau).q.numpy()[-1, : len(x), scene.ball_position]
         return np.linalg.norm(q - scene.target, axis=1)
 
-    def by_gradients() -> tuple[list[float], float]:
+    def by_gradients(seed: int) -> Curve:
         result = solve()
-        return result.distances, result.seconds
+        return even_curve(result.distances, coordinates, result.seconds)
 
     unknowns = scene.steps * len(strength)
-    return Problem(name, unknowns, goal, by_gradients, 3, distances, candidates, 1500)
+    return Problem(name, "distance", unknowns, goal, by_gradients, losses, candidates, 1500)
 
 
 def friction_problem(distance: float = 0.8) -> Problem:
@@ -126,97 +161,193 @@ def friction_problem(distance: float = 0.8) -> Problem:
     base = np.tile(scene.model.parameters["friction"], (candidates, 1))
     forward = scene.model.q_slice(scene.car).start
 
-    def distances(x: np.ndarray) -> np.ndarray:
+    def losses(x: np.ndarray) -> np.ndarray:
         values = base.copy()
         values[: len(x), scene.ground] = friction.START * np.exp(x[:, 0] / SPREAD)
         simulator.set_parameter("friction", values)
         q = simulator.rollout(state, steps=scene.steps).q.numpy()
         return np.abs(q[-1, : len(x), forward] - distance)
 
-    def by_gradients() -> tuple[list[float], float]:
+    def by_gradients(seed: int) -> Curve:
         result = friction.estimate(scene, distance, 20, "cpu")
-        return result.distances, result.seconds
+        return even_curve(result.distances, 1, result.seconds)
 
-    return Problem("friction", 1, friction.GOAL, by_gradients, 1, distances, candidates, 400)
+    return Problem("friction", "distance", 1, friction.GOAL, by_gradients, losses, candidates, 400)
 
 
-def run_gradients(problem: Problem) -> Run:
-    problem.by_gradients()  # compiles and loads the kernels
-    found, seconds = problem.by_gradients()
-    best = [float(x) for x in np.minimum.accumulate(found)]
-    episodes = [problem.episodes_per_iteration * (k + 1) for k in range(len(best))]
-    times = [seconds * (k + 1) / len(best) for k in range(len(best))]
-    return Run(problem.name, "gradients", None, problem.unknowns, problem.goal, episodes, times, best)
+def estimate_problem() -> Problem:
+    """The box: the logarithms of friction, restitution and two masses, from one noisy motion.
+
+    CMA-ES begins in the middle of the range from which boxes and guesses are drawn, with a standard deviation of 0.3 of
+    it, and may leave it as far as the search by gradients.
+    """
+    scene, truth = box.build(), np.array([box.TYPICAL])
+    seen = estimate.observe(scene, truth, 0, "cpu")
+    numbers, unknowns = 6 * len(seen.position), len(box.UNKNOWNS)
+    candidates = 4 + int(3 * np.log(unknowns))
+    motion = estimate.Motion(scene, candidates, "cpu")
+    lower, upper = np.log(box.LEAST), np.log(box.MOST)
+    scale = 0.3 * (upper - lower) / SPREAD
+
+    def losses(x: np.ndarray) -> np.ndarray:
+        return motion.chi_squares(0.5 * (lower + upper) + scale * x, seen.of(np.zeros(candidates, dtype=int)))
+
+    def by_gradients(seed: int) -> Curve:
+        found = estimate.fit(scene, seen, seed, estimate.ITERATIONS, "cpu", Progress(None, {}), bar=False)
+        episodes = [estimate.GUESSES + estimate.STARTS * (k + 1) for k in range(len(found.curve))]
+        return Curve([numbers * square for square in found.curve], episodes, found.seconds)
+
+    goal = fit_from(scene, seen, np.log(truth)) + NEAR_THE_BEST
+    bound = (0.5 * (upper - lower) + estimate.MARGIN) / scale
+    return Problem(
+        "estimate", "chi square", unknowns, goal, by_gradients, losses, candidates, 4000, bound, repeats=True
+    )
+
+
+def fit_from(scene: box.BoxScene, seen: estimate.Observation, x: np.ndarray) -> float:
+    """The least chi square next to the truth [1, 4], which neither method knows."""
+    motion = estimate.Motion(scene, 1, "cpu")
+    search = fitting.begin(lambda x: motion.losses(x, seen), x, estimate.FIRST_STEP)
+    margin = np.full(x.shape[1], estimate.MARGIN)
+    for _ in range(2 * estimate.ITERATIONS):
+        fitting.iterate(search, lambda x: motion.losses(x, seen), x[0] - margin, x[0] + margin, estimate.LONGEST_STEP)
+    return 2.0 * float(search.loss[0])
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "throw": lambda: torque_problem("throw", throw_scene.build(), 3),
+    "throw --settle": lambda: torque_problem("throw --settle", throw_scene.build_settling((1.5, 0.2)), 2),
+    "golf": lambda: torque_problem("golf", golf_scene.build(), 2),
+    "friction": friction_problem,
+    "estimate": estimate_problem,
+}
+
+
+def even_curve(losses: list[float], episodes: int, seconds: float) -> Curve:
+    """Of iterations that all take alike: the losses, the episodes of one, the seconds of all."""
+    count = len(losses)
+    best = [float(x) for x in np.minimum.accumulate(losses)]
+    return Curve(best, [episodes * (k + 1) for k in range(count)], [seconds * (k + 1) / count for k in range(count)])
+
+
+def recorded(problem: Problem, method: str, seed: int | None, curve: Curve) -> Run:
+    """A search, as it is written down."""
+    return Run(problem.name, method, seed, problem.loss, problem.unknowns, problem.goal, **asdict(curve))
+
+
+def run_gradients(problem: Problem, seeds: int) -> list[Run]:
+    """One search, or one for each seed if that makes a difference."""
+    problem.by_gradients(0)  # compiles and loads the kernels
+    if problem.repeats:
+        return [recorded(problem, "gradients", seed, problem.by_gradients(seed)) for seed in range(seeds)]
+    return [recorded(problem, "gradients", None, problem.by_gradients(0))]
 
 
 def run_cmaes(problem: Problem, seed: int) -> Run:
+    """One search, up to the goal."""
     import cma
 
-    options = {"seed": seed + 1, "verbose": -9, "popsize": problem.candidates, "CMA_diagonal": problem.unknowns > 1}
-    search = cma.CMAEvolutionStrategy(np.zeros(problem.unknowns), SPREAD, options)
+    rng, bound = np.random.default_rng(seed), problem.bound
+    options = {
+        "verbose": -9, "popsize": problem.candidates, "CMA_diagonal": problem.unknowns > 1000,
+        "bounds": [None, None] if bound is None else [list(-bound), list(bound)],
+    }  # fmt: skip
     episodes: list[int] = []
     seconds: list[float] = []
     best: list[float] = []
-    start = time.perf_counter()
+    search, start = None, time.perf_counter()
     with tqdm(total=problem.episodes, desc=f"{problem.name}, seed {seed}", unit="episode") as bar:
         while not best or (best[-1] >= problem.goal and episodes[-1] < problem.episodes):
+            if search is None or (bound is not None and search.stop()):
+                begin = np.zeros(problem.unknowns) if search is None or bound is None else rng.uniform(-bound, bound)
+                search = cma.CMAEvolutionStrategy(begin, SPREAD, {**options, "seed": int(rng.integers(1, 2**31))})
             x = search.ask()
-            found = problem.distances(np.array(x))
+            found = problem.losses(np.array(x))
             search.tell(x, list(np.where(np.isfinite(found), found, 1e6)))
             best.append(min([float(np.nanmin(found)), *best[-1:]]))
             episodes.append(len(x) + (episodes[-1] if episodes else 0))
             seconds.append(time.perf_counter() - start)
             bar.update(len(x))
-    return Run(problem.name, "CMA-ES", seed, problem.unknowns, problem.goal, episodes, seconds, best)
+    return recorded(problem, "CMA-ES", seed, Curve(best, episodes, seconds))
 
 
 def table(runs: list[Run]) -> str:
     """A line per problem: what the paper says, what both needed."""
     lines = [
         "| problem | unknowns | paper: gradients | gradients: episodes (iterations) | seconds "
-        "| CMA-ES: episodes | seconds | its best distance |",
+        "| CMA-ES: episodes | seconds | its best |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in dict.fromkeys(run.problem for run in runs):
         own = [run for run in runs if run.problem == name]
-        gradients = next(run for run in own if run.method == "gradients")
+        ours = [run for run in own if run.method == "gradients"]
         others = [run for run in own if run.method == "CMA-ES"]
-        reached = [run.to_goal for run in others]
-        needed = ", ".join(
-            str(n) if n else f"not in {run.episodes[-1]}" for n, run in zip(reached, others, strict=True)
-        )
-        lines.append(
-            f"| {name} | {gradients.unknowns} | {PAPER[name]} | {gradients.to_goal or 'not reached'} "
-            f"({len(gradients.best) - 1}) | {gradients.seconds[-1]:.1f} | {needed} "
-            f"| {', '.join(f'{run.seconds[-1]:.1f}' for run in others)} "
-            f"| {', '.join(f'{100 * run.best[-1]:.2g} cm' for run in others)} |"
-        )
+        cells = (
+            name, str(own[0].unknowns), PAPER.get(name, ""),
+            ", ".join(f"{needed(run)}{'' if run.there is None else f' ({run.there})'}" for run in ours),
+            ", ".join(map(taken, ours)), ", ".join(map(needed, others)), ", ".join(map(taken, others)),
+            ", ".join(map(reached, others)),
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def in_short(runs: list[Run]) -> str:
+    """Episodes to the goal by gradients and by CMA-ES, of several seeds the one in the middle."""
+    parts = []
+    for name in dict.fromkeys(run.problem for run in runs):
+        both = [
+            sorted(
+                (run for run in runs if (run.problem, run.method) == (name, method)),
+                key=lambda run: (run.there is None, run.episodes[-1 if run.there is None else run.there]),
+            )
+            for method in ("gradients", "CMA-ES")
+        ]
+        parts.append(f"{name} {' and '.join(needed(found[len(found) // 2]) for found in both)}")
+    return "; ".join(parts)
+
+
+def needed(run: Run) -> str:
+    """Episodes to the goal."""
+    return f"not in {run.episodes[-1]}" if run.there is None else str(run.episodes[run.there])
+
+
+def taken(run: Run) -> str:
+    """Seconds to the goal, or of the whole search."""
+    return f"{run.seconds[-1 if run.there is None else run.there]:.1f}"
+
+
+def reached(run: Run) -> str:
+    """The least loss."""
+    return f"{100 * run.best[-1]:.2g} cm" if run.loss == "distance" else f"{run.best[-1]:.1f}"
+
+
 def plot(path: Path, runs: list[Run]) -> None:
-    """Best distance over episodes (above) and over seconds (below), a column per problem."""
+    """Best loss over episodes (above) and over seconds (below), a column per problem."""
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     problems = {run.problem: run for run in runs}
-    figure, axes = pyplot.subplots(2, len(problems), figsize=(4.0 * len(problems), 6.4), constrained_layout=True)
+    figure, axes = pyplot.subplots(2, len(problems), figsize=(3.6 * len(problems), 6.4), constrained_layout=True)
     colors = {"gradients": "#26639e", "CMA-ES": "#c0392b"}
     for column, (problem, one) in enumerate(problems.items()):
-        for row, (x_name, label) in enumerate((("episodes", "episodes"), ("seconds", "seconds"))):
+        for row, x_name in enumerate(("episodes", "seconds")):
             ax = axes[row, column]
             for run in (run for run in runs if run.problem == problem):
                 name = run.method if run.seed in (None, 0) else None
-                ax.loglog(getattr(run, x_name), run.best, color=colors[run.method], label=name, linewidth=1.4)
-            ax.axhline(one.goal, color="0.4", linewidth=0.8, linestyle="--")
-            ax.set_xlabel(label)
+                ax.loglog(
+                    getattr(run, x_name), run.best, color=colors[run.method], label=name, linewidth=1.4, marker=".",
+                    markersize=3,
+                )  # fmt: skip
+            ax.axhline(one.goal, color="0.4", linewidth=0.8, linestyle="--", label="goal")
+            ax.set_xlabel(x_name)
+            ax.xaxis.set_minor_formatter(ticker.NullFormatter())
+            ax.set_ylabel("best distance [m]" if one.loss == "distance" else "least χ²")
             ax.grid(True, which="major", linewidth=0.3)
             if row == 0:
                 ax.set_title(f"{problem}, {one.unknowns} unknown{'s' if one.unknowns > 1 else ''}")
-            if column == 0:
-                ax.set_ylabel("best distance [m]")
     axes[0, 0].legend()
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
@@ -225,26 +356,25 @@ def plot(path: Path, runs: list[Run]) -> None:
 def main() -> None:
     options = parse()
     wp.config.log_level = wp.LOG_WARNING
-    problems = [
-        torque_problem("throw", throw_scene.build()),
-        torque_problem("golf", golf_scene.build()),
-        friction_problem(),
-    ]
-    runs = []
-    for problem in problems:
-        runs.append(run_gradients(problem))
+    info, runs = machine(), []
+    for name in options.problems or PROBLEMS:
+        problem = PROBLEMS[name]()
+        runs += run_gradients(problem, options.seeds)
         runs += [run_cmaes(problem, seed) for seed in range(options.seeds)]
     print(table(runs))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        record = {"machine": machine(), "runs": [asdict(run) for run in runs]}
+        part = ["--problems", *options.problems] if options.problems else []
+        command = shlex.join(["python", "-m", "bench.cmaes", *part])
+        record = {"machine": info, "command": command, "runs": [asdict(run) for run in runs]}
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the runs to this file")
-    parser.add_argument("--seeds", type=int, default=3, help="repeats of CMA-ES (3)")
+    parser.add_argument("--seeds", type=int, default=3, help="repeats of what is drawn at random (3)")
+    parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), help="only these")
     return parser.parse_args()
 
 

@@ -111,7 +111,8 @@ def main() -> None:
     print(f"{sum(trial.hit for trial in trials)} of {len(trials)} reached, {time.perf_counter() - begun:.0f} s")
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        record = {"machine": info, "trials": [asdict(trial) for trial in trials]}
+        command = f"python -m bench.optimise --targets {options.targets}"
+        record = {"machine": info, "command": command, "trials": [asdict(trial) for trial in trials]}
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 
 

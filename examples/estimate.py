@@ -123,6 +123,23 @@ class Estimate:
         return np.abs(np.log(truth / self.unknowns)) < CONFIDENCE * self.deviation
 
 
+@dataclass(frozen=True)
+class Fit:
+    """What fits n boxes best.
+
+    Attributes:
+        x: logarithms of the unknowns [n, 4].
+        chi_square: their sum of squared deviations, in units of the noise [n].
+        curve: mean square deviation of the best start, over the iterations; the mean of all boxes.
+        seconds: taken until each entry of ``curve``.
+    """
+
+    x: np.ndarray
+    chi_square: np.ndarray
+    curve: list[float]
+    seconds: list[float]
+
+
 class Motion:
     """The motion of n boxes, and how far it is off what was observed, from the logarithms of the unknowns.
 
@@ -156,6 +173,11 @@ class Motion:
         loss = 0.5 * deviations(self.states(unknowns)[0], seen).square().sum(dim=1)
         (gradient,) = torch.autograd.grad(loss.sum(), unknowns)
         return loss.detach().cpu().numpy(), gradient.cpu().numpy()
+
+    def chi_squares(self, x: np.ndarray, seen: Observation) -> np.ndarray:
+        """The sums of squares alone [n], without gradients."""
+        with torch.no_grad():
+            return deviations(self.states(torch.tensor(x))[0], seen).square().sum(dim=1).cpu().numpy()
 
     def jacobian(self, x: np.ndarray, seen: Observation, bar: bool = True) -> np.ndarray:
         """Derivatives of all deviations [n, observed numbers, 4]: one backward pass for each number."""
@@ -251,10 +273,29 @@ def estimate(
         bar: whether to show a progress bar.
     """
     kept = Progress(None, {}) if kept is None else kept
+    best = fit(scene, seen, seed, iterations, device, kept, bar)
+    begun = time.perf_counter()
+    left = likely(scene, seen, best.x, seed, device, bar)
+    kept.done()
+    return Estimate(
+        np.exp(left.mean), left.covariance, np.exp(best.x), best.chi_square,
+        6 * len(seen.position) - len(box.UNKNOWNS), best.curve, best.seconds[-1] + time.perf_counter() - begun,
+    )  # fmt: skip
+
+
+def fit(
+    scene: box.BoxScene,
+    seen: Observation,
+    seed: int,
+    iterations: int,
+    device: str | None,
+    kept: Progress,
+    bar: bool = True,
+) -> Fit:
+    """Search for what fits best, from several starts; arguments as those of :func:`estimate`."""
     boxes, begun = len(seen.position_noise), time.perf_counter()
     motion = Motion(scene, boxes * STARTS, device)
     repeated = seen.of(np.repeat(np.arange(boxes), STARTS))
-    numbers = 6 * len(seen.position)
     lower, upper = np.log(box.LEAST) - MARGIN, np.log(box.MOST) + MARGIN
 
     def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -262,29 +303,27 @@ def estimate(
 
     before = kept.load()
     if before is None:
-        search, curve = begin(evaluate, guess(scene, seen, seed, device), FIRST_STEP), list[float]()
+        search = begin(evaluate, guess(scene, seen, seed, device), FIRST_STEP)
+        curve, seconds = list[float](), list[float]()
     else:
-        begun, curve = begun - float(before.pop("seconds")), list(before.pop("curve"))
+        curve, seconds = list(before.pop("curve")), list(before.pop("seconds"))
+        begun -= seconds[-1]
         search = Search(*(before[name] for name in ("x", "loss", "gradient", "inverse", "scale", "fresh")))
     with tqdm(total=iterations, initial=len(curve), desc="estimating", unit="iteration", disable=not bar) as progress:
         while True:
             least = search.loss.reshape(boxes, STARTS).min(axis=1)
-            curve.append(2.0 * float(least.mean()) / numbers)
+            curve.append(2.0 * float(least.mean()) / (6 * len(seen.position)))
+            seconds.append(time.perf_counter() - begun)
             at_work = (downhill(search, lower, upper)[1] > SETTLED) & (search.scale > STUCK)
             progress.set_postfix_str(f"mean square {curve[-1]:.3f}, {at_work.mean():.0%} at work")
             if len(curve) > iterations or not at_work.any():
                 break
             iterate(search, evaluate, lower, upper, LONGEST_STEP)
-            kept.save(curve=curve, seconds=time.perf_counter() - begun, **vars(search))
+            kept.save(curve=curve, seconds=seconds, **vars(search))
             progress.update()
         progress.total = progress.n
     best = np.arange(boxes) * STARTS + search.loss.reshape(boxes, STARTS).argmin(axis=1)
-    left = likely(scene, seen, search.x[best], seed, device, bar)
-    kept.done()
-    return Estimate(
-        np.exp(left.mean), left.covariance, np.exp(search.x[best]), 2.0 * search.loss[best],
-        numbers - len(box.UNKNOWNS), curve, time.perf_counter() - begun,
-    )  # fmt: skip
+    return Fit(search.x[best], 2.0 * search.loss[best], curve, seconds)
 
 
 def likely(
@@ -297,13 +336,11 @@ def likely(
     motions = {len(part): Motion(scene, len(part) * SAMPLES, device) for part in parts}
 
     def likelihood(samples: np.ndarray) -> np.ndarray:
-        found = []
-        for part in parts:
-            with torch.no_grad():
-                q, _ = motions[len(part)].states(torch.tensor(samples[part].reshape(-1, x.shape[1])))
-                squares = deviations(q, seen.of(np.repeat(part, SAMPLES))).square().sum(dim=1)
-            found.append(-0.5 * squares.cpu().numpy().reshape(len(part), SAMPLES))
-        return np.concatenate(found)
+        found = [
+            motions[len(part)].chi_squares(samples[part].reshape(-1, x.shape[1]), seen.of(np.repeat(part, SAMPLES)))
+            for part in parts
+        ]
+        return -0.5 * np.concatenate(found).reshape(len(x), SAMPLES)
 
     return sample(likelihood, x, covariance, SAMPLES, ROUNDS, seed, bar)
 

@@ -79,7 +79,7 @@ def test_results_page_is_that_of_the_records() -> None:
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results.page()
 
 
-def test_figures_of_the_robot_are_those_of_the_records() -> None:
+def test_figures_in_pages_are_those_of_the_records() -> None:
     for page in {figures.page for figures in results.FIGURES}:
         text = (ROOT / page).read_text(encoding="utf-8")
         assert results.filled(page, text) == text
@@ -116,10 +116,22 @@ def test_results_page_has_all_sections(tmp_path) -> None:
         held=[0.75], deviation=[0.013], spread=[1.25], largest=[3.0],
     )  # fmt: skip
     (tmp_path / "estimation_cpu.json").write_text(json.dumps({"machine": machine, "records": [run]}))
+    search = dict(
+        problem="estimate", method="gradients", seed=0, loss="chi square", unknowns=4, goal=91.0, episodes=[516, 520],
+        seconds=[1.0, 1.5], best=[120.0, 90.5],
+    )  # fmt: skip
+    other = search | dict(method="CMA-ES", episodes=[8, 16], seconds=[0.5, 0.7], best=[200.0, 91.5])
+    runs = [search, search | dict(seed=1, episodes=[516, 600]), other]
+    (tmp_path / "cmaes_cpu.json").write_text(json.dumps({"machine": machine, "runs": runs}))
     page = results.page(tmp_path)
     assert "| golf | 50 iterations; CMA-ES not within 1,500 episodes | 2 | 1 | 5, 5, 5 | 1.2 |" in page
     assert "Missed: golf at (3.00, 0.25) m: 12.3 cm off." in page
     assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% | 9 | 12 |" in page
     assert "3 of 4." in page
     assert "2 cores of P, load 0.1 before; python 3." in page
-    assert "Not measured yet; `python -m bench.cmaes --json bench/results/cmaes_cpu.json` does." in page
+    assert "| estimate | 4 |  | 520 (1), 600 (1) | 1.5, 1.5 | not in 16 | 0.7 | 91.5 |" in page
+    missing = "python -m bench.tables --steps 50 100 500 1000 5000 --json bench/results/tables_cpu.json"
+    assert f"Not measured yet; `{missing}` does." in page
+    readme = results.filled("README.md", (ROOT / "README.md").read_text(encoding="utf-8"), tmp_path)
+    assert "2 random targets: 1 of them reached to 1 cm, after 5 to 5 iterations, in the median 5, in 1.2 s<" in readme
+    assert "estimate 600 and not in 16<" in readme

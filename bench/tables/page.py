@@ -24,12 +24,16 @@ process held after compiling and a short rollout; times are medians. A rollout t
 - **MuJoCo, finite differences** uses the same solver and number of sweeps; each step's whole Jacobian is found, then
   applied.
 
-What the paper says is taken from its abstract and introduction.
+The figures of the paper's tables and of its figure 8 were not available to us, so that none of them stand here: what it
+says of its own is taken from its abstract and introduction.
 """
-INTERVALS = (
-    "Fewer states stored ([gradients.md](gradients.md#checkpoints)), without joint forces, so that nothing but states "
-    "is kept:"
-)
+INTERVALS = """\
+Fewer states stored ([gradients.md](gradients.md#checkpoints)), without joint forces, so that nothing but states is
+kept. The paper's [code](https://github.com/YilingQiao/diffarticulated) keeps coordinates, velocities and torques of
+every step and runs it again on the way back (`python/api_diff.py`), which is k = 1. The formulas follow from its
+scheme: of n steps ceil(n/k) states stay, and the k of one stretch while it is walked back; all but the last step of
+each stretch are simulated once more.
+"""
 
 
 def section(record: dict[str, Any]) -> str:
@@ -37,7 +41,7 @@ def section(record: dict[str, Any]) -> str:
     methods = METHODS.format(room=f"{record['room_mb'] / 1000:.2g}", seconds=f"{record['seconds']:g}")
     parts = [methods, gradients_section(record)]
     intervals = intervals_section(record)
-    return "\n\n".join([*parts, INTERVALS, intervals] if intervals else parts)
+    return "\n\n".join([*parts, INTERVALS.strip(), intervals] if intervals else parts)
 
 
 def gradients_section(record: dict[str, Any]) -> str:
