@@ -264,7 +264,7 @@ def fit_worlds_camera(
     """
     shifted = poses.copy()
     shifted[..., :3] += offsets[:, None]
-    if len(offsets) == 1 or not model.num_links:
+    if len(offsets) == 1:
         return fit_camera(model, shifted[:, 0], markers=markers, aspect=aspect, margin=margin)
     outermost = Outermost(model.num_links)
     for worlds in shifted:

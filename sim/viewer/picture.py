@@ -132,7 +132,7 @@ class Picture:
         # The environment map that viser begins with takes a browser without a GPU a quarter of a minute.
         self._scene.configure_environment_map(None)
         self._scene.add_light_hemisphere(
-            "/light", sky_color=(255, 255, 255), ground_color=(150, 150, 150), intensity=2.0
+            "/light", sky_color=(255, 255, 255), ground_color=(150, 150, 150), intensity=1.5
         )
         self._scene.set_up_direction("+z")
 
