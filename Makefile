@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-robot clean
+.PHONY: help demo test lint bench bench-robot pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
@@ -22,6 +22,7 @@ help:
 	@echo "make lint   linters and type checker alone"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, DRM and pytorch_kinematics"
+	@echo "make pictures  the small animations of README and docs; runs all examples"
 	@echo "make clean  remove .venv, out and caches"
 
 demo: $(VENV)/.installed-demo
@@ -62,6 +63,9 @@ $(VENV)/.installed-bench: $(VENV)/.installed-test
 	@echo "Installing the libraries of PyTorch to compare with into $(VENV)"
 	$(INSTALL) -e ".[plot,test,peers,bench]"
 	@touch $@
+
+pictures: $(VENV)/.installed-test
+	$(BIN)/python -m bench.pictures $(ARGS)
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -37,6 +37,12 @@ Throws begin with torques that hold the arm still for half a second and then let
 ball that stays in the hand a search goes astray: it stretches the arm out towards the target, where nothing tells it to
 let go.
 """
+TRIALS_PICTURES = """\
+| throw | golf | racecar |
+|---|---|---|
+| ![An arm throws a ball](pictures/throw.gif) | ![A club hits a ball](pictures/golf.gif) \
+| ![A car slides and stops](pictures/friction.gif) |
+"""
 RACECAR = "A racecar with locked wheels stops from 1 m/s after 0.8 m at a friction of v² / (2 g x) = 0.064, not 0.2."
 PUBLISHED = """\
 How near the paper's searches come can be read in its [published code](https://github.com/YilingQiao/diffarticulated):
@@ -65,6 +71,7 @@ way and of its turn (`examples/estimate.py`). Of this the paper has the friction
 hold 95 % of what the observations leave likely, sampled around the best fit; were they right, 95 % of them would hold
 the truth, and errors in stated standard deviations would have a root mean square of 1.
 """
+ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.gif)\n"
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def trials_section(record: dict[str, Any]) -> str:
     ]
     missing = f"Missed: {'; '.join(missed)}.\n\n" if missed else ""
     table = "\n".join(lines)
-    return f"{TRIALS}\n{table}\n\n{missing}{RACECAR}\n\n{PUBLISHED.strip()}"
+    return f"{TRIALS}\n{TRIALS_PICTURES}\n{table}\n\n{missing}{RACECAR}\n\n{PUBLISHED.strip()}"
 
 
 def trials_in_short(problem: str) -> Callable[[dict[str, Any]], str]:
@@ -155,7 +162,8 @@ def estimation_section(record: dict[str, Any]) -> str:
             lines.append(f"| {' | '.join((*first, name, *numbers, *last))} |")
     good = ", ".join(f"{run['good']} of {run['boxes']}" for run in record["records"])
     table = "\n".join(lines)
-    return f"{ESTIMATION}\n{table}\n\nFits whose deviations are no larger than the noise makes them: {good}."
+    fits = f"Fits whose deviations are no larger than the noise makes them: {good}."
+    return f"{ESTIMATION}\n{ESTIMATION_PICTURE}\n{table}\n\n{fits}"
 
 
 SECTIONS = [

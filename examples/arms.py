@@ -92,10 +92,7 @@ def write_arms(
         if trails:
             drawn.append(Trail(f"{robot.name}_wanted", ball + place[:3], 0.6 * ROD, _rgba(RED)[:3]))
             drawn.append(Trail(f"{robot.name}_path", end + place[:3], ROD))
-    return write_motion(
-        options.out, name, model, q, dt, trails=drawn, speed=speed, azimuth=AZIMUTH, animation=not options.no_render,
-        device=options.device,
-    )  # fmt: skip
+    return write_motion(options, name, model, q, dt, trails=drawn, speed=speed, azimuth=AZIMUTH)
 
 
 def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, place: np.ndarray) -> tuple[Part, Part]:

@@ -59,6 +59,7 @@ CONFIDENCE = 1.96  # standard deviations on either side that hold 95 %
 UNLIKELY = 1e-3  # probability below which a fit is called bad
 SWEEPS = 30
 SAMPLES, ROUNDS = 512, 3  # of the unknowns that remain likely, for each box
+AZIMUTH = -125.0  # of the camera, in front of the wall [degrees]
 TOGETHER = 32  # boxes whose samples are simulated at once
 
 
@@ -468,10 +469,7 @@ def write_files(
         qd=qd, dt=scene.dt,
     )  # fmt: skip
     markers = [Marker(f"seen_{k}", tuple(at), radius=0.012) for k, at in enumerate(seen.position[:, 0])]
-    files += write_motion(
-        options.out, "estimate", scene.model, q, scene.dt, markers=markers, animation=not options.no_render,
-        device=options.device,
-    )  # fmt: skip
+    files += write_motion(options, "estimate", scene.model, q, scene.dt, markers=markers, azimuth=AZIMUTH)
     print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 

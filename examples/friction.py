@@ -23,10 +23,12 @@ from examples.options import example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
 from scenes import racecar
+from sim.render import Marker
 
 GOAL = 0.001  # distance from the mark at which the friction counts as found [m]
 START = 0.002
 GRAVITY = 9.81
+MARK_COLOR = (0.10, 0.62, 0.28)
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,11 @@ def main() -> None:
         f"{result.seconds:.1f} s, {1000.0 * result.distances[-1]:.2f} mm off; v^2 / (2 g x) is {closed:.4f}"
     )
     numbers = dict(frictions=result.frictions, distances=result.distances, q=result.q, qd=result.qd, dt=scene.dt)
-    write_result(options, "friction", "Where a sliding car stops", scene.model, numbers, goal=GOAL)
+    # On both sides of the way, where the middle of the car should stop.
+    markers = [
+        Marker(side, (options.distance, y, 0.02), 0.02, MARK_COLOR) for side, y in (("left", 0.25), ("right", -0.25))
+    ]
+    write_result(options, "friction", "Where a sliding car stops", scene.model, numbers, goal=GOAL, markers=markers)
 
 
 def parse() -> argparse.Namespace:

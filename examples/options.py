@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import warp as wp
 
+SIZE = (640, 360)  # of animations [pixels]
+
 
 def example_parser(description: str | None, *, out: str, iterations: int) -> argparse.ArgumentParser:
     """A parser with the options of every example.
@@ -22,6 +24,8 @@ def example_parser(description: str | None, *, out: str, iterations: int) -> arg
     parser.add_argument("--device", default=None, help='"cpu" or "cuda:0"; Warp\'s default if left out')
     parser.add_argument("--out", type=Path, default=Path(out), help=f"folder for the results ({out})")
     parser.add_argument("--no-render", action="store_true", help="skip the animation")
+    told = f"of the animation in pixels ({SIZE[0]} {SIZE[1]})"
+    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), default=SIZE, help=told)
     parser.add_argument(
         "--restart", action="store_true", help="start anew, even if --out holds an interrupted optimisation"
     )
@@ -47,6 +51,8 @@ def parse_example(
     for name in ("seed", "iterations", *counts):
         if getattr(options, name) < 0:
             parser.error(f"--{name.replace('_', '-')} must not be negative")
+    if min(options.size) < 1:
+        parser.error("--size: both numbers must be positive")
     try:
         wp.get_device(options.device)
     except (ValueError, RuntimeError):

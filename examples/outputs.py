@@ -15,7 +15,6 @@ from sim.render import Marker, Trail, fit_camera, iterate_frames, write_gif
 from sim.usd import write_usd
 
 FPS = 25  # of animations
-WIDTH, HEIGHT = 640, 360
 BLUE, RED, GREY = "#26639e", "#c0392b", "#9aa3ab"
 
 
@@ -84,15 +83,12 @@ def write_result(
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
     np.savez(file, **numbers)
     write_curve(curve, numbers["distances"], goal, title)
-    motion = write_motion(
-        options.out, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails,
-        animation=not options.no_render, device=options.device,
-    )  # fmt: skip
+    motion = write_motion(options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails)
     print(f"wrote {', '.join(path.name for path in (curve, file, *motion))} to {options.out}")
 
 
 def write_motion(
-    out: Path,
+    options: argparse.Namespace,
     name: str,
     model: sim.Model,
     q: np.ndarray,
@@ -102,13 +98,11 @@ def write_motion(
     trails: Sequence[Trail] = (),
     speed: float = 0.5,
     azimuth: float = -60.0,
-    animation: bool = True,
-    device: str | None = None,
 ) -> list[Path]:
-    """Write a motion as ``name.usda`` and, unless told otherwise, as ``name.gif``.
+    """Write a motion as ``name.usda`` and, without ``--no-render``, as ``name.gif``.
 
     Args:
-        out: folder, which exists.
+        options: the command line, see :func:`examples.options.example_parser`.
         name: file name without suffix.
         model: the model.
         q: coordinates of one world [steps + 1, nq].
@@ -117,22 +111,23 @@ def write_motion(
         trails: paths that are drawn as they are gone, with points [steps + 1, 3].
         speed: of the animation, relative to life: a throw is over before one has seen it.
         azimuth: where the camera stands, see :func:`sim.render.fit_camera` [degrees].
-        animation: whether to render the GIF.
-        device: Warp device for the rendering.
 
     Returns:
         the files written.
     """
+    width, height = options.size
     stride = max(1, round(speed / (FPS * dt)))
     poses = sim.forward_kinematics(model, q[::stride]).numpy()
     trails = [replace(trail, points=trail.points[::stride]) for trail in trails]
-    camera = fit_camera(model, poses, markers=markers, azimuth=azimuth, aspect=WIDTH / HEIGHT)
-    written = [out / f"{name}.usda"]
+    camera = fit_camera(model, poses, markers=markers, azimuth=azimuth, aspect=width / height)
+    written = [options.out / f"{name}.usda"]
     write_usd(written[0], model, poses, fps=1.0 / (stride * dt), markers=markers, trails=trails, camera=camera)
-    if animation:
-        frames = iterate_frames(model, poses, camera, WIDTH, HEIGHT, markers=markers, trails=trails, device=device)
+    if not options.no_render:
+        frames = iterate_frames(
+            model, poses, camera, width, height, markers=markers, trails=trails, device=options.device
+        )
         pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
         still = np.repeat(pictures[-1:], FPS, axis=0)  # a second of rest at the end
-        written.append(out / f"{name}.gif")
+        written.append(options.out / f"{name}.gif")
         write_gif(written[1], np.concatenate([pictures, still]), fps=speed / (stride * dt))
     return written

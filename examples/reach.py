@@ -22,8 +22,8 @@ The Panda's file comes with example-robot-data, which the extra "peers" installs
 
 Files: loss.png, the mean errors over the iterations; reach.npz with these, and the errors on all targets of each way in
 the table; network.pt, the network's parameters; reach.gif and reach.usda: two of the robots go to targets that the
-network has not seen, both by its answers, the left one (grey) before the training, the right one (blue)
-after it. A rod on the frame should point at the ball, and does where position and orientation are right.
+network has not seen, by its answers: the left one (grey) before the training, the right one (blue) after it. A rod on
+the frame should point at the ball, and does where position and orientation are right.
 """
 
 import argparse

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import results
+from examples.__main__ import find_examples
 from scenes.physics.suite import scenes
 from sim.parameters import PARAMETERS
 
@@ -48,6 +49,22 @@ def test_parameter_table_is_complete() -> None:
     assert {name: (per, unit, about) for name, per, unit, about in rows} == {
         name: (spec.per, spec.unit, spec.about) for name, spec in PARAMETERS.items()
     }
+
+
+def test_every_example_is_pictured() -> None:
+    """Small, in the README, and every picture that a page shows is there."""
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    files = {
+        page: {page.parent / name for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))}
+        for page in pages
+    }
+    small = {ROOT / "docs" / "pictures" / f"{name}.gif" for name in find_examples()}
+    assert files[ROOT / "README.md"] >= small
+    everywhere = set.union(*files.values())
+    assert not [path for path in everywhere if not path.is_file()]
+    pictures = {path for path in (ROOT / "docs").rglob("*") if path.suffix in (".gif", ".png")}
+    assert pictures == everywhere, "no picture without a page that shows it"
+    assert max(path.stat().st_size for path in small) < 200_000
 
 
 def test_gradient_check_prints_what_the_documentation_shows(capsys) -> None:

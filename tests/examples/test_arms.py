@@ -23,7 +23,7 @@ def test_the_scene_shows_what_was_computed(monkeypatch, tmp_path):
            arms.Arm("#0000ff", built, q[1], arms.pointer(built, q[0], "link7"))]  # fmt: skip
     shown = {}
     monkeypatch.setattr(arms, "write_motion", lambda *given, **more: shown.update(given=given, **more))
-    options = argparse.Namespace(robot=MANIPULATOR_URDF, out=tmp_path, no_render=True, device="cpu")
+    options = argparse.Namespace(robot=MANIPULATOR_URDF, out=tmp_path)
     arms.write_arms(options, "row", row, "link7", 0.01, base=arms.ON_A_WALL, trails=True)
     _, name, model, coordinates, dt = shown["given"]
     assert (name, dt) == ("row", 0.01)

@@ -1,10 +1,30 @@
-"""What all examples share: the list, the options, going on after an interruption."""
+"""What all examples share: the list, the options, the files, going on after an interruption."""
+
+import importlib
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from examples import __main__ as command
 from examples.resume import Progress
+
+# Options and constants with which each is done soon. examples.estimate is longer, and has a test of its own.
+SMALL: dict[str, tuple[list[str], dict[str, float]]] = {
+    "friction": ([], {}),
+    "golf": ([], {}),
+    "inertias": (["--seconds", "2"], {"NEW_SECONDS": 1.0, "STEPS": 2, "SHOWN_SECONDS": 0.1}),
+    "joint_friction": (["--windows", "8"], {"MOTIONS": 2, "SECONDS": 0.4, "NEW_MOTIONS": 1, "SHOWN_STEPS": 20}),
+    "origins": (["--poses", "50"], {"STEPS": 2, "RANK_POSES": 12, "NEW_POSES": 20}),
+    "reach": (["--proposals", "2"], {"STEPS": 2, "CHECKED": 16, "HELD_OUT": 16}),
+    "throw": ([], {}),
+}
+
+
+class KilledError(BaseException):
+    """Stands for a signal that nothing catches."""
 
 
 def run(monkeypatch, *arguments):
@@ -51,3 +71,76 @@ def test_a_broken_file_is_no_obstacle(tmp_path, capsys):
     (tmp_path / "interrupted.npz").write_bytes(b"PK\x03\x04 half a file")
     assert Progress(tmp_path / "interrupted.npz", {}).load() is None
     assert "can't be read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_goes_on_after_being_killed_as_if_it_had_not_been(name, monkeypatch, tmp_path, capsys):
+    module, (given, constants) = importlib.import_module(f"examples.{name}"), SMALL[name]
+    for constant, value in constants.items():
+        monkeypatch.setattr(module, constant, value)
+    save, saved = Progress.save, []
+
+    def killed(self, **arrays):
+        save(self, **arrays)
+        saved.append(1)
+        if len(saved) == 2:
+            raise KilledError
+
+    def start(folder, *more):
+        run(
+            monkeypatch,
+            name,
+            "--device",
+            "cpu",
+            "--no-render",
+            "--iterations",
+            "3",
+            *given,
+            *more,
+            "--out",
+            str(folder),
+        )
+
+    start(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "save", killed)
+        with pytest.raises(KilledError):
+            start(tmp_path / "parts")
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["interrupted.npz"]
+    capsys.readouterr()
+    start(tmp_path / "parts")
+    assert "going on with" in capsys.readouterr().out
+    files = {path.name for path in (tmp_path / "parts").iterdir()}
+    assert files == {path.name for path in (tmp_path / "whole").iterdir()}
+    assert files >= {"loss.png", f"{name}.npz", f"{name}.usda"}
+    with np.load(tmp_path / "whole" / f"{name}.npz") as whole, np.load(tmp_path / "parts" / f"{name}.npz") as parts:
+        assert whole.files == parts.files
+        for array in whole.files:
+            np.testing.assert_array_equal(whole[array], parts[array], err_msg=array)
+
+
+def test_every_example_is_there():
+    assert {*SMALL, "estimate"} == set(command.find_examples())
+
+
+@pytest.mark.slow
+def test_goes_on_after_a_real_kill(tmp_path):
+    """A process that is killed by the system right after its second iteration, and the same command again."""
+    arguments = ["friction", "--device", "cpu", "--no-render", "--out", str(tmp_path)]
+    kill = """if True:
+        import os, signal, sys
+        from examples import __main__, resume
+        save, saved = resume.Progress.save, []
+        def killed(self, **arrays):
+            save(self, **arrays)
+            saved.append(1)
+            if len(saved) == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+        resume.Progress.save = killed
+        __main__.main()"""
+    first = subprocess.run([sys.executable, "-c", kill, *arguments], check=False)
+    assert first.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == ["interrupted.npz"]
+    again = subprocess.run([sys.executable, "-m", "examples", *arguments], check=True, capture_output=True, text=True)
+    assert "going on with" in again.stdout
+    assert (tmp_path / "friction.usda").is_file()

@@ -13,7 +13,6 @@ import sim.torch
 from examples import learning, pose_network
 from examples import reach as example
 from examples.pose_network import PoseNetwork, Reachable
-from examples.resume import Progress
 from scenes.manipulator import MANIPULATOR_URDF
 from scenes.throw import ARM_URDF
 from sim.errors import URDFWarning
@@ -110,27 +109,6 @@ def test_a_pass_leaves_what_is_right_and_scales_with_a_small_error(device):
     step, twice = (network.improve(q, scale * missing) - q for scale in (1.0, 2.0))
     assert step.norm() > 1e-7
     assert (twice - 2.0 * step).norm() < 1e-3 * step.norm()
-
-
-def test_goes_on_after_an_interruption(monkeypatch, tmp_path):
-    monkeypatch.setattr(example, "STEPS", 3)
-    whole = example.train(make(ARM_URDF, "hand")[1], 4, 0).figures
-    measure, calls = example.measure, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return measure(*arguments)
-
-    kept = Progress(tmp_path / "interrupted.npz", {})
-    with monkeypatch.context() as patch:
-        patch.setattr(example, "measure", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            example.train(make(ARM_URDF, "hand")[1], 4, 0, kept)
-    torch.manual_seed(5)
-    again = PoseNetwork(make(ARM_URDF, "hand")[0], 8)  # of other weights, which those kept replace
-    np.testing.assert_array_equal(example.train(again, 4, 0, kept).figures, whole)
 
 
 def run(monkeypatch, *arguments):
