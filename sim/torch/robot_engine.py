@@ -25,7 +25,7 @@ from sim.turns import one_at_a_time
 
 # Rows of one graph: so many, or more of what has few numbers in a row, as long as these take no more bytes together.
 CAPTURED_ROWS, MOST_CAPTURED_ROWS, CAPTURED_BYTES = 128, 1024, 2**19
-ROWS_AT_A_TIME = 128
+ROWS_AT_A_TIME = 64
 CAPTURED_CALLS = 64
 # A graph is worth its making for a kind of call that comes again.
 CAPTURED_AT_CALL = 3
