@@ -7,6 +7,8 @@ from sim.errors import ModelError
 from sim.hulls import PackedShapes
 from sim.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
+from warp_kernels.collision.field.grid import KINDS
+from warp_kernels.collision.field.hull_contact import EDGE_KINDS
 from warp_kernels.collision.field.pairs import HULL_FIELD_PAIRS, MAX_FIELD_CONTACTS
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_PAIRS, MAX_CONTACTS
@@ -278,7 +280,7 @@ def _check_features(model: Model, shapes: PackedShapes, bodies: np.ndarray, fiel
         heights = model.geometries[field].heights
         vertices, faces, edges = shapes.extent[body][1], shapes.extent[body][3], shapes.edge_extent[body][1]
         points = 0 if heights is None else heights.size
-        if points * (2 * vertices + faces + 3 * edges) > np.iinfo(np.int32).max:
+        if points * (KINDS * vertices + faces + EDGE_KINDS * edges) > np.iinfo(np.int32).max:
             raise ModelError(
                 f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} points, "
                 "together too many: thin out the mesh, or divide the heightfield"

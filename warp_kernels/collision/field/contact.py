@@ -5,8 +5,8 @@ All is in the frame of the field. A feature is PARTS * element + part. Parts of 
 - sphere: 0, its centre; ellipsoid: 0, all of it;
 - capsule: 0 and 1, the lower and upper end of its segment; 2, the inside of the segment;
 - cylinder: 0 to 9, points of its rims, against a triangle (see :mod:`warp_kernels.collision.cylinders`); 10 and 11, its
-  lower and upper disc, against a point of the field; 12 to 15, its rims (2 * end + side), against an edge; 16, the
-  curved surface between them.
+  lower and upper disc, against a point of the field; 12 to 15, its rims (2 * end + side), against an edge, and 12 and 14
+  against a point; 16, the curved surface between them.
 """
 
 import functools
@@ -61,11 +61,7 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         place = vec3()
         normal = vec3()
         if kind == POINT:
-            nearest = centre + wp.dot(corners[0] - centre, axis) * axis
-            place = corners[0]
-            delta = nearest - place
-            normal = lines.unit(lines.upward(delta))
-            distance = wp.dot(normal, delta) - size[0]
+            distance, place, normal = lines.point_contact(corners[0], centre, axis, size[0])
         else:
             distance, place, normal = lines.line_contact(corners[0], corners[1] - corners[0], centre, axis, size[0])
         return distance, place, normal
@@ -110,9 +106,18 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         return distance, point - distance * normal, normal
 
     @wp.func
-    def rim_contact(number: int, corners: mat33, pose: transform, size: vec3):
-        """A rim, 2 * end + side, against the line of an edge."""
-        return rims.rim_contact(number & 1, corners, end_of(number >> 1, pose, size), axis_of(pose), size[0])
+    def rim_contact(number: int, kind: int, corners: mat33, pose: transform, size: vec3):
+        """A rim, 2 * end + side, against the line of an edge, or a point."""
+        centre = end_of(number >> 1, pose, size)
+        axis = axis_of(pose)
+        distance = scalar(0.0)
+        place = vec3()
+        normal = vec3()
+        if kind == POINT:
+            distance, place, normal = rims.rim_over_point(corners[0], centre, axis, size[0])
+        else:
+            distance, place, normal = rims.rim_contact(number & 1, corners, centre, axis, size[0])
+        return distance, place, normal
 
     @wp.func
     def cylinder_contact(part: int, kind: int, corners: mat33, pose: transform, size: vec3):
@@ -124,7 +129,7 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         elif part < FIRST_RIM:
             distance, place, normal = disc_contact(part - FIRST_DISC, corners, pose, size)
         elif part < SIDE:
-            distance, place, normal = rim_contact(part - FIRST_RIM, corners, pose, size)
+            distance, place, normal = rim_contact(part - FIRST_RIM, kind, corners, pose, size)
         else:
             distance, place, normal = segment_contact(kind, corners, pose, size)
         return distance, place, normal

@@ -16,7 +16,7 @@ from warp_kernels.collision.field.choice import TIE, choice_functions
 from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SIDE, contact_functions
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, UPPER_TRIANGLE, grid_functions
 from warp_kernels.collision.field.segments import segment_functions
-from warp_kernels.collision.field.surface import PARALLEL_SINE_SQUARED, surface_functions
+from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.types import warp_types
 
 
@@ -32,7 +32,7 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
     choices = choice_functions(scalar)
     rims = cylinder_functions(scalar)
     Field, Body, Choice = surface.Field, body_functions(scalar).Body, choices.Choice
-    angle = surface.angle
+    angle, touching = surface.angle, surface.touching
 
     @wp.func
     def inside(body: Body, place: vec3, sine: scalar):
@@ -45,20 +45,24 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         return axial and wp.length(vec3(local[0], local[1], scalar(0.0))) <= body.size[0] + slack
 
     @wp.func
-    def stands_on(field: Field, body: Body, element: int, corners: mat33, point: vec3, distance: scalar, place: vec3):
+    def stands_on(
+        height: wp.array2d(dtype=scalar), field: Field, body: Body, element: int, corners: mat33, point: vec3,
+        distance: scalar, place: vec3,
+    ):  # fmt: skip
         """Whether a triangle bears a point: it is right under or above it, or has the place nearest to it, where the
         cylinder is if the point is below.
         """
         if grid.triangle_below(field.shape, field.size, point[0], point[1]) == element:
-            return True
+            return surface.nearest_on_triangle(height, field, corners, point, distance, place)
         if not surface.beside_triangle(corners, point):
             return False
         return distance >= scalar(0.0) or inside(body, place, scalar(angle))
 
     @wp.func
     def with_rims_on_triangle(
-        choice: Choice, field: Field, body: Body, kind: int, row: int, column: int, corners: mat33
-    ):
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int,
+        corners: mat33,
+    ):  # fmt: skip
         """Consider those points of the rims that would bear the cylinder on the triangle's plane."""
         element = KINDS * (row * field.shape[2] + column) + kind
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
@@ -68,7 +72,7 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
                 distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
                 if distance < body.reach:
                     point = place + distance * normal
-                    if stands_on(field, body, element, corners, point, distance, place):
+                    if stands_on(height, field, body, element, corners, point, distance, place):
                         choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
@@ -79,7 +83,8 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
     ):  # fmt: skip
         if normal[2] <= scalar(angle) or distance < scalar(-2.0) * body.size[1]:
             return False
-        if wp.length(wp.cross(place - contacts.end_of(end, body.pose, body.size), normal)) > body.size[0]:
+        across = wp.cross(place - contacts.end_of(end, body.pose, body.size), normal)
+        if wp.length(across) > body.size[0] + surface.slack_at(distance, body.size[0]):
             return False
         return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -slack
 
@@ -104,6 +109,13 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         return choice
 
     @wp.func
+    def faces_rim(body: Body, end: int, distance: scalar, place: vec3, normal: vec3, limit: scalar):
+        """Whether the normal of a place of a rim lies between those of disc and side, but for a sine."""
+        axis = scalar(2 * end - 1) * contacts.axis_of(body.pose)
+        outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
+        return wp.dot(normal, axis) <= limit and wp.dot(normal, outward) <= limit * body.size[0]
+
+    @wp.func
     def rim_touches(
         height: wp.array2d(dtype=scalar), field: Field, body: Body, end: int, kind: int, row: int, column: int,
         corners: mat33, distance: scalar, place: vec3, normal: vec3, slack: scalar,
@@ -112,20 +124,24 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
 
         It may miss them by the slack, a sine, where it misses the disc's by no more: a disc that lies nearly flat.
         """
-        if normal[2] <= scalar(angle) or not surface.between_ends(corners, place, scalar(0.0)):
+        if normal[2] <= scalar(angle) or not surface.between_ends(
+            corners, place, surface.slack_at(distance, body.size[0])
+        ):
             return False
-        axis = scalar(2 * end - 1) * contacts.axis_of(body.pose)
+        axis = contacts.axis_of(body.pose)
         outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
         limit = scalar(angle)
         if wp.length(wp.cross(normal, axis)) < slack:
             limit = slack
-        if wp.dot(normal, axis) > limit or wp.dot(normal, outward) > limit * body.size[0]:
+        if not faces_rim(body, end, distance, place, normal, limit):
             return False
         edge = wp.normalize(corners[1] - corners[0])
         across = wp.cross(edge, wp.cross(axis, outward))
-        if wp.length_sq(across) <= scalar(PARALLEL_SINE_SQUARED) * body.size[0] * body.size[0]:
+        # Along the edge, where it touches, the rim has no normal.
+        least = surface.least_sine_squared(distance, -scalar(touching))
+        if distance < scalar(touching) and wp.length_sq(across) <= least * body.size[0] * body.size[0]:
             return False
-        if distance < scalar(0.0) and not inside(body, place, limit):
+        if distance < -scalar(touching) and not inside(body, place, limit):
             return False
         return surface.convex_within(height, field, kind, row, column, corners, normal, limit)
 
@@ -134,16 +150,47 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int,
         corners: mat33,
     ):  # fmt: skip
-        """Consider both rims, each on either side."""
+        """Consider both rims, each on either side, unless the edge's line is too far from all of their disc."""
         element = KINDS * (row * field.shape[2] + column) + kind
-        for number in range(SIDE - FIRST_RIM):
-            distance, place, normal = contacts.rim_contact(number, corners, body.pose, body.size)
-            if distance < body.reach:
-                if rim_touches(
-                    height, field, body, number >> 1, kind, row, column, corners, distance, place, normal, choice.slack
-                ):
-                    part = FIRST_RIM + number
-                    choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        edge = corners[1] - corners[0]
+        far = (body.size[0] + wp.max(body.reach, scalar(0.0))) * wp.length(edge)
+        for end in range(2):
+            centre = contacts.end_of(end, body.pose, body.size)
+            if wp.length_sq(wp.cross(edge, centre - corners[0])) > far * far:
+                continue
+            for side in range(2):
+                part = FIRST_RIM + 2 * end + side
+                distance, place, normal = contacts.rim_contact(part - FIRST_RIM, kind, corners, body.pose, body.size)
+                if distance < body.reach:
+                    if rim_touches(
+                        height, field, body, end, kind, row, column, corners, distance, place, normal, choice.slack
+                    ):
+                        choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+        return choice
+
+    @wp.func
+    def with_rims_on_point(
+        choice: Choice,
+        height: wp.array2d(dtype=scalar),
+        field: Field,
+        body: Body,
+        row: int,
+        column: int,
+        corners: mat33,
+    ):
+        """Consider both rims where they are apart from a point; touching it, disc or side does."""
+        element = KINDS * (row * field.shape[2] + column) + POINT
+        limit = scalar(angle)
+        across = wp.cross(corners[0] - wp.transform_get_translation(body.pose), contacts.axis_of(body.pose))
+        if wp.length(across) < (scalar(1.0) - limit) * body.size[0]:
+            return choice
+        for end in range(2):
+            part = FIRST_RIM + 2 * end
+            distance, place, normal = contacts.rim_contact(2 * end, POINT, corners, body.pose, body.size)
+            if distance < body.reach and distance > scalar(touching) and normal[2] > limit:
+                if faces_rim(body, end, distance, place, normal, limit):
+                    if surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -limit:
+                        choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
     @wp.func
@@ -154,13 +201,14 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
             height, field.row, field.shape, field.size, KINDS * (row * field.shape[2] + column) + kind
         )
         if kind <= UPPER_TRIANGLE:
-            return with_rims_on_triangle(choice, field, body, kind, row, column, corners)
+            return with_rims_on_triangle(choice, height, field, body, kind, row, column, corners)
         if kind != POINT:
             if not surface.folded(height, field, kind, row, column, corners):
                 return choice
             choice = with_rims_on_edge(choice, height, field, body, kind, row, column, corners)
         else:
             choice = with_discs(choice, height, field, body, row, column, corners)
+            choice = with_rims_on_point(choice, height, field, body, row, column, corners)
         return segments.with_segment(choice, height, field, body, SIDE, kind, row, column, corners)
 
     @wp.func

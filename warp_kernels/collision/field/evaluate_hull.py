@@ -86,6 +86,7 @@ def evaluate_field_hull_kernels(scalar: Any) -> SimpleNamespace:
             element % KINDS,
             corners,
             local,
+            codes,
             hulls.vertex(ranges, scale, vertices, codes[0]),
             hulls.vertex(ranges, scale, vertices, codes[1]),
             hulls.vertex(ranges, scale, vertices, codes[2]),

@@ -1,8 +1,9 @@
 """The contact of one part of a hull with one element of a heightfield; smooth, and differentiated.
 
 A hull is a box or a convex mesh: V vertices, F faces and E edges, packed with those of other hulls (see sim/hulls.py). Its
-vertices touch triangles, its faces points, its edges edges. A feature is (2 V + F + 3 E) * point + part with the point that
-the element belongs to, and the part 2 * vertex + kind of triangle, 2 V + face, or 2 V + F + 3 * edge + kind of edge.
+vertices touch triangles, edges and points, its faces points, its edges edges and points. A feature is (6 V + F + 4 E) *
+point + part with the point that the element belongs to, and the part 6 * vertex + kind, 6 V + face, or 6 V + F + 4 * edge +
+kind - EDGE_X.
 """
 
 import functools
@@ -14,6 +15,9 @@ import warp as wp
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.types import warp_types
+
+# Kinds of element that an edge touches, EDGE_X and those after it.
+EDGE_KINDS = KINDS - EDGE_X
 
 
 @functools.cache
@@ -46,20 +50,32 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
         return ranges
 
     @wp.func
+    def vertex_part(code: int, kind: int):
+        return KINDS * code + kind
+
+    @wp.func
+    def face_part(ranges: Ranges, face: int):
+        return KINDS * ranges.num_vertices + face
+
+    @wp.func
+    def edge_part(ranges: Ranges, edge: int, kind: int):
+        return KINDS * ranges.num_vertices + ranges.num_faces + EDGE_KINDS * edge + kind - EDGE_X
+
+    @wp.func
     def number_of_parts(ranges: Ranges):
-        return 2 * ranges.num_vertices + ranges.num_faces + 3 * ranges.num_edges
+        return edge_part(ranges, ranges.num_edges, EDGE_X)
 
     @wp.func
     def element_of(ranges: Ranges, feature: int):
         """The element of the field that a feature is of."""
         point = feature // number_of_parts(ranges)
         part = feature - point * number_of_parts(ranges)
-        kind = part & 1
-        if part >= 2 * ranges.num_vertices:
+        kind = part % KINDS
+        if part >= face_part(ranges, 0):
             kind = POINT
-            edge = part - 2 * ranges.num_vertices - ranges.num_faces
+            edge = part - edge_part(ranges, 0, EDGE_X)
             if edge >= 0:
-                kind = EDGE_X + edge % 3
+                kind = EDGE_X + edge % EDGE_KINDS
         return KINDS * point + kind
 
     @wp.func
@@ -69,11 +85,11 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
     ):  # fmt: skip
         """The vertices of a feature's part: one, three of a face that are far from each other, or both ends of an edge."""
         part = feature % number_of_parts(ranges)
-        face = part - 2 * ranges.num_vertices
-        edge = face - ranges.num_faces
-        codes = wp.vec3i(part >> 1, -1, -1)
+        face = part - face_part(ranges, 0)
+        edge = part - edge_part(ranges, 0, EDGE_X)
+        codes = wp.vec3i(part // KINDS, -1, -1)
         if edge >= 0:
-            ends = edges[ranges.first_edge + edge // 3]
+            ends = edges[ranges.first_edge + edge // EDGE_KINDS]
             codes = wp.vec3i(ends[0], ends[1], -1)
         elif face >= 0:
             start = starts[ranges.first_face + face]
@@ -90,26 +106,32 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def hull_contact(kind: int, corners: mat33, pose: transform, v0: vec3, v1: vec3, v2: vec3):
+    def hull_contact(kind: int, corners: mat33, pose: transform, codes: wp.vec3i, v0: vec3, v1: vec3, v2: vec3):
         """Distance, place on the field and normal of a part with these vertices and an element with these corners."""
         distance = scalar(0.0)
         place = corners[0]
         normal = vec3()
         p0 = wp.transform_point(pose, v0)
-        if kind == POINT:
+        if codes[1] < 0:
+            distance, place, normal = lines.ball_contact(kind, corners, p0, scalar(0.0))
+        elif codes[2] >= 0:
             outward = lines.unit(wp.cross(v1 - v0, v2 - v0))
             normal = -wp.quat_rotate(wp.transform_get_rotation(pose), outward)
             distance = wp.dot(normal, p0 - place)
-        elif kind >= EDGE_X:
-            along = lines.unit(wp.transform_point(pose, v1) - p0)
-            distance, place, normal = lines.line_contact(place, corners[1] - place, p0, along, scalar(0.0))
         else:
-            distance, place, normal = lines.ball_contact(kind, corners, p0, scalar(0.0))
+            along = lines.unit(wp.transform_point(pose, v1) - p0)
+            if kind == POINT:
+                distance, place, normal = lines.point_contact(place, p0, along, scalar(0.0))
+            else:
+                distance, place, normal = lines.line_contact(place, corners[1] - place, p0, along, scalar(0.0))
         return distance, place, normal
 
     return SimpleNamespace(
         Ranges=Ranges,
         ranges_of=ranges_of,
+        vertex_part=vertex_part,
+        face_part=face_part,
+        edge_part=edge_part,
         number_of_parts=number_of_parts,
         element_of=element_of,
         corners_of=corners_of,

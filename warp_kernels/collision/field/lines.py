@@ -9,6 +9,9 @@ import warp as wp
 from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE
 from warp_kernels.types import warp_types
 
+# Lines with a smaller squared sine between them (0.6 degrees) that touch do so at their ends instead.
+NEARLY_PARALLEL_SINE_SQUARED = 1.0e-4
+
 
 @functools.cache
 def line_functions(scalar: Any) -> SimpleNamespace:
@@ -18,6 +21,8 @@ def line_functions(scalar: Any) -> SimpleNamespace:
     """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
+    # Squared sine below which rounding leaves nothing of where two lines cross.
+    parallel_sine_squared = 1.0e-10 if scalar == wp.float64 else 1.0e-6
 
     @wp.func
     def unit(v: vec3):
@@ -69,4 +74,18 @@ def line_functions(scalar: Any) -> SimpleNamespace:
             place = start + (wp.dot(wp.cross(delta, axis), across) / square) * edge
         return distance - radius, place, normal
 
-    return SimpleNamespace(unit=unit, upward=upward, ball_contact=ball_contact, line_contact=line_contact)
+    @wp.func
+    def point_contact(place: vec3, centre: vec3, axis: vec3, radius: scalar):
+        """The same line over a point of the field."""
+        delta = centre + wp.dot(place - centre, axis) * axis - place
+        normal = unit(upward(delta))
+        return wp.dot(normal, delta) - radius, place, normal
+
+    return SimpleNamespace(
+        parallel_sine_squared=parallel_sine_squared,
+        unit=unit,
+        upward=upward,
+        ball_contact=ball_contact,
+        line_contact=line_contact,
+        point_contact=point_contact,
+    )

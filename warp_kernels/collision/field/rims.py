@@ -17,6 +17,8 @@ from warp_kernels.types import warp_types
 # Newton's method from below the root never passes it, so it ends once rounding stops it: five to ten iterations.
 MAX_ITERATIONS = 40
 NOWHERE = 1.0e30
+# Tangent of an angle that stands for a right one: of a place beside a line that runs along the disc.
+BESIDE = 1.0e9
 
 
 @functools.cache
@@ -25,6 +27,7 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     lines = line_functions(scalar)
+    parallel = lines.parallel_sine_squared
 
     @wp.func
     def tangent_of_root(amplitude: scalar, kappa: scalar, offset: scalar):
@@ -42,6 +45,8 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
             if following <= x:
                 break
             x = following
+            if x > scalar(BESIDE):
+                return scalar(BESIDE)
         return x
 
     @wp.func
@@ -93,11 +98,25 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
         if bend > scalar(1.0e-12):
             turn = -wp.dot(delta, across) / bend
         outward = lines.unit(outward + turn * tangent)
-        normal = lines.unit(lines.upward(wp.cross(edge, wp.cross(axis, outward))))
         delta = centre + radius * outward - start
+        towards = wp.cross(edge, wp.cross(axis, outward))
+        if wp.dot(towards, towards) <= scalar(parallel):
+            towards = delta - wp.dot(delta, edge) * edge
+        normal = lines.unit(lines.upward(towards))
         distance = wp.dot(normal, delta)
         if wp.dot(found, found) == scalar(0.0):
             distance = scalar(NOWHERE)
         return distance, start + wp.dot(delta, edge) * edge, normal
 
-    return SimpleNamespace(crossing_direction=crossing_direction, rim_contact=rim_contact)
+    @wp.func
+    def rim_over_point(place: vec3, centre: vec3, axis: vec3, radius: scalar):
+        """The same for the point of a rim that is nearest to a point of the field outside the cylinder."""
+        across = place - centre
+        outward = lines.unit(across - wp.dot(across, axis) * axis)
+        delta = radius * outward - across
+        normal = lines.unit(lines.upward(delta))
+        return wp.dot(normal, delta), place, normal
+
+    return SimpleNamespace(
+        crossing_direction=crossing_direction, rim_contact=rim_contact, rim_over_point=rim_over_point
+    )

@@ -42,11 +42,14 @@ def segment_functions(scalar: Any) -> SimpleNamespace:
         # Deeper than this, the place is on the far side of the axis.
         if distance < scalar(-2.0) * body.size[0] or normal[2] <= scalar(angle):
             return False
+        # On the axis itself there is no way from it to the place.
+        if wp.abs(wp.dot(normal, axis)) > scalar(0.5):
+            return False
         if kind == POINT:
-            if wp.abs(wp.dot(on_body - centre, axis)) > body.size[1]:
+            if wp.abs(wp.dot(on_body - centre, axis)) > body.size[1] + surface.slack_at(distance, body.size[1]):
                 return False
             return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
-        if not surface.crosses(corners, axis, body.size[1], centre, place, on_body):
+        if not surface.crosses(corners, axis, body.size[1], centre, distance, place, on_body):
             return False
         return surface.convex_within(height, field, kind, row, column, corners, normal, slack)
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.grid import grid_functions
+from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE, grid_functions
+from warp_kernels.collision.field.lines import NEARLY_PARALLEL_SINE_SQUARED, line_functions
 from warp_kernels.types import warp_types
 
-# Lines with a smaller squared sine between them touch at their ends instead.
-PARALLEL_SINE_SQUARED = 1.0e-4
+# Where sharp features touch, the direction from one to the other is lost in rounding, and faces tell the normal. They do so
+# as far from their border as this many times the distance that counts as touching.
+AROUND_TOUCHING = 4.0
 
 
 @functools.cache
@@ -21,6 +23,9 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
     grid = grid_functions(scalar)
     # Sine of an angle that counts as none: rounding must not lose a place between a triangle and its edge.
     angle = 1.0e-9 if scalar == wp.float64 else 1.0e-5
+    # Distance that counts as touching where features without extent meet [m].
+    touching = 1.0e-7 if scalar == wp.float64 else 1.0e-5
+    parallel = line_functions(scalar).parallel_sine_squared
 
     @wp.struct
     class Field:
@@ -38,6 +43,13 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
         if length > scalar(0.0):
             result = -wp.dot(normal, direction) / length
         return result
+
+    @wp.func
+    def falls_away(across: vec3, direction: vec3):
+        """Whether a direction doesn't lead against another one that is across an edge, but for rounding."""
+        along = wp.dot(across, direction)
+        limit = scalar(angle * angle) * wp.dot(across, across) * wp.dot(direction, direction)
+        return along >= scalar(0.0) or along * along <= limit
 
     @wp.func
     def beyond_side(
@@ -92,12 +104,49 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
         return wp.dot(normal, centre - corners[0]) >= scalar(0.0) and beside_triangle(corners, centre)
 
     @wp.func
+    def nearest_on_triangle(
+        height: wp.array2d(dtype=scalar), field: Field, corners: mat33, point: vec3, distance: scalar, place: vec3
+    ):
+        """Whether the plane of the triangle under a point is as far from it as the surface is, or further.
+
+        place: the foot of the point on the plane, which may be past the triangle: in the ground beyond a hollow edge, in
+        the air beyond a convex one.
+        """
+        if distance < scalar(touching) or beside_triangle(corners, point):
+            return True
+        under = grid.triangle_below(field.shape, field.size, place[0], place[1])
+        if under < 0:
+            return False
+        other = grid.element_corners(height, field.row, field.shape, field.size, under)
+        return wp.dot(wp.cross(other[1] - other[0], other[2] - other[0]), place - other[0]) <= scalar(0.0)
+
+    @wp.func
     def between_ends(corners: mat33, place: vec3, slack: scalar):
         """Whether a place on an edge's line lies on the edge, or no further beyond it than the slack."""
         edge = corners[1] - corners[0]
         length = wp.length(edge)
         along = wp.dot(place - corners[0], edge) / length
         return along >= -slack and along <= length + slack
+
+    @wp.func
+    def nearest_on_element(
+        height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33, point: vec3,
+        place: vec3, normal: vec3,
+    ):  # fmt: skip
+        """Whether the distance of a point above the surface has a local minimum on an element, at a place there."""
+        result = normal[2] > scalar(0.0)
+        if kind <= UPPER_TRIANGLE:
+            result = over_triangle(corners, point)
+        elif kind == POINT:
+            if least_beyond_neighbours(height, field, row, column, place, normal) <= scalar(angle):
+                result = False
+        else:
+            if not between_ends(corners, place, scalar(angle) * wp.length(point - place)):
+                result = False
+            for side in range(2):
+                if beyond_side(height, field, kind, row, column, side, corners, normal) <= scalar(angle):
+                    result = False
+        return result
 
     @wp.func
     def rows_and_columns(field: Field, centre: vec3, extent: vec3):
@@ -140,13 +189,32 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
         return convex_within(height, field, kind, row, column, corners, normal, scalar(angle))
 
     @wp.func
-    def crosses(corners: mat33, axis: vec3, half_length: scalar, start: vec3, place: vec3, on_body: vec3):
+    def least_sine_squared(distance: scalar, least: scalar):
+        """From which squared sine on two lines at a distance cross: nearer than the least distance, not if it is small."""
+        result = scalar(parallel)
+        if distance < least:
+            result = scalar(NEARLY_PARALLEL_SINE_SQUARED)
+        return result
+
+    @wp.func
+    def slack_at(distance: scalar, size: scalar):
+        """How far past its ends an edge or a face of a body of some size bears what is at this distance from it."""
+        result = scalar(angle) * size
+        if wp.abs(distance) < scalar(touching):
+            result += scalar(AROUND_TOUCHING) * scalar(touching)
+        return result
+
+    @wp.func
+    def crosses(
+        corners: mat33, axis: vec3, half_length: scalar, start: vec3, distance: scalar, place: vec3, on_body: vec3
+    ):
         """Whether two lines that aren't parallel are nearest within an edge and within a body's segment about start."""
         edge = corners[1] - corners[0]
         across = wp.cross(edge, axis)
-        if wp.length_sq(across) <= scalar(PARALLEL_SINE_SQUARED) * wp.length_sq(edge):
+        if wp.length_sq(across) <= least_sine_squared(distance, scalar(touching)) * wp.length_sq(edge):
             return False
-        return between_ends(corners, place, scalar(0.0)) and wp.abs(wp.dot(on_body - start, axis)) <= half_length
+        slack = scalar(angle) * half_length
+        return between_ends(corners, place, slack) and wp.abs(wp.dot(on_body - start, axis)) <= half_length + slack
 
     @wp.func
     def folded(height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33):
@@ -165,15 +233,21 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         Field=Field,
         angle=angle,
+        falls_away=falls_away,
+        touching=touching,
         beyond_side=beyond_side,
         least_beyond_neighbours=least_beyond_neighbours,
         beside_triangle=beside_triangle,
         over_triangle=over_triangle,
+        nearest_on_triangle=nearest_on_triangle,
+        nearest_on_element=nearest_on_element,
         between_ends=between_ends,
         rows_and_columns=rows_and_columns,
         top_of_cell=top_of_cell,
         convex_at=convex_at,
         convex_within=convex_within,
+        least_sine_squared=least_sine_squared,
+        slack_at=slack_at,
         crosses=crosses,
         folded=folded,
     )

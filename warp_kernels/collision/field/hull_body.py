@@ -1,0 +1,93 @@
+"""A box or a convex mesh over a heightfield, and what of the field is within its reach."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.field.hull_contact import hull_contact_functions
+from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def hull_body_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision."""
+    t = warp_types(scalar)
+    vec3, transform = t.vec3, t.transform
+    surface = surface_functions(scalar)
+    hulls = hull_contact_functions(scalar)
+    Field, Ranges = surface.Field, hulls.Ranges
+    places = wp.array(dtype=vec3)
+
+    @wp.struct
+    class Hull:
+        """A box or a convex mesh in the field's frame."""
+
+        ranges: Ranges
+        scale: vec3
+        pose: transform
+
+    @wp.struct
+    class Bounds:
+        """What is within reach of a hull.
+
+        ``low`` and ``high``: the box around the hull in its own frame, the reach added. ``bottom``: the lowest z of the field
+        that may matter; ``around``: first and last row, first and last column; ``top``: greatest z of the field there.
+        """
+
+        low: vec3
+        high: vec3
+        reach: scalar
+        room: scalar
+        bottom: scalar
+        around: wp.vec4i
+        top: scalar
+
+    @wp.func
+    def make_hull(extent: wp.vec4i, edge_extent: wp.vec2i, scale: vec3, pose: transform):
+        hull = Hull()
+        hull.ranges = hulls.ranges_of(extent, edge_extent)
+        hull.scale = scale
+        hull.pose = pose
+        return hull
+
+    @wp.func
+    def radius_of(hull: Hull, vertices: places):
+        """The distance of the farthest vertex from the hull's origin."""
+        square = scalar(0.0)
+        for code in range(hull.ranges.num_vertices):
+            square = wp.max(square, wp.length_sq(hulls.vertex(hull.ranges, hull.scale, vertices, code)))
+        return wp.sqrt(square)
+
+    @wp.func
+    def bounds_of(height: wp.array2d(dtype=scalar), field: Field, hull: Hull, vertices: places, reach: scalar):
+        low = vec3(scalar(1.0e30), scalar(1.0e30), scalar(1.0e30))
+        high = -low
+        field_low = low
+        field_high = high
+        for code in range(hull.ranges.num_vertices):
+            v = hulls.vertex(hull.ranges, hull.scale, vertices, code)
+            low = wp.min(low, v)
+            high = wp.max(high, v)
+            v = wp.transform_point(hull.pose, v)
+            field_low = wp.min(field_low, v)
+            field_high = wp.max(field_high, v)
+        room = wp.max(reach, scalar(0.0))
+        around = vec3(room, room, room)
+        bounds = Bounds()
+        bounds.low = low - around
+        bounds.high = high + around
+        bounds.reach = reach
+        bounds.room = room
+        bounds.bottom = field_low[2] - room
+        middle = scalar(0.5) * (field_low + field_high)
+        bounds.around = surface.rows_and_columns(field, middle, field_high - middle + around)
+        bounds.top = scalar(-1.0e30)
+        for row in range(bounds.around[0], bounds.around[1] + 1):
+            for column in range(bounds.around[2], bounds.around[3] + 1):
+                bounds.top = wp.max(bounds.top, surface.top_of_cell(height, field, row, column))
+        return bounds
+
+    return SimpleNamespace(Hull=Hull, Bounds=Bounds, make_hull=make_hull, radius_of=radius_of, bounds_of=bounds_of)

@@ -1,0 +1,127 @@
+"""Where edges of a box or a convex mesh touch edges of a heightfield.
+
+Both fall away from the contact to their sides: the normal lies between those of the faces on both sides.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.grid import KINDS, grid_functions
+from warp_kernels.collision.field.hull_body import hull_body_functions
+from warp_kernels.collision.field.hull_contact import hull_contact_functions
+from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def hull_edge_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision."""
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
+    grid = grid_functions(scalar)
+    surface = surface_functions(scalar)
+    choices = choice_functions(scalar)
+    hulls = hull_contact_functions(scalar)
+    bodies = hull_body_functions(scalar)
+    Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
+    angle, touching = surface.angle, surface.touching
+    places, fours = wp.array(dtype=vec3), wp.array(dtype=wp.vec4i)
+
+    @wp.func
+    def clipped(start: vec3, way: vec3, low: vec3, high: vec3):
+        """First and last part of the way from a start on which it is in a box; none if the first is greater."""
+        first = scalar(0.0)
+        last = scalar(1.0)
+        for k in range(3):
+            if way[k] == scalar(0.0):
+                if start[k] < low[k] or start[k] > high[k]:
+                    last = scalar(-1.0)
+            else:
+                one = (low[k] - start[k]) / way[k]
+                other = (high[k] - start[k]) / way[k]
+                first = wp.max(first, wp.min(one, other))
+                last = wp.min(last, wp.max(one, other))
+        return vec2(first, last)
+
+    @wp.func
+    def crossing(start: vec3, way: vec3, other: vec3, along: vec3, direction: vec3):
+        """Where two lines pass each other, seen along a direction: parts of the way and of the other line's."""
+        square = wp.dot(wp.cross(way, along), direction)
+        delta = other - start
+        result = vec2(scalar(-1.0), scalar(-1.0))
+        if square != scalar(0.0):
+            on_way = wp.dot(wp.cross(delta, along), direction) / square
+            result = vec2(on_way, wp.dot(wp.cross(delta, way), direction) / square)
+        return result
+
+    @wp.func
+    def edge_crosses(hull: Hull, vertices: places, edge: wp.vec4i, start: vec3, way: vec3, within: vec2, up: vec3):
+        """Whether an edge of the hull crosses a line, below the hull; the distance, its part of the way, the normal.
+
+        Apart they cross where they are nearest. Overlapping they cross seen from above: so does, wherever hull and ground
+        overlap, the deepest pair, or else a vertex is deeper below a triangle or a point above a face. All in the hull's
+        frame; ``within``: first and last part of the way that count.
+        """
+        v = hulls.vertex(hull.ranges, hull.scale, vertices, edge[0])
+        along = hulls.vertex(hull.ranges, hull.scale, vertices, edge[1]) - v
+        normal = wp.cross(way, along)
+        if wp.dot(normal, up) < scalar(0.0):
+            normal = -normal
+        square = wp.dot(normal, normal)
+        touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v)
+        if touches:
+            touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v)
+        if not touches or square == scalar(0.0):
+            return False, scalar(0.0), scalar(0.0), normal
+        normal = normal / wp.sqrt(square)
+        distance = wp.dot(normal, v - start)
+        length_of_way = wp.length(way)
+        length = wp.length(along)
+        least = surface.least_sine_squared(distance, scalar(touching))
+        if square <= least * length_of_way * length_of_way * length * length:
+            return False, scalar(0.0), scalar(0.0), normal
+        direction = normal
+        if distance < scalar(0.0):
+            direction = up
+        place = crossing(start, way, v, along, direction)
+        slack = surface.slack_at(distance, length)
+        on_way = slack / length_of_way
+        on_edge = slack / length
+        touches = place[0] >= within[0] - on_way and place[0] <= within[1] + on_way
+        touches = touches and place[1] >= -on_edge and place[1] <= scalar(1.0) + on_edge
+        return touches and wp.dot(normal, up) > scalar(angle), distance, place[0], normal
+
+    @wp.func
+    def with_edges(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
+        edges: fours, kind: int, row: int, column: int,
+    ):  # fmt: skip
+        """Consider an edge of the field with the edges of the hull that cross it."""
+        point = row * field.shape[2] + column
+        corners = grid.element_corners(height, field.row, field.shape, field.size, KINDS * point + kind)
+        q = wp.transform_get_rotation(hull.pose)
+        start = wp.quat_rotate_inv(q, corners[0] - wp.transform_get_translation(hull.pose))
+        way = wp.quat_rotate_inv(q, corners[1] - corners[0])
+        within = clipped(start, way, bounds.low, bounds.high)
+        if within[0] > within[1]:
+            return choice
+        if not surface.folded(height, field, kind, row, column, corners):
+            return choice
+        up = wp.quat_rotate_inv(q, vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
+        for k in range(hull.ranges.num_edges):
+            crosses, distance, on_way, local = edge_crosses(
+                hull, vertices, edges[hull.ranges.first_edge + k], start, way, within, up
+            )
+            if crosses and distance < bounds.reach:
+                normal = wp.quat_rotate(q, local)
+                if surface.convex_at(height, field, kind, row, column, corners, normal):
+                    feature = hulls.number_of_parts(hull.ranges) * point + hulls.edge_part(hull.ranges, k, kind)
+                    place = corners[0] + on_way * (corners[1] - corners[0])
+                    choice = choices.consider(choice, bounds.reach, feature, distance, place, normal)
+        return choice
+
+    return SimpleNamespace(with_edges=with_edges)

@@ -1,0 +1,175 @@
+"""Where faces and edges of a box or a convex mesh touch points of a heightfield.
+
+A face touches a point whose neighbours are below. Apart, edges are nearest to points as well; touching, the direction
+from one to the other is lost, and the faces beside the edge bear.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.grid import POINT, grid_functions
+from warp_kernels.collision.field.hull_body import hull_body_functions
+from warp_kernels.collision.field.hull_contact import hull_contact_functions
+from warp_kernels.collision.field.lines import line_functions
+from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def hull_point_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision."""
+    t = warp_types(scalar)
+    vec3 = t.vec3
+    grid = grid_functions(scalar)
+    lines = line_functions(scalar)
+    surface = surface_functions(scalar)
+    choices = choice_functions(scalar)
+    hulls = hull_contact_functions(scalar)
+    bodies = hull_body_functions(scalar)
+    Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
+    angle, touching = surface.angle, surface.touching
+    places, ints, fours = wp.array(dtype=vec3), wp.array(dtype=wp.int32), wp.array(dtype=wp.vec4i)
+
+    @wp.func
+    def face_plane(hull: Hull, vertices: places, starts: ints, face_corner: ints, normals: places, face: int):
+        """Outward unit normal of a face in the hull's frame, and a place on it."""
+        n = normals[hull.ranges.first_face + face]
+        s = hull.scale
+        normal = lines.unit(vec3(n[0] * s[1] * s[2], n[1] * s[2] * s[0], n[2] * s[0] * s[1]))
+        return normal, hulls.vertex(
+            hull.ranges, hull.scale, vertices, face_corner[starts[hull.ranges.first_face + face]]
+        )
+
+    @wp.func
+    def outermost(
+        hull: Hull, vertices: places, starts: ints, face_corner: ints, normals: places, place: vec3, limit: scalar
+    ):
+        """The face beyond whose plane a place is farthest, and how far; or one beyond which it is by the limit."""
+        most = scalar(-1.0e30)
+        best = wp.int32(-1)
+        for face in range(hull.ranges.num_faces):
+            if most < limit:
+                normal, start = face_plane(hull, vertices, starts, face_corner, normals, face)
+                beyond = wp.dot(normal, place - start)
+                if beyond > most:
+                    most = beyond
+                    best = face
+        return most, best
+
+    @wp.func
+    def face_bears(
+        hull: Hull, vertices: places, starts: ints, face_corner: ints, normals: places, outward: vec3, beyond: scalar,
+        place: vec3, inside: bool, up: vec3, slack: scalar,
+    ):  # fmt: skip
+        """Whether a place comes out of a face: along its normal, or straight down where the hull is below the ground.
+
+        All in the hull's frame; ``beyond``: how far the place is beyond the face's plane; ``inside``: whether it is in the
+        hull.
+        """
+        outside = slack
+        if inside or beyond >= scalar(0.0):
+            foot = place - beyond * outward
+            outside, _face = outermost(hull, vertices, starts, face_corner, normals, foot, slack)
+        if outside >= slack and beyond < scalar(0.0):
+            foot = place - (beyond / wp.dot(outward, up)) * up
+            outside, _face = outermost(hull, vertices, starts, face_corner, normals, foot, slack)
+        return outside < slack
+
+    @wp.func
+    def with_face(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
+        starts: ints, face_corner: ints, normals: places, row: int, column: int, point: vec3, local: vec3, most: scalar,
+        outer: int,
+    ):  # fmt: skip
+        """Consider a point with the face that lies on it; of several that it could leave through, the nearest."""
+        q = wp.transform_get_rotation(hull.pose)
+        up = wp.quat_rotate_inv(q, vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
+        first = wp.int32(0)
+        last = hull.ranges.num_faces - 1
+        if most >= scalar(0.0):
+            # Below the hull only the face that it is beyond can lie on it.
+            outward, _start = face_plane(hull, vertices, starts, face_corner, normals, outer)
+            if wp.dot(outward, up) < scalar(0.0):
+                first = outer
+                last = outer
+        best = wp.int32(-1)
+        least = scalar(-1.0e30)
+        normal = vec3()
+        for face in range(first, last + 1):
+            outward, start = face_plane(hull, vertices, starts, face_corner, normals, face)
+            beyond = wp.dot(outward, local - start)
+            if wp.dot(outward, up) < -scalar(angle) and beyond > least and (beyond < scalar(0.0) or first == last):
+                slack = surface.slack_at(beyond, wp.length(bounds.high - bounds.low))
+                if face_bears(
+                    hull, vertices, starts, face_corner, normals, outward, beyond, local, most < scalar(0.0), up, slack
+                ):
+                    upward = -wp.quat_rotate(q, outward)
+                    if surface.least_beyond_neighbours(height, field, row, column, point, upward) >= -scalar(angle):
+                        least = beyond
+                        best = face
+                        normal = upward
+        if best >= 0:
+            feature = hulls.number_of_parts(hull.ranges) * (row * field.shape[2] + column) + hulls.face_part(
+                hull.ranges, best
+            )
+            choice = choices.consider(choice, bounds.reach, feature, least, point, normal)
+        return choice
+
+    @wp.func
+    def edge_over(hull: Hull, vertices: places, edge: wp.vec4i, local: vec3):
+        """The way from a place in the hull's frame to the edge of the hull that is nearest to it; zero if this isn't."""
+        v = hulls.vertex(hull.ranges, hull.scale, vertices, edge[0])
+        along = hulls.vertex(hull.ranges, hull.scale, vertices, edge[1]) - v
+        square = wp.dot(along, along)
+        part = wp.dot(local - v, along)
+        result = vec3()
+        if part > scalar(0.0) and part < square:
+            way = v + (part / square) * along - local
+            if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v):
+                if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v):
+                    result = way
+        return result
+
+    @wp.func
+    def with_edge_over(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
+        edges: fours, row: int, column: int, point: vec3, local: vec3,
+    ):  # fmt: skip
+        """Consider a point with the edge of the hull that is nearest to it."""
+        q = wp.transform_get_rotation(hull.pose)
+        for k in range(hull.ranges.num_edges):
+            way = edge_over(hull, vertices, edges[hull.ranges.first_edge + k], local)
+            distance = wp.length(way)
+            if distance > scalar(touching) and distance < bounds.reach:
+                normal = wp.quat_rotate(q, way / distance)
+                if normal[2] > scalar(angle):
+                    if surface.least_beyond_neighbours(height, field, row, column, point, normal) >= -scalar(angle):
+                        feature = hulls.number_of_parts(hull.ranges) * (
+                            row * field.shape[2] + column
+                        ) + hulls.edge_part(hull.ranges, k, POINT)
+                        choice = choices.consider(choice, bounds.reach, feature, distance, point, normal)
+        return choice
+
+    @wp.func
+    def with_point(
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
+        starts: ints, face_corner: ints, normals: places, edges: fours, row: int, column: int,
+    ):  # fmt: skip
+        """Consider a point of the field with the faces and edges of the hull."""
+        point = grid.surface_point(height, field.row, field.shape, field.size, row, column)
+        local = wp.transform_point(wp.transform_inverse(hull.pose), point)
+        most, outer = outermost(hull, vertices, starts, face_corner, normals, local, bounds.room)
+        if most < bounds.room:
+            choice = with_face(
+                choice, height, field, hull, bounds, vertices, starts, face_corner, normals, row, column, point, local,
+                most, outer,
+            )  # fmt: skip
+            if most > scalar(0.0):
+                choice = with_edge_over(choice, height, field, hull, bounds, vertices, edges, row, column, point, local)
+        return choice
+
+    return SimpleNamespace(with_point=with_point)
