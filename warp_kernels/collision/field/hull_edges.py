@@ -59,12 +59,15 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def edge_crosses(hull: Hull, vertices: places, edge: wp.vec4i, start: vec3, way: vec3, within: vec2, up: vec3):
+    def edge_crosses(
+        hull: Hull, vertices: places, edge: wp.vec4i, start: vec3, way: vec3, within: vec2, up: vec3, tilt: scalar
+    ):
         """Whether an edge of the hull crosses a line, below the hull; the distance, its part of the way, the normal.
 
         Apart they cross where they are nearest. Overlapping they cross seen from above: so does, wherever hull and ground
         overlap, the deepest pair, or else a vertex is deeper below a triangle or a point above a face. All in the hull's
-        frame; ``within``: first and last part of the way that count.
+        frame; ``within``: first and last part of the way that count; ``tilt``: sine by which the normal may miss those of the
+        faces beside the edge.
         """
         v = hulls.vertex(hull.ranges, hull.scale, vertices, edge[0])
         along = hulls.vertex(hull.ranges, hull.scale, vertices, edge[1]) - v
@@ -72,9 +75,9 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
         if wp.dot(normal, up) < scalar(0.0):
             normal = -normal
         square = wp.dot(normal, normal)
-        touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v)
+        touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v, tilt)
         if touches:
-            touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v)
+            touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v, tilt)
         if not touches or square == scalar(0.0):
             return False, scalar(0.0), scalar(0.0), normal
         normal = normal / wp.sqrt(square)
@@ -114,11 +117,11 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
         up = wp.quat_rotate_inv(q, vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
         for k in range(hull.ranges.num_edges):
             crosses, distance, on_way, local = edge_crosses(
-                hull, vertices, edges[hull.ranges.first_edge + k], start, way, within, up
+                hull, vertices, edges[hull.ranges.first_edge + k], start, way, within, up, choice.slack
             )
             if crosses and distance < bounds.reach:
                 normal = wp.quat_rotate(q, local)
-                if surface.convex_at(height, field, kind, row, column, corners, normal):
+                if surface.convex_within(height, field, kind, row, column, corners, normal, choice.slack):
                     feature = hulls.number_of_parts(hull.ranges) * point + hulls.edge_part(hull.ranges, k, kind)
                     place = corners[0] + on_way * (corners[1] - corners[0])
                     choice = choices.consider(choice, bounds.reach, feature, distance, place, normal)

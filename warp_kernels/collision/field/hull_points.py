@@ -108,7 +108,7 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
                     hull, vertices, starts, face_corner, normals, outward, beyond, local, most < scalar(0.0), up, slack
                 ):
                     upward = -wp.quat_rotate(q, outward)
-                    if surface.least_beyond_neighbours(height, field, row, column, point, upward) >= -scalar(angle):
+                    if surface.least_beyond_neighbours(height, field, row, column, point, upward) >= -choice.slack:
                         least = beyond
                         best = face
                         normal = upward
@@ -129,8 +129,8 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
         result = vec3()
         if part > scalar(0.0) and part < square:
             way = v + (part / square) * along - local
-            if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v):
-                if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v):
+            if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v, scalar(angle)):
+                if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v, scalar(angle)):
                     result = way
         return result
 

@@ -45,10 +45,10 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def falls_away(across: vec3, direction: vec3):
-        """Whether a direction doesn't lead against another one that is across an edge, but for rounding."""
+    def falls_away(across: vec3, direction: vec3, slack: scalar):
+        """Whether a direction doesn't lead against another one that is across an edge by more than the slack, a sine."""
         along = wp.dot(across, direction)
-        limit = scalar(angle * angle) * wp.dot(across, across) * wp.dot(direction, direction)
+        limit = slack * slack * wp.dot(across, across) * wp.dot(direction, direction)
         return along >= scalar(0.0) or along * along <= limit
 
     @wp.func
