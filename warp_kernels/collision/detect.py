@@ -74,9 +74,7 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
             size_a = geometry_size[size_row, a]
             size_b = geometry_size[size_row, b]
             radius_b = wp.max(pairs.bounding_radius(type_b, size_b), scalar(0.0))
-            reach = margin + dt * frame.closing_speed(
-                link_a, link_b, centre_b - offset_a, centre_b - offset_b, radius_b, velocity, world
-            )
+            reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, radius_b, velocity, margin, dt, world)
             if pairs.far_apart(type_a, size_a, type_b, size_b, centre_b - centre_a, reach):
                 continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))

@@ -134,6 +134,27 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         return wp.length(sp.linear(motion)) + wp.length(sp.angular(motion)) * radius
 
     @wp.func
+    def reach(
+        link_a: int,
+        link_b: int,
+        offset_a: vec3,
+        offset_b: vec3,
+        centre: vec3,
+        radius: scalar,
+        velocity: wp.array2d(dtype=spatial),
+        margin: scalar,
+        dt: scalar,
+        world: int,
+    ):
+        """The distance from which on a pair is in contact: the margin, and the way by which it may close within dt.
+
+        ``offset_a`` and ``offset_b`` are the origins of both links, ``centre`` is that of a ball of the radius around b.
+        """
+        return margin + dt * closing_speed(
+            link_a, link_b, centre - offset_a, centre - offset_b, radius, velocity, world
+        )
+
+    @wp.func
     def contact_frame(normal: vec3):
         """Rows: the unit normal and two tangents, right-handed; see :func:`pole_basis`.
 
@@ -155,6 +176,6 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         geometry_centre=geometry_centre,
         geometry_orientation=geometry_orientation,
         geometry_pose=geometry_pose,
-        closing_speed=closing_speed,
+        reach=reach,
         contact_frame=contact_frame,
     )

@@ -133,9 +133,7 @@ def detect_convex_kernels(scalar: Any) -> SimpleNamespace:
             size_b = geometry_size[row, gb]
             radius_a = bounding_radius(geometry_type[ga], size_a, hull_radius[ga])
             radius_b = bounding_radius(geometry_type[gb], size_b, hull_radius[gb])
-            reach = margin + dt * frame.closing_speed(
-                link_a, link_b, centre_b - offset_a, centre_b - offset_b, radius_b, velocity, world
-            )
+            reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, radius_b, velocity, margin, dt, world)
             if wp.length(centre_b - centre_a) > radius_a + radius_b + reach:
                 continue
             turn_a = frame.geometry_orientation(ga, link_a, geometry_placement, pose, world)

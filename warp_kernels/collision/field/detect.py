@@ -72,15 +72,9 @@ def detect_field_kernels(scalar: Any) -> SimpleNamespace:
             radius = pairs.bounding_radius(geometry_type[a], size)
             centre = wp.transform_get_translation(pose_a)
             # The body, which is a, as seen from the field.
-            reach = margin + dt * frame.closing_speed(
-                link_b,
-                link_a,
-                centre - frame.origin_offset(link_b, reference, link_tree, origin, world),
-                centre - frame.origin_offset(link_a, reference, link_tree, origin, world),
-                radius,
-                velocity,
-                world,
-            )
+            offset_a = frame.origin_offset(link_a, reference, link_tree, origin, world)
+            offset_b = frame.origin_offset(link_b, reference, link_tree, origin, world)
+            reach = frame.reach(link_b, link_a, offset_b, offset_a, centre, radius, velocity, margin, dt, world)
             field = surface.Field()
             field.shape = field_shape[b]
             field.size = geometry_size[size_row, b]
