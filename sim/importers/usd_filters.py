@@ -10,51 +10,43 @@ from pxr import Sdf, UsdPhysics
 from sim.importers.usd_stage import Kind, Scene
 
 MOST_KINDS = 31  # bits of a group that a mask can tell apart
-Signature = tuple[frozenset[Sdf.Path], Sdf.Path | None]
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Bodies that never touch each other, and the group and mask of every collider that isn't like all others."""
+    """Bodies and colliders that never touch each other, and the group and mask of colliders in groups that matter."""
 
     bodies: set[frozenset[Sdf.Path]]
+    colliders: set[frozenset[Sdf.Path]]
     bits: dict[Sdf.Path, tuple[int, int]]
 
 
 def read_filters(scene: Scene, colliders: list[UsdPhysics.ShapeDesc]) -> Filters:
-    """Read the groups and filtered pairs of a file.
-
-    Colliders of one set of groups share a bit; those in a filtered pair of their own have one each.
+    """Read the groups and filtered pairs of a file. Colliders of one set of groups share a bit.
 
     Raises:
-        ImportFileError: for more kinds of colliders than a mask has bits.
+        ImportFileError: for more sets of groups than a mask has bits.
     """
-    bodies, pairs = _filtered_pairs(scene, colliders)
-    lonely = {path for pair in pairs for path in pair}
-    signature = {
-        found.primPath: (frozenset(found.collisionGroups), found.primPath if found.primPath in lonely else None)
-        for found in colliders
-    }
-    kinds: dict[Signature, int] = {}
-    for kind in signature.values():
-        kinds.setdefault(kind, len(kinds))
+    kinds: dict[frozenset[Sdf.Path], int] = {}
+    for found in colliders:
+        kinds.setdefault(frozenset(found.collisionGroups), len(kinds))
     if len(kinds) > MOST_KINDS:
         raise scene.error(
-            next(iter(signature)),
-            f"this file tells {len(kinds)} kinds of colliders apart by groups and filtered pairs of colliders; at most "
-            f"{MOST_KINDS} are supported. Filter whole bodies instead",
+            colliders[0].primPath,
+            f"the colliders of this file are in {len(kinds)} different sets of collision groups; at most {MOST_KINDS} "
+            "are supported. Filter pairs of bodies or colliders instead",
         )
     masks = dict.fromkeys(kinds, -1)
     table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(scene.stage)
     for a, b in ((a, b) for a in kinds for b in kinds):
-        apart = any(not table.IsCollisionEnabled(i, j) for i in a[0] for j in b[0])
-        if apart or frozenset((a[1], b[1])) in pairs:
+        if any(not table.IsCollisionEnabled(i, j) for i in a for j in b):
             masks[a] &= ~(1 << kinds[b])
-    ordinary = {kind for kind in kinds if masks[kind] == -1}
-    return Filters(
-        bodies,
-        {path: (1 << kinds[kind], masks[kind]) for path, kind in signature.items() if set(kinds) != ordinary},
-    )
+    bits: dict[Sdf.Path, tuple[int, int]] = {}
+    if any(mask != -1 for mask in masks.values()):
+        for found in colliders:
+            kind = frozenset(found.collisionGroups)
+            bits[found.primPath] = (1 << kinds[kind], masks[kind])
+    return Filters(*_filtered_pairs(scene, colliders), bits)
 
 
 def _filtered_pairs(
@@ -80,7 +72,7 @@ def _filtered_pairs(
                 bodies.add(frozenset((a, b)))
             else:
                 ends = [[c for c in known if c.HasPrefix(path)] for path in (a, b)]
-                pairs.update(frozenset((i, j)) for i in ends[0] for j in ends[1])
+                pairs.update(frozenset((i, j)) for i in ends[0] for j in ends[1] if i != j)
         if found.primPath == other and other in members:
             bodies.update(frozenset(pair) for pair in combinations(members[other], 2))
     return bodies, pairs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
     shows = {kept_text(prim, "shows") or prim.GetPath(): prim for prim in seen}
     materials = {found.primPath: found for found in reader.scene.of(Kind.RigidBodyMaterial)}
     drawn: set[Sdf.Path] = set()
+    names: dict[Sdf.Path, list[str]] = {}
     for found in touching:
         prim = reader.scene.prim(found.primPath)
         shapes = reader.shapes[found.primPath]
@@ -39,8 +41,14 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         drawn.update([shown_by.GetPath()] if shown_by is not None else [])
         shown = shown_by is not None or reader.scene.body_of(found.primPath) not in covered
         options = _contact(reader, found, prim, materials, filters)
-        for number, shape in enumerate(shapes):
-            _geometry(reader, prim, shape, number, visible=shown, rgba=colour(shown_by or prim), **options)
+        rgba = colour(shown_by or prim)
+        names[found.primPath] = [
+            _geometry(reader, prim, shape, number, visible=shown, rgba=rgba, **options)
+            for number, shape in enumerate(shapes)
+        ]
+    for first, second in filters.colliders:
+        for pair in product(names.get(first, ()), names.get(second, ())):
+            reader.builder.exclude_geometries(*pair)
     for prim in (prim for prim in seen if prim.GetPath() not in drawn):
         _picture(reader, prim, prim)
 
@@ -125,8 +133,8 @@ def _contact(
     return options
 
 
-def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **options: object) -> None:
-    """Add a shape, its pose given in the world."""
+def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **options: object) -> str:
+    """Add a shape, its pose given in the world; returns its name."""
     body = reader.scene.body_of(prim.GetPath())
     link = reader.link_name(body)
     placed = reader.in_link(body, reader.scene.relative(body, shape.pose))
@@ -140,3 +148,4 @@ def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **optio
         prim.GetPath(), reader.builder.add_geometry, link, shape.type, name=name, size=shape.size, mesh=shape.mesh,
         heights=shape.heights, position=placed[:3], orientation=placed[3:], **options,
     )  # fmt: skip
+    return name

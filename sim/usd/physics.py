@@ -64,16 +64,30 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
 
 
 def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Links that never touch though they could, as filtered pairs. Those joined by a joint don't collide anyway."""
+    """Links and single colliders that never touch though they could, as filtered pairs.
+
+    Links joined by a joint don't collide anyway.
+    """
     colliding: dict[int, list[int]] = {}
     for index, geometry in enumerate(model.geometries):
         if geometry.collides:
             colliding.setdefault(geometry.link, []).append(index)
+    left = set(model.excluded_pairs)
     for a, b in combinations(sorted(link for link in colliding if link >= 0), 2):
-        pairs = [(min(i, j), max(i, j)) for i in colliding[a] for j in colliding[b]]
-        if model.link_parent[b] != a and model.excluded_pairs.issuperset(pairs):
-            api = UsdPhysics.FilteredPairsAPI.Apply(stage.GetPrimAtPath(paths[a]))
-            api.CreateFilteredPairsRel().AddTarget(paths[b])
+        pairs = {(min(i, j), max(i, j)) for i in colliding[a] for j in colliding[b]}
+        if left.issuperset(pairs):
+            left -= pairs
+            if model.link_parent[b] != a:
+                _filter_pair(stage.GetPrimAtPath(paths[a]), paths[b])
+    colliders = {kept_text(prim, "name"): prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.CollisionAPI)}
+    for i, j in sorted(left):
+        first, second = (model.geometries[index] for index in (i, j))
+        if first.collides and second.collides and first.link != second.link:
+            _filter_pair(colliders[first.name], colliders[second.name].GetPath())
+
+
+def _filter_pair(prim: Usd.Prim, other: Sdf.Path) -> None:
+    UsdPhysics.FilteredPairsAPI.Apply(prim).CreateFilteredPairsRel().AddTarget(other)
 
 
 def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
