@@ -1,5 +1,6 @@
 """The command that opens the viewer: what it shows, and that it ends."""
 
+import functools
 import re
 import signal
 import subprocess
@@ -91,7 +92,10 @@ def test_gradient_of_the_distance():
 
 def test_control_c_ends_it():
     command = [sys.executable, "-m", "sim", "view", QUADRUPED, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as viewer:
+    # Tests that run in the background of a shell ignore Ctrl-C, and so would what they start.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as viewer:
         try:
             url = re.match(r"(http://localhost:\d+) \(Ctrl-C ends\)", viewer.stdout.readline()).group(1)
             with urllib.request.urlopen(url, timeout=20) as page:
