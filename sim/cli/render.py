@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from sim.cli.convert import USD
 from sim.cli.files import UsageError, add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import every, world_poses
-from sim.cli.stored import draw_motion, frame_rate, frame_times, open_motion
+from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, open_motion
 from sim.model import Model
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
 
@@ -57,7 +56,7 @@ def run(given: argparse.Namespace) -> int:
     if suffix == ".png" and (given.steps, given.seconds, given.worlds) != (None, None, 1):
         raise UsageError("a .png shows the start of one world; write a .gif or .mp4 for --steps, --seconds, --worlds")
     simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
-    if given.file.suffix.lower() in (*USD, ".usdz") and not simulated:
+    if given.file.suffix.lower() in READABLE_USD and not simulated:
         _play(given, suffix)
     else:
         _simulate(given, suffix)
@@ -74,13 +73,13 @@ def _play(given: argparse.Namespace, suffix: str) -> None:
     motion, notes = open_motion(given)
     say(notes)
     if suffix == ".png":
-        time = frame_times(given, motion, FPS)[:1]
+        time = frame_times(motion, FPS, given.start, given.end)[:1]
         write_png(given.out, next(draw_motion(given, motion, time)))
         return
     if not motion.moves:
         raise UsageError(f"{given.file} stores no motion; give --steps or --seconds to simulate it, or write a .png")
     fps = frame_rate(motion, given.fps, MOST_FRAMES[suffix])
-    times = frame_times(given, motion, fps)
+    times = frame_times(motion, fps, given.start, given.end)
     _write(given.out, suffix, draw_motion(given, motion, times), len(times), fps)
 
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim.cli.convert import USD
 from sim.cli.files import UsageError
 from sim.render import Outermost, Renderer, fit_camera
 
 if TYPE_CHECKING:
     from sim.importers.usd_motion import StoredMotion
+
+READABLE_USD = (*USD, ".usdz")
 
 
 def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
@@ -45,18 +48,18 @@ def frame_rate(motion: "StoredMotion", fps: float | None, most: float) -> float:
     return fps
 
 
-def frame_times(given: argparse.Namespace, motion: "StoredMotion", fps: float) -> np.ndarray:
-    """When the frames are, in seconds after the beginning of the stored motion.
+def frame_times(motion: "StoredMotion", fps: float, start: float | None = None, end: float | None = None) -> np.ndarray:
+    """When the frames are, in seconds after the beginning of the stored motion; all of it unless told otherwise.
 
     Raises:
         UsageError: for a time that isn't in the motion.
     """
-    start = 0.0 if given.start is None else given.start
-    end = motion.seconds if given.end is None else given.end
+    start = 0.0 if start is None else start
+    end = motion.seconds if end is None else end
     if not 0.0 <= start <= end <= motion.seconds + 1e-9:
         raise UsageError(
-            f"--start {start:g} and --end {end:g} must lie one after the other in the motion of {given.file}, which "
-            f"lasts {motion.seconds:g} s"
+            f"--start {start:g} and --end {end:g} must lie one after the other in the motion of the file, which lasts "
+            f"{motion.seconds:g} s"
         )
     return start + np.arange(int((end - start) * fps + 1e-6) + 1) / fps
 

@@ -1,8 +1,9 @@
 """Show the model of a file in the browser (extra [view]): sliders for its joints, simulation from any pose.
 
-With --steps or --seconds it is simulated first; with --trajectory the states of a file are shown: play, pause, step,
-scrub, and see what touches. With --target, arrows at all links show how a force on them, held for one step, would bring
-a link nearer to a point at the end: the derivative of its distance, with the sign turned, from the backward pass.
+With --steps or --seconds it is simulated first; with --trajectory the states of a file are shown, with --stored the
+motion that a USD file stores, as it is: play, pause, step, scrub, and see what touches. With --target, arrows at all
+links show how a force on them, held for one step, would bring a link nearer to a point at the end: the derivative of
+its distance, with the sign turned, from the backward pass.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import warp as wp
 
 from sim.cli.files import UsageError, add_file, read_file, say
 from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, time_step
+from sim.cli.stored import READABLE_USD, frame_rate, frame_times, open_motion
 from sim.errors import ModelError
 from sim.kinematics import forward_kinematics
 from sim.model import Model
@@ -23,6 +25,8 @@ from sim.render import Marker
 from sim.rollout import Trajectory
 from sim.simulator import Simulator
 from sim.viewer import Viewer, force_gradients
+
+MOST_STATES = 120.0  # of a stored motion in a second
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trajectory", type=Path, metavar="NPZ", help="states to show: what simulate wrote, or q [states, nq] and dt"
     )
+    parser.add_argument("--stored", action="store_true", help="show the motion that the USD file stores")
     parser.add_argument(
         "--target", nargs=4, metavar=("LINK", "X", "Y", "Z"),
         help="where a link should be at the end [m]: forces that bring it nearer are shown",
@@ -49,6 +54,8 @@ def run(given: argparse.Namespace) -> int:
         )
     if given.target is not None and not simulated:
         raise UsageError("--target is for a simulated motion; add --seconds")
+    if given.stored:
+        return _show_stored(given, simulated)
     model, notes = read_file(given, "float32")
     say(notes)
     markers = () if given.target is None else (Marker("target", _target(model, given)[1]),)
@@ -62,6 +69,28 @@ def run(given: argparse.Namespace) -> int:
             _show_simulated(viewer, given)
         else:
             _show_start(viewer, given)
+        viewer.wait()
+    return 0
+
+
+def _show_stored(given: argparse.Namespace, simulated: bool) -> int:
+    """Show a USD file's own motion; every piece that moves is a free body."""
+    others = (given.trajectory, given.keyframe, given.dt)
+    if simulated or given.worlds != 1 or given.noise or any(value is not None for value in others):
+        raise UsageError(
+            "--stored shows the file's own motion; leave out --steps, --seconds, --dt, --worlds, --noise, --keyframe, "
+            "--trajectory"
+        )
+    if given.file.suffix.lower() not in READABLE_USD:
+        raise UsageError(f"--stored is for USD files, which store a motion; {given.file} is none")
+    motion, notes = open_motion(given)
+    say(notes)
+    if not motion.moves:
+        raise UsageError(f"{given.file} stores no motion; leave out --stored")
+    fps = frame_rate(motion, None, MOST_STATES)
+    q = np.array([motion.poses(time).reshape(motion.num_worlds, -1) for time in frame_times(motion, fps)])
+    with Viewer(motion.model, motion.num_worlds, host=given.host, port=given.port, spacing=0.0) as viewer:
+        viewer.play(q, 1.0 / fps)
         viewer.wait()
     return 0
 

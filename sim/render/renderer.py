@@ -404,13 +404,15 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
 
     Args:
         num_worlds: how many.
-        spacing: distance of neighbours [m].
+        spacing: distance of neighbours [m]; 0 for worlds whose poses are apart already.
 
     Raises:
-        ModelError: for a number or distance that is not positive.
+        ModelError: for a number that is not positive, or a distance that is negative or not finite.
     """
-    if num_worlds < 1 or not (np.isfinite(spacing) and spacing > 0.0):
-        raise ModelError(f"{num_worlds} worlds at a spacing of {spacing} m: both must be positive")
+    if num_worlds < 1 or not (np.isfinite(spacing) and spacing >= 0.0):
+        raise ModelError(
+            f"{num_worlds} worlds at a spacing of {spacing} m: there must be one, and the spacing must not be negative"
+        )
     side = int(np.ceil(np.sqrt(num_worlds)))
     number = np.arange(num_worlds)
     places = np.stack([number % side, number // side, np.zeros(num_worlds)], axis=1).astype(np.float64)

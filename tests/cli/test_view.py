@@ -14,6 +14,7 @@ import pytest
 import sim
 from sim.cli.main import main
 from sim.cli.view import distance_gradient
+from sim.usd import write_usd
 from sim.viewer import Viewer
 from tests.viewer.worlds import arrows
 
@@ -62,6 +63,27 @@ def test_the_start(shown):
     assert main(["view", QUADRUPED, "--floating-base", "--port", "0"]) == 0
     q, length, contacts, _ = shown[0]
     assert (q.shape, length, len(contacts)) == ((1, 19), None, 0)
+
+
+def test_the_motion_that_a_file_stores(shown, tmp_path, capsys):
+    """Two bodies of two worlds, as point instancers: poses become coordinates of free bodies."""
+    builder = sim.ModelBuilder()
+    builder.add_box(half_extents=(0.1, 0.2, 0.3), mass=1.0, name="box")
+    builder.add_sphere(radius=0.1, mass=1.0, name="ball")
+    poses = np.random.default_rng(0).normal(size=(40, 2, 2, 7))
+    poses[..., 3:] /= np.linalg.norm(poses[..., 3:], axis=-1, keepdims=True)
+    file = tmp_path / "motion.usda"
+    write_usd(file, builder.finalize(), poses, fps=40)
+    assert main(["view", str(file), "--stored", "--port", "0"]) == 0
+    q, length, contacts, _ = shown[0]
+    assert (q.shape, length, len(contacts)) == ((2, 14), 40, 0)
+    found, expected = q.reshape(2, 2, 7), poses[30]
+    order = [int(np.argmin(np.linalg.norm(found[0, :, :3] - pose[:3], axis=1))) for pose in expected[0]]
+    np.testing.assert_allclose(found[:, order, :3], expected[..., :3], atol=1e-5)
+    np.testing.assert_allclose(np.abs((found[:, order, 3:] * expected[..., 3:]).sum(-1)), 1.0, atol=1e-3)
+    assert main(["view", str(file), "--stored", "--seconds", "1"]) == 2
+    assert main(["view", QUADRUPED, "--stored"]) == 2
+    assert "--stored is for USD files" in capsys.readouterr().err
 
 
 def test_states_of_another_model(tmp_path, capsys):

@@ -206,7 +206,7 @@ def test_worlds_stand_beside_each_other():
     assert reds > 4 * 20
     with pytest.raises(sim.ModelError, match="there are 4 worlds"):
         renderer.draw(worlds[:3])
-    with pytest.raises(sim.ModelError, match="must be positive"):
+    with pytest.raises(sim.ModelError, match="must not be negative"):
         grid_offsets(0, 1.0)
 
 
