@@ -34,8 +34,9 @@ def remarks(model: Model) -> list[str]:
         names = ", ".join(f"'{name}'" for name in model.massless_links)
         notes.append(f"links {names} move and have no mass: they can't be simulated; give them a mass")
     position = np.append(model.q0, 0.0)[model.dof_q]
+    slack = 1e-6 * (1.0 + np.abs(position))  # USD files keep coordinates and limits in single precision
     outside = (model.dof_q >= 0) & (
-        (position < model.parameters["lower_limit"]) | (position > model.parameters["upper_limit"])
+        (position < model.parameters["lower_limit"] - slack) | (position > model.parameters["upper_limit"] + slack)
     )
     for dof in np.flatnonzero(outside):
         name = model.joint_names[model.dof_link[dof]]
