@@ -17,7 +17,7 @@ def occlusion_kernels() -> SimpleNamespace:
     """Kernels of ambient occlusion."""
     mod = kernel_module("occlusion", wp.float32)
     base = render_kernels()
-    View, ray, see, skylight = base.View, base.ray, base.see, base.skylight
+    View, Scene, ray, see, skylight = base.View, base.Scene, base.ray, base.see, base.skylight
     is_edge, openness = base.is_edge, base.openness
 
     @wp.func
@@ -72,11 +72,7 @@ def occlusion_kernels() -> SimpleNamespace:
     def shade_corners(
         # Model
         view: View,
-        planes: wp.array(dtype=wp.transform),
-        plane_colors: wp.array(dtype=wp.vec3),
-        instance_colors: wp.array(dtype=wp.vec3),
-        triangle_instance: wp.array(dtype=int),
-        corner_normals: wp.array(dtype=wp.vec3),
+        scene: Scene,
         samples: wp.array(dtype=wp.vec2),
         directions: wp.array(dtype=wp.vec3),
         reach: float,
@@ -104,12 +100,12 @@ def occlusion_kernels() -> SimpleNamespace:
             place = wp.vec2(0.5, 0.5)
             if k > 0:
                 place = samples[k - 1]
-            found = see(
-                view, mesh, ray(view, float(column) + place[0], float(row) + place[1]), planes, plane_colors,
-                instance_poses, instance_colors, triangle_instance, corner_normals,
-            )  # fmt: skip
+            direction = ray(view, float(column) + place[0], float(row) + place[1])
+            found = see(view, scene, mesh, instance_poses, direction)
             if found.shown != SKY:
-                part = open_part(mesh, planes, found.point, found.normal, found.flat, directions, k, points, reach)
+                part = open_part(
+                    mesh, scene.planes, found.point, found.normal, found.flat, directions, k, points, reach
+                )
                 had = float(1.0)
                 if found.shown == SUNNY_GROUND:
                     had = openness(mesh, found.point, found.normal, GROUND_REACH)
@@ -120,11 +116,7 @@ def occlusion_kernels() -> SimpleNamespace:
     def measure_openness(
         # Model
         view: View,
-        planes: wp.array(dtype=wp.transform),
-        plane_colors: wp.array(dtype=wp.vec3),
-        instance_colors: wp.array(dtype=wp.vec3),
-        triangle_instance: wp.array(dtype=int),
-        corner_normals: wp.array(dtype=wp.vec3),
+        scene: Scene,
         directions: wp.array(dtype=wp.vec3),
         reach: float,
         # Parameters
@@ -138,13 +130,10 @@ def occlusion_kernels() -> SimpleNamespace:
         """The open part at what the middle of every pixel shows; 1 for the sky."""
         i, column = wp.tid()
         row = first_row + i
-        found = see(
-            view, mesh, ray(view, float(column) + 0.5, float(row) + 0.5), planes, plane_colors, instance_poses,
-            instance_colors, triangle_instance, corner_normals,
-        )  # fmt: skip
+        found = see(view, scene, mesh, instance_poses, ray(view, float(column) + 0.5, float(row) + 0.5))
         part = float(1.0)
         if found.shown != SKY:
-            part = open_part(mesh, planes, found.point, found.normal, found.flat, directions, 0, 1, reach)
+            part = open_part(mesh, scene.planes, found.point, found.normal, found.flat, directions, 0, 1, reach)
         part_out[row, column] = part
 
     return SimpleNamespace(shade_corners=shade_corners, measure_openness=measure_openness)

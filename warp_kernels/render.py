@@ -43,6 +43,18 @@ def render_kernels() -> SimpleNamespace:
         fog: float
 
     @wp.struct
+    class Scene:
+        """What is drawn: the planes with their colours, the colour of each instance, and of each triangle the instance that
+        it belongs to and the normals at its three corners.
+        """
+
+        planes: wp.array(dtype=wp.transform)
+        plane_colors: wp.array(dtype=wp.vec3)
+        instance_colors: wp.array(dtype=wp.vec3)
+        triangle_instance: wp.array(dtype=int)
+        corner_normals: wp.array(dtype=wp.vec3)
+
+    @wp.struct
     class Surface:
         """What a ray meets: an instance, ground or sky, with its normals that face the eye, smoothed and of the triangle,
         its own colour, and how much haze lies before it.
@@ -122,29 +134,21 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.func
     def see(
-        view: View,
-        mesh: wp.uint64,
-        direction: wp.vec3,
-        planes: wp.array(dtype=wp.transform),
-        plane_colors: wp.array(dtype=wp.vec3),
-        instance_poses: wp.array(dtype=wp.transform),
-        instance_colors: wp.array(dtype=wp.vec3),
-        triangle_instance: wp.array(dtype=int),
-        corner_normals: wp.array(dtype=wp.vec3),
+        view: View, scene: Scene, mesh: wp.uint64, instance_poses: wp.array(dtype=wp.transform), direction: wp.vec3
     ):
         """What a ray from the eye meets first."""
-        plane, nearest = nearest_plane(view, direction, planes)
+        plane, nearest = nearest_plane(view, direction, scene.planes)
         found = Surface()
         found.shown = SKY
         hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
         if hit.result:
-            found.shown = triangle_instance[hit.face]
+            found.shown = scene.triangle_instance[hit.face]
             found.point = view.eye + direction * hit.t
             # Warp's u and v weigh the first and the second corner.
             local = (
-                corner_normals[3 * hit.face] * hit.u
-                + corner_normals[3 * hit.face + 1] * hit.v
-                + corner_normals[3 * hit.face + 2] * (1.0 - hit.u - hit.v)
+                scene.corner_normals[3 * hit.face] * hit.u
+                + scene.corner_normals[3 * hit.face + 1] * hit.v
+                + scene.corner_normals[3 * hit.face + 2] * (1.0 - hit.u - hit.v)
             )
             normal = wp.normalize(wp.quat_rotate(wp.transform_get_rotation(instance_poses[found.shown]), local))
             flat = hit.normal
@@ -154,12 +158,12 @@ def render_kernels() -> SimpleNamespace:
                 normal = -normal
             found.normal = normal
             found.flat = flat
-            found.albedo = instance_colors[found.shown]
+            found.albedo = scene.instance_colors[found.shown]
         elif plane >= 0:
             found.shown = SUNNY_GROUND
             found.point = view.eye + direction * nearest
-            local = wp.transform_point(wp.transform_inverse(planes[plane]), found.point)
-            normal = wp.quat_rotate(wp.transform_get_rotation(planes[plane]), wp.vec3(0.0, 0.0, 1.0))
+            local = wp.transform_point(wp.transform_inverse(scene.planes[plane]), found.point)
+            normal = wp.quat_rotate(wp.transform_get_rotation(scene.planes[plane]), wp.vec3(0.0, 0.0, 1.0))
             if wp.dot(normal, direction) > 0.0:
                 normal = -normal
             found.normal = normal
@@ -167,31 +171,24 @@ def render_kernels() -> SimpleNamespace:
             slant = wp.max(wp.abs(wp.dot(normal, direction)), 1.0e-3)
             footprint = nearest * wp.length(view.up) / (slant * view.tile)
             shade = checker(local[0] / view.tile, local[1] / view.tile, footprint)
-            found.albedo = plane_colors[plane] * (0.78 + 0.22 * shade)
+            found.albedo = scene.plane_colors[plane] * (0.78 + 0.22 * shade)
             found.haze = 1.0 - wp.exp(-nearest * nearest * view.fog * view.fog)
         return found
 
     @wp.func
     def trace(
         view: View,
+        scene: Scene,
         mesh: wp.uint64,
-        direction: wp.vec3,
-        planes: wp.array(dtype=wp.transform),
-        plane_colors: wp.array(dtype=wp.vec3),
         instance_poses: wp.array(dtype=wp.transform),
-        instance_colors: wp.array(dtype=wp.vec3),
-        triangle_instance: wp.array(dtype=int),
-        corner_normals: wp.array(dtype=wp.vec3),
+        direction: wp.vec3,
         open_sky: float,
     ):
         """Colour along one ray (linear, 0 to 1), what it hit, and the openness of the ground there.
 
         open_sky: that openness if a ray of the same pixel has found it, which saves the search; negative if not.
         """
-        found = see(
-            view, mesh, direction, planes, plane_colors, instance_poses, instance_colors, triangle_instance,
-            corner_normals,
-        )  # fmt: skip
+        found = see(view, scene, mesh, instance_poses, direction)
         shown = found.shown
         color = sky(view, direction)
         if shown != SKY:
@@ -270,11 +267,7 @@ def render_kernels() -> SimpleNamespace:
     def shade_pixels(
         # Model
         view: View,
-        planes: wp.array(dtype=wp.transform),
-        plane_colors: wp.array(dtype=wp.vec3),
-        instance_colors: wp.array(dtype=wp.vec3),
-        triangle_instance: wp.array(dtype=int),
-        corner_normals: wp.array(dtype=wp.vec3),
+        scene: Scene,
         # Parameters
         first_row: int,
         # Data in
@@ -287,18 +280,7 @@ def render_kernels() -> SimpleNamespace:
         i, column = wp.tid()
         row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
-        color, shown, _open_sky = trace(
-            view,
-            mesh,
-            direction,
-            planes,
-            plane_colors,
-            instance_poses,
-            instance_colors,
-            triangle_instance,
-            corner_normals,
-            -1.0,
-        )
+        color, shown, _open_sky = trace(view, scene, mesh, instance_poses, direction, -1.0)
         color_out[row, column] = color
         shown_out[row, column] = shown
 
@@ -306,11 +288,7 @@ def render_kernels() -> SimpleNamespace:
     def refine_edges(
         # Model
         view: View,
-        planes: wp.array(dtype=wp.transform),
-        plane_colors: wp.array(dtype=wp.vec3),
-        instance_colors: wp.array(dtype=wp.vec3),
-        triangle_instance: wp.array(dtype=int),
-        corner_normals: wp.array(dtype=wp.vec3),
+        scene: Scene,
         samples: wp.array(dtype=wp.vec2),
         # Parameters
         first_row: int,
@@ -336,10 +314,7 @@ def render_kernels() -> SimpleNamespace:
                 if alike < 4:
                     s = samples[k]
                     direction = ray(view, float(column) + s[0], float(row) + s[1])
-                    found, seen, open_sky = trace(
-                        view, mesh, direction, planes, plane_colors, instance_poses, instance_colors,
-                        triangle_instance, corner_normals, open_sky,
-                    )  # fmt: skip
+                    found, seen, open_sky = trace(view, scene, mesh, instance_poses, direction, open_sky)
                     total = total + found
                     count = count + 1
                     if k < 4 and not differ(here, thing, found, seen):
@@ -366,8 +341,7 @@ def render_kernels() -> SimpleNamespace:
     def survey_pixels(
         # Model
         view: View,
-        planes: wp.array(dtype=wp.transform),
-        triangle_instance: wp.array(dtype=int),
+        scene: Scene,
         # Parameters
         first_row: int,
         # Data in
@@ -380,12 +354,12 @@ def render_kernels() -> SimpleNamespace:
         i, column = wp.tid()
         row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
-        plane, nearest = nearest_plane(view, direction, planes)
+        plane, nearest = nearest_plane(view, direction, scene.planes)
         depth = float(wp.inf)
         shown = SKY
         hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
         if hit.result:
-            shown = triangle_instance[hit.face]
+            shown = scene.triangle_instance[hit.face]
             depth = hit.t * wp.dot(direction, view.forward)
         elif plane >= 0:
             shown = -2 - plane
@@ -394,7 +368,7 @@ def render_kernels() -> SimpleNamespace:
         shown_out[row, column] = shown
 
     return SimpleNamespace(
-        View=View, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
+        View=View, Scene=Scene, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
         place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
         survey_pixels=survey_pixels,
     )  # fmt: skip

@@ -10,6 +10,7 @@ import warp as wp
 
 from sim.errors import ModelError
 from sim.model import Model
+from sim.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
 from sim.render.shapes import Triangles, sphere, tessellate
 from sim.render.view import (
@@ -28,7 +29,6 @@ from sim.turns import one_at_a_time
 from warp_kernels.occlusion import occlusion_kernels
 from warp_kernels.render import render_kernels
 
-IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
 LEAF = 8  # triangles in a box of the tree of boxes; fewer were slower on a CPU
@@ -118,6 +118,7 @@ class Renderer:
             raise ModelError(f"offsets have shape {self.offsets.shape}; expected [num_worlds, 3]")
         self.device = wp.get_device(device)
         self.kernels = render_kernels()
+        self.scene = self.kernels.Scene()
         self._collect(markers)
         self._set_planes()
         self.size = (height, width)
@@ -162,12 +163,11 @@ class Renderer:
         """Depth and what is seen, instead of a picture; arguments as for :meth:`draw`."""
         mesh = self._stage(poses, frame)
         depth = wp.empty(self.size, dtype=float, device=self.device)
-        fixed = [self.view, self.planes, self.triangle_instance]
-        run_rows(self._rows(self.kernels.survey_pixels, fixed, [mesh.id], [depth, self.shown]))
+        run_rows(self._rows(self.kernels.survey_pixels, [self.view, self.scene], [mesh.id], [depth, self.shown]))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
         # Instances, then what belongs to no geometry; from the end: the planes, the last first, and the sky.
-        others = len(self.colors) - seen
+        others = len(self.scene.instance_colors) - seen
         geometry = np.array([*(self.drawn * len(self.offsets)), *[-2] * others, *self.plane_numbers[::-1], -1])
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
         return Survey(depth.numpy(), geometry[shown], world[shown])
@@ -186,7 +186,7 @@ class Renderer:
             raise ModelError("openness: make the renderer with an occlusion")
         mesh = self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
-        before = [*self._fixed(), self.directions, self.occlusion.reach]
+        before = [self.view, self.scene, self.directions, self.occlusion.reach]
         run_rows(self._rows(occlusion_kernels().measure_openness, before, [mesh.id, self.instance_poses], [part]))
         return np.asarray(part.numpy())
 
@@ -209,21 +209,17 @@ class Renderer:
     def _passes(self, mesh: wp.Mesh) -> list[list[wp.Launch]]:
         """What draws a frame, recorded once: the launches of each pass depend on all of the pass before."""
         placed, seen = [mesh.id, self.instance_poses], [self.color, self.shown]
-        kernels, samples = self.kernels, [*self._fixed(), self.samples]
+        kernels, fixed = self.kernels, [self.view, self.scene]
         passes = [
-            self._rows(kernels.shade_pixels, self._fixed(), placed, seen),
-            self._rows(kernels.refine_edges, samples, [*placed, *seen], [self.smooth]),
+            self._rows(kernels.shade_pixels, fixed, placed, seen),
+            self._rows(kernels.refine_edges, [*fixed, self.samples], [*placed, *seen], [self.smooth]),
             self._rows(kernels.encode_pixels, [], [self.smooth], [self.pixels]),
         ]
         if self.occlusion is not None:
-            before = [*samples, self.directions, self.occlusion.reach]
+            before = [*fixed, self.samples, self.directions, self.occlusion.reach]
             darker = self._rows(occlusion_kernels().shade_corners, before, [*placed, *seen], [self.smooth])
             passes.insert(2, darker)
         return passes
-
-    def _fixed(self) -> list[Any]:
-        """What most kernels begin with."""
-        return [self.view, self.planes, self.plane_colors, self.colors, self.triangle_instance, self.normals]
 
     def _rows(self, kernel: wp.Kernel, before: list[Any], after: list[Any], outputs: list[wp.array]) -> list[wp.Launch]:
         return record_rows(kernel, self.size, before, after, outputs, self.device)
@@ -251,11 +247,11 @@ class Renderer:
             )
             self.indices: wp.array = wp.array(faces.ravel().astype(np.int32), dtype=int)
             self.vertex_instance = _numbers([len(s.vertices) for s in shapes])
-            self.triangle_instance = _numbers([len(s.faces) for s in shapes])
-            self.normals: wp.array = wp.array(
+            self.scene.triangle_instance = _numbers([len(s.faces) for s in shapes])
+            self.scene.corner_normals = wp.array(
                 np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3
             )
-            self.colors: wp.array = wp.array(linear_light(np.array(colors)).astype(np.float32), dtype=wp.vec3)
+            self.scene.instance_colors = wp.array(linear_light(np.array(colors)).astype(np.float32), dtype=wp.vec3)
             self.points: wp.array = wp.zeros(len(self.local), dtype=wp.vec3)
             self.instance_poses: wp.array = wp.zeros(len(shapes), dtype=wp.transform)
             self.instance_scales: wp.array = wp.zeros(len(shapes), dtype=float)
@@ -265,8 +261,8 @@ class Renderer:
         planes = [self.model.geometries[k] for k in self.plane_numbers]
         poses = np.array([plane.placement for plane in planes]).reshape(-1, 7)
         colors = linear_light(np.array([plane.rgba[:3] for plane in planes]).reshape(-1, 3))
-        self.planes: wp.array = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
-        self.plane_colors: wp.array = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
+        self.scene.planes = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
+        self.scene.plane_colors = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
 
     def _view(self, camera: Camera) -> object:
         right, up, backward = camera.axes()

@@ -79,10 +79,12 @@ def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) ->
             left -= pairs
             if model.link_parent[b] != a:
                 _filter_pair(stage.GetPrimAtPath(paths[a]), paths[b])
-    colliders = {kept_text(prim, "name"): prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.CollisionAPI)}
-    for i, j in sorted(left):
-        first, second = (model.geometries[index] for index in (i, j))
-        if first.collides and second.collides and first.link != second.link:
+    pairs_left = [[model.geometries[index] for index in pair] for pair in sorted(left)]
+    single = [(a, b) for a, b in pairs_left if a.collides and b.collides and a.link != b.link]
+    if single:
+        prims = (prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.CollisionAPI))
+        colliders = {kept_text(prim, "name"): prim for prim in prims}
+        for first, second in single:
             _filter_pair(colliders[first.name], colliders[second.name].GetPath())
 
 
