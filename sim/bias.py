@@ -9,7 +9,7 @@ from collections.abc import Callable
 import warp as wp
 
 from sim.device_model import DeviceModel
-from sim.dynamics import add_rigid_body_force, record_power, taped_bodies, weightless, zeros
+from sim.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
 from sim.model import Model
 from sim.operation import Array, Bodies, Operation, batch, on_device, run
 
@@ -87,8 +87,7 @@ def gravity_operation(model: Model) -> Operation:
     def backward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
         still = zeros(m, tau.shape)
         tape, bodies = taped_bodies(m, q)
-        record_power(tape, bodies, m.parameters["gravity"], still, still, None, tau.grad)
-        tape.backward()
+        add_rigid_body_gradient(bodies, tape, m.parameters["gravity"], still, still, None, tau.grad)
 
     return Operation((model.nv,), forward, backward, (*PARAMETERS, "gravity"))
 
@@ -109,7 +108,6 @@ def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, .
 
     def backward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
         tape, bodies = taped_bodies(m, q)
-        record_power(tape, bodies, gravity(m), qd, zeros(m, tau.shape), None, tau.grad)
-        tape.backward()
+        add_rigid_body_gradient(bodies, tape, gravity(m), qd, zeros(m, tau.shape), None, tau.grad)
 
     return Operation((model.nv,), forward, backward, parameters)

@@ -6,7 +6,7 @@ and gravity in c. Friction loss and limits belong to the simulator.
 
 Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA) and 7.1 (ABA). Reverse
 mode goes through none of them: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar
-g . ID(q, qd, qdd), one pass from the roots to the leaves; with cotangent g of qdd and w = M^-1 g, that of forward
+g . ID(q, qd, qdd) (see :mod:`warp_kernels.rnea_adjoint`); with cotangent g of qdd and w = M^-1 g, that of forward
 dynamics is w in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function
 theorem on ID(q, qd, qdd) = tau).
 
@@ -21,8 +21,9 @@ from sim.model import Model
 from sim.operation import DYNAMICS_PARAMETERS, Array, Bodies, Operation, batch, detached, on_device, run
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
-from warp_kernels.dynamics import aba_kernels, power_kernels
+from warp_kernels.dynamics import aba_kernels
 from warp_kernels.rnea import rnea_kernels
+from warp_kernels.rnea_adjoint import rnea_adjoint_kernels
 
 
 def inverse_dynamics(
@@ -62,7 +63,7 @@ def inverse_dynamics_operation(model: Model) -> Operation:
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None
     ) -> None:
         tape, bodies = taped_bodies(m, q)
-        _add_gradient(tape, bodies, q, qd, qdd, wrench, tau.grad)
+        _add_gradient(bodies, tape, q, qd, qdd, wrench, tau.grad)
 
     return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS)
 
@@ -117,7 +118,7 @@ def forward_dynamics_operation(model: Model) -> Operation:
             outputs=[tau.grad, minus_w],
             device=m.device,
         )
-        _add_gradient(tape, bodies, q, qd, detached(qdd), wrench, minus_w)
+        _add_gradient(bodies, tape, q, qd, detached(qdd), wrench, minus_w)
 
     return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS, needs_result=True)
 
@@ -250,8 +251,8 @@ def zeros(m: DeviceModel, shape: tuple[int, ...]) -> wp.array:
 
 
 def _add_gradient(
-    tape: wp.Tape,
     bodies: Bodies,
+    tape: wp.Tape,
     q: wp.array,
     qd: wp.array,
     qdd: wp.array,
@@ -263,33 +264,34 @@ def _add_gradient(
     with tape:
         passive = scratch_array(weight.shape, weight.dtype, m.device, gradient=True)
         _passive_force(m, q, qd, qdd, passive)
-    record_power(tape, bodies, m.parameters["gravity"], qd, qdd, wrench, weight)
     wp.copy(passive.grad, weight)
-    tape.backward()
+    add_rigid_body_gradient(bodies, tape, m.parameters["gravity"], qd, qdd, wrench, weight)
 
 
-def record_power(
-    tape: wp.Tape,
+def add_rigid_body_gradient(
     bodies: Bodies,
+    tape: wp.Tape,
     gravity: wp.array,
     qd: wp.array,
     qdd: wp.array,
     wrench: wp.array | None,
     weight: wp.array,
 ) -> None:
-    """Record weight . ID(q, qd, qdd) without dampers, springs and rotors, its own derivative being one."""
+    """Add the gradient of weight . :func:`add_rigid_body_force`; the tape is that of the bodies, and is walked back."""
     m = bodies.model
     with tape:
-        power = bodies.scratch(m.model.num_trees, m.types.scalar)
-        scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
-        wp.launch(
-            power_kernels(m.types.scalar).inverse_dynamics_power,
-            dim=(m.model.num_trees, bodies.worlds),
-            inputs=[
-                m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd,
-                weight, _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
-            ],
-            outputs=[*scratch, power],
-            device=m.device,
-        )  # fmt: skip
-    power.grad.fill_(1.0)
+        external = _common_wrench(bodies, wrench)
+    scratch = [scratch_array((m.model.num_links, bodies.worlds), m.types.spatial, m.device) for _ in range(6)]
+    wp.launch(
+        rnea_adjoint_kernels(m.types.scalar).rnea_adjoint,
+        dim=(m.model.num_trees, bodies.worlds),
+        inputs=[
+            m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd, external,
+            bodies.subspace, bodies.link_inertia, weight,
+        ],
+        outputs=[
+            *scratch, gravity.grad, qd.grad, qdd.grad, external.grad, bodies.subspace.grad, bodies.link_inertia.grad
+        ],
+        device=m.device,
+    )  # fmt: skip
+    tape.backward()

@@ -13,11 +13,11 @@ from sim.step import Step
 from sim.workspace import ACTUATORS, LIMITS
 from warp_kernels.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.dynamics import power_kernels
 from warp_kernels.factor import factor_kernels
 from warp_kernels.implicit import implicit_kernels
 from warp_kernels.impulse import impulse_kernels
 from warp_kernels.pgs import pgs_kernels
+from warp_kernels.rnea_adjoint import rnea_adjoint_kernels
 from warp_kernels.row_adjoint import row_adjoint_kernels
 from warp_kernels.warm_start import warm_start_kernels
 
@@ -44,21 +44,19 @@ class DifferentiableStep(Step):
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, n), dtype=dtype, device=self.device)
 
-        self.power_direction = worlds_last(m.num_links, t.spatial)
-        self.power = worlds_last(m.num_trees, scalar)
+        self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
         self.power_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = _shared_gradients(
             [
                 self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
                 self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
                 self.contact_restitution, self.contact_spring, self.contact_resistance, *self._equality_arrays,
-                *self._cone_arrays, self.velocity, self.acceleration, self.power_direction,
+                *self._cone_arrays,
             ],
             self.device,
         )  # fmt: skip
-        for array in (self.q_next, self.qd_next, self.power):
+        for array in (self.q_next, self.qd_next):
             array.requires_grad = True
-        self.power.grad.fill_(1.0)
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self.carried_impulse = worlds_last(blocks if self.warm else 0, t.vec3)
@@ -162,7 +160,7 @@ class DifferentiableStep(Step):
             self._mass_matrix_adjoint()
         if self.model.nu:
             self._actuator_adjoint()
-        self._power_adjoint()
+        self._motion_adjoint()
 
     def _solution_adjoint(self) -> None:
         """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""
@@ -267,24 +265,18 @@ class DifferentiableStep(Step):
         outputs = [self.q.grad, self.qd.grad, self.control.grad, *self.device_model.parameter_bars(*ACTUATORS)]
         self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, inputs, outputs)
 
-    def _power_adjoint(self) -> None:
-        """Velocities and accelerations are those that the articulated-body algorithm has left behind."""
+    def _motion_adjoint(self) -> None:
+        """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""
         d = self.device_model
-        topology = [d.tree_link_start, d.link_parent]
-        kernels = power_kernels(self.scalar)
-        inputs = [*topology, d.joint_qd_start, self.power_weight, self.subspace]
-        self._launch(kernels.directions, self._trees, inputs, [self.power_direction])
         inputs = [
-            *topology, d.joint_type, d.joint_qd_start, d.parameters["gravity"], self.qd, self.qdd, self.power_weight,
-            self.no_wrench, self.subspace, self.link_inertia,
+            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, d.parameters["gravity"], self.qd,
+            self.qdd, self.no_wrench, self.subspace, self.link_inertia, self.power_weight,
         ]  # fmt: skip
-        outputs = [self.velocity, self.acceleration, self.power_direction, self.power]
-        wp.launch(
-            kernels.inverse_dynamics_power, dim=self._trees, inputs=inputs, outputs=outputs, device=self.device,
-            record_tape=False, adjoint=True,
-            adj_inputs=[array.grad if isinstance(array, wp.array) else None for array in inputs],
-            adj_outputs=[array.grad for array in outputs],
-        )  # fmt: skip
+        outputs = [
+            self.velocity, self.acceleration, self.bias_force, *self.motion_scratch, *d.parameter_bars("gravity"),
+            self.qd.grad, None, None, self.subspace.grad, self.link_inertia.grad,
+        ]  # fmt: skip
+        self._launch(rnea_adjoint_kernels(self.scalar).rnea_adjoint, self._trees, inputs, outputs)
 
 
 def _shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:

@@ -1,9 +1,9 @@
-"""Forward dynamics by the articulated-body algorithm, and the scalar whose gradient is that of forward dynamics.
+"""Forward dynamics by the articulated-body algorithm.
 
 Articulated-body algorithm: Featherstone 2014, table 7.1, with every joint taken as a sequence of one-degree-of-freedom joints,
 so that its inner step is one symmetric rank-1 update. Its factors U and D give the sparse factorisation M = L' D L
 (see :mod:`warp_kernels.factor`). Reverse mode never goes through it: the gradient of qdd = ABA(q, qd, tau) with cotangent g
-is that of -w . ID(q, qd, qdd) at fixed qdd and w = M^-1 g, one pass from the roots to the leaves.
+is that of -w . ID(q, qd, qdd) at fixed qdd and w = M^-1 g (see :mod:`warp_kernels.rnea_adjoint`).
 """
 
 import functools
@@ -147,92 +147,3 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
             acceleration[link, world] = acc
 
     return SimpleNamespace(module=module, aba=aba)
-
-
-@functools.cache
-def power_kernels(scalar: Any) -> SimpleNamespace:
-    """The scalar ``w . ID(q, qd, qdd)`` for one precision, launched over (tree, world), with Warp's own adjoint."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    joints = joint_functions(scalar)
-    vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
-    module = kernel_module("power", scalar)
-
-    @wp.func
-    def net_force_power(rigid: inertia10, velocity: spatial, acceleration: spatial, direction: spatial):
-        momentum = sp.apply_inertia(rigid, velocity)
-        force = sp.apply_inertia(rigid, acceleration) + sp.cross_force(velocity, momentum)
-        return wp.dot(direction, force)
-
-    @wp.kernel(module=module)
-    def inverse_dynamics_power(
-        # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_type: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        # Parameters
-        gravity: wp.array2d(dtype=vec3),
-        # Data in
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        weight: wp.array2d(dtype=scalar),
-        wrench: wp.array2d(dtype=spatial),
-        subspace: wp.array2d(dtype=spatial),
-        link_inertia: wp.array2d(dtype=inertia10),
-        # Data out
-        velocity: wp.array2d(dtype=spatial),
-        acceleration: wp.array2d(dtype=spatial),
-        direction: wp.array2d(dtype=spatial),
-        power: wp.array2d(dtype=scalar),
-    ):
-        tree, world = wp.tid()
-        for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
-            parent = link_parent[link]
-            v_parent = spatial()
-            a_parent = sp.join(vec3(), -gravity[wp.min(world, gravity.shape[0] - 1), 0])
-            y_parent = spatial()
-            if parent >= 0:
-                v_parent = velocity[parent, world]
-                a_parent = acceleration[parent, world]
-                y_parent = direction[parent, world]
-            velocity[link, world] = v_parent
-            direction[link, world] = y_parent
-            # Sums over the joint's degrees of freedom live in the arrays: a local carried through a run-time loop has no right adjoint.
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                velocity[link, world] += subspace[k, world] * qd[world, k]
-                direction[link, world] += subspace[k, world] * weight[world, k]
-            v_joint = velocity[link, world] - v_parent
-            acceleration[link, world] = a_parent + joints.velocity_product(joint_type[link], v_parent, v_joint)
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                acceleration[link, world] += subspace[k, world] * qdd[world, k]
-            power[tree, world] += net_force_power(
-                link_inertia[link, world], velocity[link, world], acceleration[link, world], direction[link, world]
-            )
-            if wrench.shape[0] > 0:
-                power[tree, world] -= wp.dot(direction[link, world], wrench[link, world])
-
-    @wp.kernel(module=module, enable_backward=False)
-    def directions(
-        # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        # Data in
-        weight: wp.array2d(dtype=scalar),
-        subspace: wp.array2d(dtype=spatial),
-        # Data out
-        direction: wp.array2d(dtype=spatial),
-    ):
-        """Motion of each link at joint velocities ``weight``: all that ``inverse_dynamics_power`` lacks after ``aba``."""
-        tree, world = wp.tid()
-        for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
-            parent = link_parent[link]
-            y = spatial()
-            if parent >= 0:
-                y = direction[parent, world]
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                y += subspace[k, world] * weight[world, k]
-            direction[link, world] = y
-
-    return SimpleNamespace(module=module, inverse_dynamics_power=inverse_dynamics_power, directions=directions)

@@ -1,6 +1,6 @@
 """Inverse dynamics by the recursive Newton-Euler algorithm (Featherstone 2014, table 5.1), in the common frame.
 
-The gradient of ``g . ID(q, qd, qdd)`` doesn't go through it: see ``inverse_dynamics_power`` in :mod:`warp_kernels.dynamics`.
+Its adjoint is in :mod:`warp_kernels.rnea_adjoint`.
 """
 
 import functools
