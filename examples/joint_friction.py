@@ -206,6 +206,7 @@ def main() -> None:
     parser, options = parse()
     robot = load_robot(parser, options, masses=True)
     robot.armature.fill_(ARMATURE)
+    robot.friction_loss.zero_()  # what a file gives: the true friction stands for all there is
     limited = (robot.effort_limit > 0.0) & robot.effort_limit.isfinite()
     strength = torch.where(limited, robot.effort_limit, 50.0) / WEAKNESS
     true, friction = TrueFriction(strength), LearntFriction(strength, options.seed)

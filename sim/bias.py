@@ -1,7 +1,7 @@
 """Joint forces of gravity and of motion, as free functions by the rules of :mod:`sim.kinematics`.
 
-They are parts of inverse dynamics, ``tau = M(q) qdd + coriolis(q, qd) + gravity(q) + dampers and springs``, and have no
-dampers and springs in them.
+They are parts of inverse dynamics, ``tau = M(q) qdd + coriolis(q, qd) + gravity(q) + passive(q, qd)``; the last part,
+dampers, springs and dry friction, is in none of them.
 """
 
 from collections.abc import Callable

@@ -1,14 +1,21 @@
 """Dynamics of a model without contact and time, as free functions: inverse and forward dynamics.
 
 They follow the rules of :mod:`sim.kinematics` for arguments, results and gradients. Joint forces include armature,
-damping and spring: ``tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position)``, with the armature in M
-and gravity in c. Friction loss and limits belong to the simulator.
+damping, spring and dry friction, with the armature in M and gravity in c:
 
-Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA) and 7.1 (ABA). Reverse
-mode goes through none of them: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar
-g . ID(q, qd, qdd) (see :mod:`warp_kernels.rnea_adjoint`); with cotangent g of qdd and w = M^-1 g, that of forward
-dynamics is w in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function
-theorem on ID(q, qd, qdd) = tau).
+    tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position) + friction_loss sign(qd)
+
+Dry friction is that of a joint in motion, by Coulomb's law, sign(0) = 0. At rest any force up to friction_loss may
+hold, and which one follows from state and acceleration no more than whether the joint sticks: that belongs to the
+simulator, and so do limits. The gradient in friction_loss is sign(qd); in qd friction has none, also across zero, where
+it jumps.
+
+Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA) and 7.1 (ABA); Khalil and Dombre,
+*Modeling, Identification and Control of Robots* (2002), chapter 9 (friction of joints). Reverse mode goes through none
+of the algorithms: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar g . ID(q, qd, qdd)
+(see :mod:`warp_kernels.rnea_adjoint`); with cotangent g of qdd and w = M^-1 g, that of forward dynamics is w in tau,
+and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function theorem on
+ID(q, qd, qdd) = tau).
 
 Accelerations lose more digits than anything else, as many as the condition number of the mass matrix has: for a model
 in float32 they are worked out in float64 and rounded at the end.
@@ -24,6 +31,8 @@ from sim.scratch import scratch_array
 from warp_kernels.dynamics import aba_kernels
 from warp_kernels.rnea import rnea_kernels
 from warp_kernels.rnea_adjoint import rnea_adjoint_kernels
+
+PASSIVE = ("damping", "armature", "stiffness", "rest_position", "friction_loss")
 
 
 def inverse_dynamics(
@@ -99,8 +108,7 @@ def forward_dynamics_operation(model: Model) -> Operation:
         exact = m.in_double()
         q, qd, tau = (in_double(array) for array in (q, qd, tau))
         bodies = Bodies(exact, q)
-        passive = ("damping", "armature", "stiffness", "rest_position", "gravity")
-        parameters = [exact.parameters[name] for name in passive]
+        parameters = [exact.parameters[name] for name in (*PASSIVE, "gravity")]
         external = _common_wrench(bodies, None if wrench is None else in_double(wrench))
         with rounded(qdd) as result:
             run_articulated_body(bodies, parameters, q, qd, tau, external, result)
@@ -138,7 +146,7 @@ def _arguments(
 
 
 def _passive_force(m: DeviceModel, q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array) -> None:
-    parameters = [m.parameters[name] for name in ("damping", "armature", "stiffness", "rest_position")]
+    parameters = [m.parameters[name] for name in PASSIVE]
     wp.launch(
         rnea_kernels(m.types.scalar).passive_force,
         dim=(m.model.nv, q.shape[0]),
@@ -167,7 +175,7 @@ def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
 def add_rigid_body_force(
     bodies: Bodies, gravity: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None, tau: wp.array
 ) -> None:
-    """Add the joint forces that move the links, without rotors, dampers and springs, to tau."""
+    """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau."""
     m = bodies.model
     scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
     wp.launch(
@@ -233,7 +241,7 @@ def _solve_mass_matrix(bodies: Bodies, q: wp.array, right: wp.array) -> wp.array
 def armature_alone(m: DeviceModel) -> list[wp.array]:
     """Parameters from damping to gravity of a model without any of them but the armature."""
     none = zeros(m, (1, m.model.nv))
-    return [none, m.parameters["armature"], none, none, weightless(m)]
+    return [none, m.parameters["armature"], none, none, m.no_scalars, weightless(m)]
 
 
 def weightless(m: DeviceModel) -> wp.array:

@@ -27,7 +27,8 @@ from warp_kernels.kinematics_adjoint import kinematics_adjoint_kernels
 
 Array = wp.array | npt.ArrayLike
 DYNAMICS_PARAMETERS = (
-    "joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness", "rest_position", "gravity",
+    "joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness", "rest_position", "friction_loss",
+    "gravity",
 )  # fmt: skip
 CACHED_MODELS = 8
 WORLDS_AT_A_TIME = 512

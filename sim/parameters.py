@@ -42,7 +42,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),
     "rest_position": ParameterSpec("dof", (), "rad or m", "joint position at which the spring is at rest"),
     "friction_loss": ParameterSpec(
-        "dof", (), "N m or N", "dry friction of the joint; where it is zero there is no row, and no gradient"
+        "dof", (), "N m or N", "dry friction of the joint; where it is zero a step has no row, and no gradient"
     ),
     "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
     "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.friction import friction_functions
 from warp_kernels.kinematics import joint_functions
 from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import kernel_module, warp_types
@@ -23,6 +24,7 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     joints = joint_functions(scalar)
+    dry = friction_functions(scalar)
     vec3, mat33, spatial, inertia10 = t.vec3, t.mat33, t.spatial, t.inertia
     module = kernel_module("aba", scalar)
 
@@ -40,6 +42,7 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
         armature: wp.array2d(dtype=scalar),
         stiffness: wp.array2d(dtype=scalar),
         rest_position: wp.array2d(dtype=scalar),
+        friction_loss: wp.array2d(dtype=scalar),
         gravity: wp.array2d(dtype=vec3),
         # Data in
         q: wp.array2d(dtype=scalar),
@@ -61,7 +64,10 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
         innovation: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
     ):
-        """implicit: what else stands on the diagonal of the mass matrix [dof, world], or empty."""
+        """implicit: what else stands on the diagonal of the mass matrix [dof, world], or empty.
+
+        friction_loss: dry friction, or empty where it isn't to count, as in a step, which has constraints for it.
+        """
         tree, world = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
@@ -110,7 +116,12 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
                 d = wp.dot(s_w, u_w) + wp.dot(s_v, u_v) + rotor + dt * damp
                 if implicit.shape[0] > 0:
                     d += implicit[k, world]
-                torque = tau[world, k] - damp * qd[world, k]
+                torque = tau[world, k]
+                if friction_loss.shape[0] > 0:
+                    # First of all: where friction is nearly all of tau, their difference is exact.
+                    loss = friction_loss[wp.min(world, friction_loss.shape[0] - 1), k]
+                    torque -= dry.force_against(loss, qd[world, k])
+                torque -= damp * qd[world, k]
                 if dof_q[k] >= 0:
                     d += dt * dt * spring
                     rest = rest_position[wp.min(world, rest_position.shape[0] - 1), k]

@@ -9,6 +9,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.friction import friction_functions
 from warp_kernels.kinematics import joint_functions
 from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import kernel_module, warp_types
@@ -20,6 +21,7 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     joints = joint_functions(scalar)
+    dry = friction_functions(scalar)
     vec3, transform, spatial, inertia10 = t.vec3, t.transform, t.spatial, t.inertia
     module = kernel_module("rnea", scalar)
 
@@ -87,6 +89,7 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         armature: wp.array2d(dtype=scalar),
         stiffness: wp.array2d(dtype=scalar),
         rest_position: wp.array2d(dtype=scalar),
+        friction_loss: wp.array2d(dtype=scalar),
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
@@ -94,7 +97,7 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tau: wp.array2d(dtype=scalar),
     ):
-        """Joint forces against rotor inertia, damping and spring, over (dof, world)."""
+        """Joint forces against rotor inertia, damping, spring and dry friction, over (dof, world)."""
         k, world = wp.tid()
         rotor = armature[wp.min(world, armature.shape[0] - 1), k]
         damp = damping[wp.min(world, damping.shape[0] - 1), k]
@@ -102,7 +105,9 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         if dof_q[k] >= 0:
             rest = rest_position[wp.min(world, rest_position.shape[0] - 1), k]
             spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k] * (q[world, dof_q[k]] - rest)
-        tau[world, k] = rotor * qdd[world, k] + damp * qd[world, k] + spring
+        loss = friction_loss[wp.min(world, friction_loss.shape[0] - 1), k]
+        speed = qd[world, k]
+        tau[world, k] = rotor * qdd[world, k] + damp * speed + spring + dry.force_against(loss, speed)
 
     @wp.kernel(module=module)
     def wrench_to_common_frame(

@@ -16,6 +16,8 @@ from warp_kernels.types import FREE
 # Before and after, by the name of the parameter.
 Changes = Mapping[str, tuple[np.ndarray, np.ndarray]]
 NO_PLACE = ("armature", "stiffness", "rest_position", "gravity")
+# Attributes of a joint's <dynamics>, by the parameter.
+DYNAMICS = {"damping": "damping", "friction_loss": "friction"}
 
 
 def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, changes: Changes) -> None:
@@ -25,8 +27,8 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
         source: the file that the model was read from, with links joined by fixed joints kept apart.
         path: the file to write.
         model: the model.
-        changes: parameters before and after, ``[n, ...]``; "mass", "com", "inertia", "joint_placement", "damping" are
-            written.
+        changes: parameters before and after, ``[n, ...]``; "mass", "com", "inertia", "joint_placement", "damping" and
+            "friction_loss" are written.
 
     Raises:
         ModelError: for a link or joint that is not in the file, and for a change that URDF has no place for.
@@ -54,13 +56,14 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
             set_origin(joints[joint], changes["joint_placement"][1][index])
         ends = [*model.joint_qd_start[1:], model.nv]
         dofs = range(int(model.joint_qd_start[index]), int(ends[index]))
-        if any(_differs(changes["damping"], dof) for dof in dofs):
-            damping = changes["damping"][1][list(dofs)]
-            if joint not in joints or np.ptp(damping) > 0.0:
-                raise ModelError(
-                    f"damping of joint '{joint}' differs between its axes, and the file has no place for it"
-                )
-            child(joints[joint], "dynamics").set("damping", number(damping[0]))
+        for parameter, attribute in DYNAMICS.items():
+            if any(_differs(changes[parameter], dof) for dof in dofs):
+                values = changes[parameter][1][list(dofs)]
+                if joint not in joints or np.ptp(values) > 0.0:
+                    raise ModelError(
+                        f"{parameter} of joint '{joint}' differs between its axes, and the file has no place for it"
+                    )
+                child(joints[joint], "dynamics").set(attribute, number(values[0]))
     tree.write(path, encoding="utf-8", xml_declaration=True)
 
 

@@ -4,7 +4,8 @@
 ``from sim.torch.drm import DifferentiableRobotModel``, and the parametrisations of its ``rigid_body_params`` may be
 used as they are, or taken from here. Methods, arguments, order of joints (that of the links in the file) and shapes are
 its own. What it gets wrong isn't imitated: axes may be oblique, joints prismatic, inertias rotated, links without mass;
-damping never changes the caller's tensor. New programs do better with :class:`sim.torch.Robot`.
+damping never changes the caller's tensor. Dry friction is left out, as there. New programs do better with
+:class:`sim.torch.Robot`.
 """
 
 import importlib.util
@@ -61,6 +62,9 @@ class DifferentiableRobotModel(torch.nn.Module):
         self.name = name
         self.robot = Robot(urdf_path, device=device)
         model = self.robot.model
+        # The original knows no dry friction; the model forgets it, too, so that it doesn't count as a change.
+        model.parameters["friction_loss"][:] = 0.0
+        self.robot.friction_loss.zero_()
         if model.nq != model.nv:
             raise ModelError(f"{urdf_path}: joints with quaternions have no place here; use sim.torch.Robot")
         links = [model.link(frame.name) for frame in model.frames]

@@ -63,9 +63,9 @@ class Robot(torch.nn.Module):
     ``grad``, ``vjp`` and ``jacrev`` work, forward mode raises. ``torch.compile`` leaves a call out of its graphs.
 
     The parameters (``mass``, ``com``, ``inertia``, ``joint_placement``, ``damping``, ``armature``, ``stiffness``,
-    ``rest_position``, ``gravity``; see :data:`sim.parameters.PARAMETERS`) are buffers, ``[n, ...]`` or one for each row
-    of a flat batch ``[rows, n, ...]``. :meth:`learn` makes them parameters of the module. Joints that mimic another and
-    other constraints of the solver have no effect here: their coordinates are independent.
+    ``rest_position``, ``friction_loss``, ``gravity``; see :data:`sim.parameters.PARAMETERS`) are buffers, ``[n, ...]``
+    or one for each row of a flat batch ``[rows, n, ...]``. :meth:`learn` makes them parameters of the module. Joints
+    that mimic another and other constraints of the solver have no effect here: their coordinates are independent.
 
     Args:
         source: a robot file (see :func:`sim.load`), or a model.
@@ -92,6 +92,7 @@ class Robot(torch.nn.Module):
     armature: torch.Tensor
     stiffness: torch.Tensor
     rest_position: torch.Tensor
+    friction_loss: torch.Tensor
     gravity: torch.Tensor
     lower_limit: torch.Tensor
     upper_limit: torch.Tensor
@@ -190,7 +191,8 @@ class Robot(torch.nn.Module):
         Args:
             name: the link, or the joint that carries it.
             quantity: "mass", "com", "inertia", "inertial" (these three together), "translation" or "rotation" of the
-                joint's placement, "damping", "armature", "stiffness" or "rest_position".
+                joint's placement, "damping", "friction" (dry friction: ``friction_loss``), "armature", "stiffness" or
+                "rest_position".
             module: a :class:`sim.torch.Parametrisation`, or any module whose ``forward()`` gives the value, for
                 "rotation" a quaternion xyzw, for "inertial" mass, com and inertia. Default: Positive, Unconstrained,
                 PositiveDefinite, PhysicalInertia or Rotation, as befits the quantity.
@@ -229,8 +231,9 @@ class Robot(torch.nn.Module):
     def save_urdf(self, path: str | os.PathLike[str]) -> None:
         """Write the robot as a URDF file: the file that it came from with the values of now in it.
 
-        Only elements whose values have changed are touched. Masses, centres of mass, inertias, placements of joints and
-        damping have a place in URDF. Meshes keep their file names, which may be relative to the old place.
+        Only elements whose values have changed are touched. Masses, centres of mass, inertias, placements of joints,
+        damping and dry friction have a place in URDF. Meshes keep their file names, which may be relative to the old
+        place.
 
         Args:
             path: the file to write.
@@ -364,7 +367,10 @@ class Robot(torch.nn.Module):
         wrench: Wrench = None,
         reference: str = "local_world_aligned",
     ) -> torch.Tensor:
-        """Joint forces [..., nv] that produce an acceleration, armature, damping and springs included.
+        """Joint forces [..., nv] that produce an acceleration, armature, damping, springs and dry friction included.
+
+        Dry friction is that of a joint in motion, ``friction_loss sign(qd)``, and none at rest, where any force up to
+        ``friction_loss`` may hold; see :mod:`sim.dynamics`.
 
         Args:
             q: joint coordinates [..., nq].

@@ -28,6 +28,7 @@ OF_LINKS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
 }
 OF_JOINTS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
     "damping": (("damping",), Positive),
+    "friction": (("friction_loss",), Positive),
     "armature": (("armature",), Positive),
     "stiffness": (("stiffness",), Positive),
     "rest_position": (("rest_position",), Unconstrained),
@@ -60,7 +61,8 @@ def find_link(model: Model, name: str, quantity: str) -> int:
 def present_value(model: Model, values: Mapping[str, torch.Tensor], link: int, quantity: str) -> Any:
     """What a quantity is at the moment: a tensor, or mass, com and inertia for "inertial"."""
     if quantity in OF_JOINTS:
-        value = values[quantity][_dofs(model, link)]
+        (name,) = OF_JOINTS[quantity][0]
+        value = values[name][_dofs(model, link)]
         return value[0] if len(value) == 1 else value
     if quantity == "inertial":
         return tuple(values[name][link] for name in ("mass", "com", "inertia"))
@@ -95,7 +97,7 @@ def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module],
             rows["joint_placement"][link] = torch.cat(parts)
         elif quantity in OF_JOINTS:
             dofs = _dofs(model, link)
-            rows[quantity].update(zip(dofs, _reshaped(model, link, quantity, given, (len(dofs),)), strict=True))
+            rows[names[0]].update(zip(dofs, _reshaped(model, link, quantity, given, (len(dofs),)), strict=True))
         else:
             for name, value in zip(names, given if quantity == "inertial" else (given,), strict=True):
                 if name in values:

@@ -32,13 +32,15 @@ def test_pendulum(device):
     assert_allclose(sim.forward_dynamics(m, angle, speed, np.zeros((2, 1))).numpy(), expected, rtol=1e-13)
 
 
-def test_pendulum_with_rotor_damper_and_spring(device):
-    model = pendulum(armature=0.4, damping=0.6, stiffness=5.0, rest_position=0.2)
-    angle, speed, torque = np.array([[0.3]]), np.array([[0.5]]), np.array([[1.5]])
+def test_pendulum_with_rotor_damper_spring_and_friction(device):
+    """Dry friction acts against the motion, and not at rest."""
+    model = pendulum(armature=0.4, damping=0.6, stiffness=5.0, rest_position=0.2, friction_loss=0.7)
+    angle, speed, torque = np.array([[0.3]] * 3), np.array([[0.5], [-0.5], [0.0]]), np.array([[1.5]] * 3)
     inertia = 0.03 + 2.0 * 0.7**2 + 0.4
     m = sim.DeviceModel(model, device)
-    assert_allclose(sim.mass_matrix(m, angle).numpy(), [[[inertia]]], rtol=1e-14)
-    force = torque - 2.0 * GRAVITY * 0.7 * np.sin(angle) - 0.6 * speed - 5.0 * (angle - 0.2)
+    assert_allclose(sim.mass_matrix(m, angle).numpy(), np.full((3, 1, 1), inertia), rtol=1e-14)
+    friction = [[0.7], [-0.7], [0.0]]
+    force = torque - 2.0 * GRAVITY * 0.7 * np.sin(angle) - 0.6 * speed - 5.0 * (angle - 0.2) - friction
     assert_allclose(sim.forward_dynamics(m, angle, speed, torque).numpy(), force / inertia, rtol=1e-13)
     assert_allclose(sim.inverse_dynamics(m, angle, speed, force / inertia).numpy(), torque, rtol=1e-13)
 

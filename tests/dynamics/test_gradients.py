@@ -13,7 +13,7 @@ from tests.dynamics.trees import build, forests, rotations, zoo
 
 WORLDS = 2
 BODIES = ("joint_placement", "mass", "com", "inertia")
-ALL = (*BODIES, "damping", "armature", "stiffness", "rest_position", "gravity")
+ALL = (*BODIES, "damping", "armature", "stiffness", "rest_position", "friction_loss", "gravity")
 
 
 @pytest.fixture(scope="module")

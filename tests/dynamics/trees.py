@@ -36,6 +36,7 @@ class Link:
         passive = {"damping": rng.uniform(0.1, 0.5), "armature": rng.uniform(0.1, 0.3) * (kind != "free")}
         if kind in ("revolute", "continuous", "prismatic"):
             passive |= {"stiffness": rng.uniform(1.0, 3.0), "rest_position": rng.uniform(-0.5, 0.5)}
+        passive["friction_loss"] = rng.uniform(0.1, 0.5)
         return Link(
             parent, kind, rng.uniform(-0.5, 0.5, 3), Rotation.random(rng=rng).as_quat(), rng.normal(size=3), mass,
             rng.uniform(-0.1, 0.1, 3), turn @ np.diag(box) @ turn.T, {} if kind == "fixed" else passive,

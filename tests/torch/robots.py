@@ -13,7 +13,7 @@ Call = Callable[..., torch.Tensor]
 
 FRAMES = ("link5", "link3")
 BODIES = ("joint_placement", "mass", "com", "inertia")
-ALL = (*BODIES, "damping", "armature", "stiffness", "rest_position", "gravity")
+ALL = (*BODIES, "damping", "armature", "stiffness", "rest_position", "friction_loss", "gravity")
 
 
 def poses(robot: sim.torch.Robot, q: torch.Tensor) -> torch.Tensor:

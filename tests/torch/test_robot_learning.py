@@ -25,6 +25,8 @@ CASES = [
     ("link4", "rotation", Unconstrained()),
     ("joint3", "damping", None),
     ("joint2", "damping", Positive()),
+    ("joint3", "friction", None),
+    ("joint2", "friction", Unconstrained()),
     ("joint3", "armature", None),
     ("joint3", "stiffness", None),
     ("joint3", "rest_position", None),
@@ -183,12 +185,13 @@ def test_a_learnt_robot_is_written_and_read(robot, tmp_path):
     robot.make_learnable("weld", "translation")
     robot.make_learnable("hinge", "rotation")
     robot.make_learnable("continuous", "damping")
+    robot.make_learnable("continuous", "friction")
     rng = torch.Generator().manual_seed(0)
     for p in robot.parameters():
         p.data += 0.1 * torch.randn(p.shape, generator=rng, dtype=p.dtype)
     robot.save_urdf(tmp_path / "learnt.urdf")
     again = sim.torch.Robot(tmp_path / "learnt.urdf", dtype=torch.float64)
-    for name in ("mass", "com", "inertia", "damping"):
+    for name in ("mass", "com", "inertia", "damping", "friction_loss"):
         torch.testing.assert_close(again.value(name), robot.value(name).detach(), rtol=1e-14, atol=1e-15)
     q = torch.tensor([0.3, -0.7, 1.1], dtype=torch.float64)
     expected = robot.forward_kinematics_matrix(q).detach()
@@ -234,8 +237,10 @@ def test_merged_links_and_models_are_refused(robot, tmp_path):
     ("arguments", "message"),
     [
         (("nowhere", "mass"), "no link or joint named 'nowhere'"),
-        (("turn", "friction"), "unknown quantity 'friction'"),
+        (("turn", "restitution"), "unknown quantity 'restitution'"),
         (("weld", "damping"), "joint 'weld' is fixed and has no damping"),
+        (("weld", "friction"), "joint 'weld' is fixed and has no friction"),
+        (("hinge", "friction"), "friction of 'hinge': its value 0.0 is not above 0.0"),
         (("tool", "mass"), r"mass of 'tool': its value 0.0 is not above 0.0"),
         (("tool", "inertial"), "inertial of 'tool': its value .* is not positive definite"),
         (("tool", "inertia", PositiveDefinite()), "inertia of 'tool': its value .* is not positive definite"),

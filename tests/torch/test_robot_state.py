@@ -297,7 +297,7 @@ def test_what_it_says_of_itself(device):
             "batch shapes don't fit",
         ),
         (lambda r, q, v: r.inverse_dynamics(q, v, v, {"link1": v}), "wrenches has shape"),
-        (lambda r, q, v: r.learn("friction_loss"), "unknown parameter 'friction_loss'"),
+        (lambda r, q, v: r.learn("restitution"), "unknown parameter 'restitution'"),
         (lambda r, q, v: r.half().forward_kinematics(q.half()), "torch.float16; it works in"),
         (lambda r, q, v: sim.torch.Robot(r.model, dtype=torch.float16), "dtype is torch.float16"),
         (lambda r, q, v: sim.torch.Robot(r.model, floating_base=True), "options floating_base are for robot files"),

@@ -31,7 +31,8 @@ ROBOT = f"""<robot name="traps">
     <limit lower="-1" upper="1" effort="5" velocity="2"/>
     <dynamics damping="0.3"/></joint>
   <joint name="continuous" type="continuous"><parent link="slide"/><child link="turn"/>
-    <origin xyz="0 0.3 0.1" rpy="-0.4 0.1 0.9"/><axis xyz="0.3 -0.4 1.2"/><dynamics damping="0.2"/></joint>
+    <origin xyz="0 0.3 0.1" rpy="-0.4 0.1 0.9"/><axis xyz="0.3 -0.4 1.2"/>
+    <dynamics damping="0.2" friction="0.4"/></joint>
   <joint name="weld" type="fixed"><parent link="turn"/><child link="bare"/>
     <origin xyz="0.2 0 0.1" rpy="0.5 0.6 0.7"/></joint>
   <joint name="hinge" type="revolute"><parent link="bare"/><child link="tip"/>
