@@ -18,6 +18,7 @@ from sim.device_model import DeviceModel
 from sim.model import Model
 from sim.operation import WORLDS_AT_A_TIME, Operation, in_parts, paused_tape
 from sim.scratch import kept_scratch
+from sim.torch.allocation import new_tensor
 from sim.torch.arrays import DTYPES, as_array, on_torch_stream, stream_key, warp_device
 from sim.torch.robot_parameters import ParameterArrays, number_of_dims
 from sim.torch.robot_values import Values, pack
@@ -66,7 +67,7 @@ class Engine:
         """
         whole = (values.rows, *operation.shape)
         shape = whole if shape is None else shape
-        result = values.like.new_empty(shape)
+        result = new_tensor(values.like, shape)
         output = result if shape == whole else result.view(whole)
         call = _Call(_Forward, operation, values, None, [output], frozenset(), keep)
         self._run(call)
@@ -88,7 +89,7 @@ class Engine:
         """
         count = values.inputs
         bars = [
-            result_grad.new_empty(shape) if need and shape is not None else None
+            new_tensor(result_grad, shape) if need and shape is not None else None
             for shape, need in zip(values.shapes[:count], needs[:count], strict=True)
         ]
         names = zip(operation.parameters, needs[count:], strict=True)
