@@ -110,6 +110,13 @@ class DeviceModel:
         self.no_scalars: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
         self.no_motion: wp.array = wp.zeros((0, 0), dtype=self.types.spatial, device=self.device)
         self.no_inertia: wp.array = wp.zeros((0, 0), dtype=self.types.inertia, device=self.device)
+        self._none: dict[type, wp.array] = {}
+
+    def none(self, dtype: type) -> wp.array:
+        """An array [0, 0] of a type, for a kernel to leave out."""
+        if dtype not in self._none:
+            self._none[dtype] = wp.zeros((0, 0), dtype=dtype, device=self.device)
+        return self._none[dtype]
 
     def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
         """Give a parameter a new value, and zero its gradient.

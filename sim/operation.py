@@ -24,6 +24,7 @@ from sim.scratch import scratch_array, scratch_arrays
 from sim.turns import one_at_a_time
 from warp_kernels.kinematics import kinematics_kernels
 from warp_kernels.kinematics_adjoint import kinematics_adjoint_kernels
+from warp_kernels.types import LANES, lane_types
 
 Array = wp.array | npt.ArrayLike
 DYNAMICS_PARAMETERS = (
@@ -182,22 +183,29 @@ def detached(array: wp.array) -> wp.array:
     )
 
 
+def lanes_of(model: DeviceModel) -> int:
+    """How many worlds a thread works on, see :mod:`warp_kernels.algebra`."""
+    return LANES if model.device.is_cpu else 1
+
+
 def run_kinematics(
     model: DeviceModel,
     q: wp.array,
     outputs: Sequence[wp.array],
     scratch: Sequence[wp.array],
     frames: tuple[str, ...] | None = None,
+    lanes: int = 1,
 ) -> None:
     """Launch forward kinematics, and hang its adjoint on the active tape.
 
     Args:
         model: the arrays of the model.
         q: coordinates [num_worlds, nq].
-        outputs: pose, origin, subspace, link_inertia: [item, num_worlds], with gradients while a tape records; the
-            last two may have no rows, and are then left out.
-        scratch: two arrays of vec3 [num_links, num_worlds] for the way back.
+        outputs: pose, origin, subspace, link_inertia: [item, blocks of worlds], with gradients while a tape records;
+            the last two may have no rows, and are then left out.
+        scratch: two arrays of vec3 [num_links, blocks] for the way back.
         frames: only the links that carry these, and what they hang on, are worked on; None for all links.
+        lanes: how many worlds a block has.
     """
     tape = active_tape()
     topology = [
@@ -206,8 +214,8 @@ def run_kinematics(
     ]  # fmt: skip
     names = ("joint_placement", "mass", "com", "inertia")
     parameters = model.parameter_arrays(*names)
-    dim = (model.model.num_trees, q.shape[0])
-    kernel = kinematics_kernels(model.types.scalar).kinematics
+    dim = (model.model.num_trees, outputs[0].shape[1])
+    kernel = kinematics_kernels(model.types.scalar, lanes).kinematics
     wp.launch(kernel, dim, [*topology, *parameters, q], list(outputs), device=model.device, record_tape=False)
     if tape is None:
         return
@@ -222,33 +230,42 @@ def run_kinematics(
 
 
 class Poses:
-    """Scratch arrays of forward kinematics [item, world], filled on construction, with gradients while a tape records.
+    """Scratch arrays of forward kinematics [item, block], filled on construction, with gradients while a tape records.
 
     Args:
         model: the arrays of the model.
         q: coordinates [num_worlds, nq].
         frames: only what the poses and motions of these depend on is filled; None for all.
+        lanes: how many worlds a block has, see :func:`lanes_of`; with one lane an entry of the arrays is one world.
 
     Attributes:
         pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
+        types: those of the entries, see :func:`warp_kernels.types.lane_types`.
+        blocks: how many there are; of the last one some lanes may have no world.
     """
 
-    def __init__(self, model: DeviceModel, q: wp.array, frames: tuple[str, ...] | None = None):
+    def __init__(self, model: DeviceModel, q: wp.array, frames: tuple[str, ...] | None = None, lanes: int = 1):
         self.model = model
-        self.worlds = q.shape[0]
-        size, t = model.model, model.types
+        self.worlds, self.lanes = q.shape[0], lanes
+        self.blocks = -(-self.worlds // lanes)
+        size, t = model.model, lane_types(model.types.scalar, lanes)
+        self.types = t
         self.pose = self.scratch(size.num_links, t.transform)
         self.origin = self.scratch(size.num_trees, t.vec3)
         outputs = [self.pose, self.origin, *self._further()]
-        scratch = [scratch_array((size.num_links, self.worlds), t.vec3, model.device) for _ in range(2)]
-        run_kinematics(model, q, outputs, scratch, frames)
+        scratch = [scratch_array((size.num_links, self.blocks), t.vec3, model.device) for _ in range(2)]
+        run_kinematics(model, q, outputs, scratch, frames, lanes)
 
     def _further(self) -> list[wp.array]:
-        return [self.model.no_motion, self.model.no_inertia]
+        return [self.none(self.types.spatial), self.none(self.types.inertia)]
+
+    def none(self, dtype: type) -> wp.array:
+        """An array without entries, for a kernel to leave out."""
+        return self.model.none(dtype)
 
     def scratch(self, items: int, dtype: type) -> wp.array:
-        """An array ``[items, num_worlds]`` of arbitrary content; its gradient, while a tape records, is zero."""
-        return scratch_array((items, self.worlds), dtype, self.model.device, gradient=active_tape() is not None)
+        """An array ``[items, blocks]`` of arbitrary content; its gradient, while a tape records, is zero."""
+        return scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
 
 
 class Motions(Poses):
@@ -259,8 +276,8 @@ class Motions(Poses):
     """
 
     def _further(self) -> list[wp.array]:
-        self.subspace = self.scratch(self.model.model.nv, self.model.types.spatial)
-        return [self.subspace, self.model.no_inertia]
+        self.subspace = self.scratch(self.model.model.nv, self.types.spatial)
+        return [self.subspace, self.none(self.types.inertia)]
 
 
 class Bodies(Motions):
@@ -271,6 +288,6 @@ class Bodies(Motions):
     """
 
     def _further(self) -> list[wp.array]:
-        self.subspace = self.scratch(self.model.model.nv, self.model.types.spatial)
-        self.link_inertia = self.scratch(self.model.model.num_links, self.model.types.inertia)
+        self.subspace = self.scratch(self.model.model.nv, self.types.spatial)
+        self.link_inertia = self.scratch(self.model.model.num_links, self.types.inertia)
         return [self.subspace, self.link_inertia]

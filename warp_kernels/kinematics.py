@@ -9,37 +9,48 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, warp_types
+from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, lane_types, warp_types
 
 
 @functools.cache
-def joint_functions(scalar: Any) -> SimpleNamespace:
+def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Warp functions that know what a joint type is: its transform and its velocity-product acceleration."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    vec3, quat, transform, spatial = t.vec3, t.quat, t.transform, t.spatial
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    real, vec3, transform, spatial, axis3 = t.real, t.vec3, t.transform, t.spatial, warp_types(scalar).vec3
     array2d = wp.array2d(dtype=scalar)
 
     @wp.func
-    def joint_transform(kind: int, axis: vec3, q: array2d, world: int, start: int):
-        """Pose of the child link in the joint frame; quaternions are normalised here."""
-        position = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
-        rotation = quat(scalar(0.0), scalar(0.0), scalar(0.0), scalar(1.0))
+    def turn_about(axis: axis3, angle: real):
+        s, c = a.sine_cosine(scalar(0.5) * angle)
+        return a.make_quat(s * axis[0], s * axis[1], s * axis[2], c)
+
+    @wp.func
+    def load_position(q: array2d, block: int, start: int):
+        return a.make_vec3(a.load(q, block, start), a.load(q, block, start + 1), a.load(q, block, start + 2))
+
+    @wp.func
+    def load_turn(q: array2d, block: int, start: int):
+        v = load_position(q, block, start)
+        return a.unit(a.make_quat(v[0], v[1], v[2], a.load(q, block, start + 3)))
+
+    @wp.func
+    def joint_transform(placement: transform, kind: int, axis: axis3, q: array2d, block: int, start: int):
+        """Pose of the child link in the parent link; quaternions are normalised here."""
+        p = a.position(placement)
+        r = a.rotation(placement)
         if kind == REVOLUTE:
-            rotation = wp.quat_from_axis_angle(axis, q[world, start])
+            r = a.product(r, turn_about(axis, a.load(q, block, start)))
         if kind == PRISMATIC:
-            position = axis * q[world, start]
+            x = a.load(q, block, start)
+            p += a.rotate(r, a.make_vec3(x * axis[0], x * axis[1], x * axis[2]))
         if kind == SPHERICAL:
-            rotation = wp.normalize(
-                quat(q[world, start], q[world, start + 1], q[world, start + 2], q[world, start + 3])
-            )
+            r = a.product(r, load_turn(q, block, start))
         if kind == FREE:
-            position = vec3(q[world, start], q[world, start + 1], q[world, start + 2])
-            rotation = wp.normalize(
-                quat(q[world, start + 3], q[world, start + 4], q[world, start + 5], q[world, start + 6])
-            )
-        return transform(position, rotation)
+            p += a.rotate(r, load_position(q, block, start))
+            r = a.product(r, load_turn(q, block, start + 3))
+        return a.make_pose(p, r)
 
     @wp.func
     def velocity_product(kind: int, parent_velocity: spatial, joint_velocity: spatial):
@@ -49,68 +60,80 @@ def joint_functions(scalar: Any) -> SimpleNamespace:
         """
         c = sp.cross_motion(parent_velocity, joint_velocity)
         if kind == FREE:
-            c = sp.join(
-                vec3(scalar(0.0), scalar(0.0), scalar(0.0)),
-                wp.cross(sp.linear(joint_velocity), sp.angular(joint_velocity)),
-            )
+            c = a.join(vec3(), a.cross(a.linear(joint_velocity), a.angular(joint_velocity)))
         return c
 
     return SimpleNamespace(joint_transform=joint_transform, velocity_product=velocity_product)
 
 
 @functools.cache
-def kinematics_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of forward kinematics for one precision, launched over (tree, world)."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    joints = joint_functions(scalar)
-    vec3, mat33, transform, spatial, inertia10 = t.vec3, t.mat33, t.transform, t.spatial, t.inertia
-    module = kernel_module("kinematics", scalar)
+def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of forward kinematics for one precision, launched over (tree, block of worlds)."""
+    t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
+    one = warp_types(scalar)
+    real, vec3, mat33, transform, spatial, inertia10 = t.real, t.vec3, t.mat33, t.transform, t.spatial, t.inertia
+    axis3 = one.vec3
+    module = kernel_module("kinematics", scalar, lanes)
+    motions = wp.array2d(dtype=spatial)
 
     @wp.func
     def basis(k: int):
-        e = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
+        e = axis3(scalar(0.0), scalar(0.0), scalar(0.0))
         if k == 0:
-            e = vec3(scalar(1.0), scalar(0.0), scalar(0.0))
+            e = axis3(scalar(1.0), scalar(0.0), scalar(0.0))
         if k == 1:
-            e = vec3(scalar(0.0), scalar(1.0), scalar(0.0))
+            e = axis3(scalar(0.0), scalar(1.0), scalar(0.0))
         if k == 2:
-            e = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
-        return e
+            e = axis3(scalar(0.0), scalar(0.0), scalar(1.0))
+        return a.same_vec3(e)
 
     @wp.func
-    def subspace_column(kind: int, axis: vec3, pose: transform, k: int):
-        """Motion that the k-th degree of freedom of a joint gives its link (Featherstone's S)."""
-        r = wp.transform_get_translation(pose)
-        angular = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
-        linear = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
+    def rotation_about(axis: vec3, point: vec3):
+        return a.join(axis, a.cross(point, axis))
+
+    @wp.func
+    def write_subspace(kind: int, axis: axis3, pose: transform, dof: int, block: int, subspace: motions):
+        """Motions that the degrees of freedom of a joint, from ``dof`` on, give its link (Featherstone's S)."""
+        p = a.position(pose)
+        r = a.rotation(pose)
         if kind == REVOLUTE:
-            angular = wp.transform_vector(pose, axis)
-            linear = wp.cross(r, angular)
+            subspace[dof, block] = rotation_about(a.rotate(r, a.same_vec3(axis)), p)
         if kind == PRISMATIC:
-            linear = wp.transform_vector(pose, axis)
+            subspace[dof, block] = a.join(vec3(), a.rotate(r, a.same_vec3(axis)))
         if kind == SPHERICAL:
-            angular = wp.transform_vector(pose, basis(k))
-            linear = wp.cross(r, angular)
+            for k in range(3):
+                subspace[dof + k, block] = rotation_about(a.rotate(r, basis(k)), p)
         if kind == FREE:
-            # The tree's origin is this link's, so that r = 0.
-            linear = basis(k)
-            angular = basis(k - 3)
-        return sp.join(angular, linear)
+            # The tree's origin is this link's, about which it turns.
+            for k in range(3):
+                subspace[dof + k, block] = a.join(vec3(), basis(k))
+                subspace[dof + 3 + k, block] = a.join(basis(k), vec3())
 
     @wp.func
-    def common_frame_inertia(pose: transform, mass: scalar, com: vec3, inertia: mat33):
+    def common_frame_inertia(pose: transform, mass: real, com: vec3, inertia: mat33):
         """Spatial inertia of a link about the tree's origin in world axes (Featherstone 2014, equation 2.63)."""
-        rotation = wp.quat_to_matrix(wp.transform_get_rotation(pose))
-        c = wp.transform_point(pose, com)
-        h = mass * c
-        m = rotation * inertia * wp.transpose(rotation)
-        hc = wp.dot(h, c)
-        return inertia10(
-            mass, h[0], h[1], h[2],
-            m[0, 0] + hc - h[0] * c[0], m[1, 1] + hc - h[1] * c[1], m[2, 2] + hc - h[2] * c[2],
-            m[0, 1] - h[0] * c[1], m[0, 2] - h[0] * c[2], m[1, 2] - h[1] * c[2],
-        )  # fmt: skip
+        rows = a.matrix(a.rotation(pose))
+        x = a.mat_row(rows, 0)
+        y = a.mat_row(rows, 1)
+        z = a.mat_row(rows, 2)
+        along_x = a.mat_vec(inertia, x)
+        along_y = a.mat_vec(inertia, y)
+        along_z = a.mat_vec(inertia, z)
+        c = a.position(pose) + a.mat_vec(rows, com)
+        h = a.scale(mass, c)
+        hx = a.mul(h[0], c[0])
+        hy = a.mul(h[1], c[1])
+        hz = a.mul(h[2], c[2])
+        return a.make_inertia(
+            mass,
+            h,
+            a.make_vec3(a.dot(x, along_x) + hy + hz, a.dot(y, along_y) + hx + hz, a.dot(z, along_z) + hx + hy),
+            a.make_vec3(
+                a.dot(x, along_y) - a.mul(h[0], c[1]),
+                a.dot(x, along_z) - a.mul(h[0], c[2]),
+                a.dot(y, along_z) - a.mul(h[1], c[2]),
+            ),
+        )
 
     @wp.kernel(module=module, enable_backward=False)
     def kinematics(
@@ -119,14 +142,14 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
         visit: wp.array(dtype=int),
         link_parent: wp.array(dtype=int),
         joint_type: wp.array(dtype=int),
-        joint_axis: wp.array(dtype=vec3),
+        joint_axis: wp.array(dtype=axis3),
         joint_q_start: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
         # Parameters
-        joint_placement: wp.array2d(dtype=transform),
+        joint_placement: wp.array2d(dtype=one.transform),
         mass: wp.array2d(dtype=scalar),
-        com: wp.array2d(dtype=vec3),
-        inertia: wp.array2d(dtype=mat33),
+        com: wp.array2d(dtype=axis3),
+        inertia: wp.array2d(dtype=one.mat33),
         # Data in
         q: wp.array2d(dtype=scalar),
         # Data out
@@ -136,30 +159,33 @@ def kinematics_kernels(scalar: Any) -> SimpleNamespace:
         link_inertia: wp.array2d(dtype=inertia10),
     ):
         """For the links in ``visit``, parents first, those of a tree together. Outputs of no rows are left out."""
-        tree, world = wp.tid()
+        tree, block = wp.tid()
         for place in range(visit_start[tree], visit_start[tree + 1]):
             link = visit[place]
             parent = link_parent[link]
             kind = joint_type[link]
             axis = joint_axis[link]
-            placement = joint_placement[wp.min(world, joint_placement.shape[0] - 1), link]
-            local = placement * joints.joint_transform(kind, axis, q, world, joint_q_start[link])
+            placement = a.own_transform(joint_placement, block, link)
+            local = joints.joint_transform(placement, kind, axis, q, block, joint_q_start[link])
+            p = a.position(local)
+            r = a.rotation(local)
             if parent < 0:
-                origin[tree, world] = wp.transform_get_translation(local)
-                pose[link, world] = transform(
-                    vec3(scalar(0.0), scalar(0.0), scalar(0.0)), wp.transform_get_rotation(local)
-                )
+                origin[tree, block] = p
+                p = vec3()
             else:
-                pose[link, world] = pose[parent, world] * local
+                carrier = a.rotation(pose[parent, block])
+                p = a.position(pose[parent, block]) + a.rotate(carrier, p)
+                r = a.product(carrier, r)
+            own = a.make_pose(p, r)
+            pose[link, block] = own
             if subspace.shape[0] > 0:
-                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                    subspace[k, world] = subspace_column(kind, axis, pose[link, world], k - joint_qd_start[link])
+                write_subspace(kind, axis, own, joint_qd_start[link], block, subspace)
             if link_inertia.shape[0] > 0:
-                link_inertia[link, world] = common_frame_inertia(
-                    pose[link, world],
-                    mass[wp.min(world, mass.shape[0] - 1), link],
-                    com[wp.min(world, com.shape[0] - 1), link],
-                    inertia[wp.min(world, inertia.shape[0] - 1), link],
+                link_inertia[link, block] = common_frame_inertia(
+                    own,
+                    a.own_scalar(mass, block, link),
+                    a.own_vec3(com, block, link),
+                    a.own_mat33(inertia, block, link),
                 )
 
     return SimpleNamespace(module=module, kinematics=kinematics)

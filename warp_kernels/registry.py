@@ -21,8 +21,8 @@ def source_modules() -> list[ModuleType]:
 def all_kernels(scalar: Any) -> list[wp.Kernel]:
     """Every kernel of one precision.
 
-    A factory is a function ``<name>_kernels(scalar)`` that returns a namespace holding kernels. Where one takes further
-    arguments, its file lists their values: ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
+    A factory is a function ``<name>_kernels(scalar)`` that returns a namespace holding kernels, those of one lane where it
+    takes ``lanes``: GPUs have no others. Where one takes further arguments, its file lists their values: ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
 
     Args:
         scalar: ``wp.float32`` or ``wp.float64``.
@@ -49,7 +49,7 @@ def _built(source: ModuleType, scalar: Any) -> Iterator[SimpleNamespace]:
         if not name.endswith("_kernels") or getattr(factory, "__module__", None) != source.__name__:
             continue
         parameters = inspect.signature(factory).parameters
-        further = [parameter for parameter in parameters if parameter != "scalar"]
+        further = [parameter for parameter in parameters if parameter not in ("scalar", "lanes")]
         if further and name not in variants:
             raise TypeError(
                 f"{source.__name__}.{name} takes {', '.join(further)}; list values in its file as VARIANTS['{name}']"

@@ -11,78 +11,73 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.types import warp_types
+from warp_kernels.algebra import algebra
+from warp_kernels.types import lane_types
 
 
 @functools.cache
-def spatial_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of spatial algebra for one precision."""
-    t = warp_types(scalar)
-    vec3, spatial, inertia10, mat33 = t.vec3, t.spatial, t.inertia, t.mat33
-
-    @wp.func
-    def join(angular: vec3, linear: vec3):
-        return spatial(angular[0], angular[1], angular[2], linear[0], linear[1], linear[2])
-
-    @wp.func
-    def angular(s: spatial):
-        return vec3(s[0], s[1], s[2])
-
-    @wp.func
-    def linear(s: spatial):
-        return vec3(s[3], s[4], s[5])
+def spatial_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Warp functions of spatial algebra for one precision and a number of worlds in a block."""
+    t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
+    vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
 
     @wp.func
     def cross_motion(v: spatial, m: spatial):
         """v x m for motion vectors."""
-        w = angular(v)
-        return join(wp.cross(w, angular(m)), wp.cross(w, linear(m)) + wp.cross(linear(v), angular(m)))
+        w = a.angular(v)
+        return a.join(a.cross(w, a.angular(m)), a.cross(w, a.linear(m)) + a.cross(a.linear(v), a.angular(m)))
 
     @wp.func
     def cross_force(v: spatial, f: spatial):
         """v x* f for a motion and a force vector."""
-        w = angular(v)
-        return join(wp.cross(w, angular(f)) + wp.cross(linear(v), linear(f)), wp.cross(w, linear(f)))
+        w = a.angular(v)
+        return a.join(a.cross(w, a.angular(f)) + a.cross(a.linear(v), a.linear(f)), a.cross(w, a.linear(f)))
 
     @wp.func
     def first_moment(i: inertia10):
-        return vec3(i[1], i[2], i[3])
+        return a.make_vec3(i[1], i[2], i[3])
 
     @wp.func
     def rotational(i: inertia10):
-        return mat33(i[4], i[7], i[8], i[7], i[5], i[9], i[8], i[9], i[6])
+        return a.mat_rows(
+            a.make_vec3(i[4], i[7], i[8]), a.make_vec3(i[7], i[5], i[9]), a.make_vec3(i[8], i[9], i[6])
+        )  # fmt: skip
 
     @wp.func
     def apply_inertia(i: inertia10, m: spatial):
         """Spatial momentum I m."""
-        w = angular(m)
-        v = linear(m)
+        w = a.angular(m)
+        v = a.linear(m)
         h = first_moment(i)
-        return join(rotational(i) * w + wp.cross(h, v), i[0] * v - wp.cross(h, w))
+        return a.join(a.mat_vec(rotational(i), w) + a.cross(h, v), a.scale(i[0], v) - a.cross(h, w))
 
     @wp.func
     def inertia_quadratic(x: spatial, y: spatial):
         """Derivative of x . (I y) in the ten entries of I."""
-        xw = angular(x)
-        xv = linear(x)
-        yw = angular(y)
-        yv = linear(y)
-        h = wp.cross(yv, xw) + wp.cross(xv, yw)
-        return inertia10(
-            wp.dot(xv, yv), h[0], h[1], h[2],
-            xw[0] * yw[0], xw[1] * yw[1], xw[2] * yw[2],
-            xw[0] * yw[1] + xw[1] * yw[0], xw[0] * yw[2] + xw[2] * yw[0], xw[1] * yw[2] + xw[2] * yw[1],
-        )  # fmt: skip
+        xw = a.angular(x)
+        xv = a.linear(x)
+        yw = a.angular(y)
+        yv = a.linear(y)
+        return a.make_inertia(
+            a.dot(xv, yv),
+            a.cross(yv, xw) + a.cross(xv, yw),
+            a.make_vec3(a.mul(xw[0], yw[0]), a.mul(xw[1], yw[1]), a.mul(xw[2], yw[2])),
+            a.make_vec3(
+                a.mul(xw[0], yw[1]) + a.mul(xw[1], yw[0]),
+                a.mul(xw[0], yw[2]) + a.mul(xw[2], yw[0]),
+                a.mul(xw[1], yw[2]) + a.mul(xw[2], yw[1]),
+            ),
+        )
 
     @wp.func
     def point_velocity(m: spatial, point: vec3):
         """Velocity of the material point now at ``point`` of a body that moves with m."""
-        return linear(m) + wp.cross(angular(m), point)
+        return a.linear(m) + a.cross(a.angular(m), point)
 
     return SimpleNamespace(
-        join=join,
-        angular=angular,
-        linear=linear,
+        join=a.join,
+        angular=a.angular,
+        linear=a.linear,
         cross_motion=cross_motion,
         cross_force=cross_force,
         first_moment=first_moment,

@@ -45,6 +45,13 @@ TORQUE = 0
 POSITION = 1
 VELOCITY = 2
 
+# Warp's own flags but for a limit on the depth to which the compiler looks for scalars that make up a vector: with it
+# kernels for several worlds take twice as long, to compile as well.
+LANE_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
+
+# How many worlds the kernels of a robot work on at a time on a CPU, see :mod:`warp_kernels.algebra`.
+LANES = 8
+
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
 
@@ -68,6 +75,24 @@ def warp_types(scalar: Any) -> SimpleNamespace:
     )
 
 
-def kernel_module(name: str, scalar: Any) -> wp.Module:
-    """The Warp module that holds the kernels of one file in one precision."""
-    return wp.get_module(f"backswing.{name}.{scalar.__name__}")
+@functools.cache
+def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Types of one precision for blocks of ``lanes`` worlds, see :mod:`warp_kernels.algebra`.
+
+    With one lane those of :func:`warp_types`, and ``real``, the scalar. With several a ``real`` is a vector with an entry
+    for each world, everything else a matrix with a row for each component; mat33 has its nine row by row.
+    """
+    if lanes == 1:
+        return SimpleNamespace(lanes=1, real=scalar, **vars(warp_types(scalar)))
+    rows = {"vec3": 3, "quat": 4, "mat33": 9, "transform": 7, "spatial": 6, "inertia": 10}
+    types = {name: wp.types.matrix((count, lanes), scalar) for name, count in rows.items()}
+    return SimpleNamespace(lanes=lanes, scalar=scalar, real=wp.types.vector(lanes, scalar), **types)
+
+
+def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:
+    """The Warp module that holds the kernels of one file in one precision, for blocks of so many worlds."""
+    if lanes == 1:
+        return wp.get_module(f"backswing.{name}.{scalar.__name__}")
+    module = wp.get_module(f"backswing.{name}.{scalar.__name__}x{lanes}")
+    wp.set_module_options({"cpu_compiler_flags": LANE_FLAGS}, module)
+    return module
