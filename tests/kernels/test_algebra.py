@@ -1,0 +1,119 @@
+"""Arithmetic on blocks of worlds against NumPy, and what becomes of lanes without a world."""
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.algebra.several_worlds import FAR
+from warp_kernels.types import LANES, kernel_module, warp_types
+
+SCALARS = {"float32": wp.float32, "float64": wp.float64}
+# Sine and cosine are of the order of one, so that this many units in the last place of one are what they may be off. The
+# argument is reduced by three parts of pi and two series of up to 12 terms are summed.
+ULPS = 2.0
+
+
+@functools.cache
+def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
+    scalar = SCALARS[precision]
+    a, one = algebra(scalar, lanes), warp_types(scalar)
+    module = kernel_module("test_algebra", scalar, lanes)
+    array2d, array3d = wp.array2d(dtype=scalar), wp.array3d(dtype=scalar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def sine_cosine(angle: array2d, result: array3d):
+        block = wp.tid()
+        for k in range(angle.shape[1]):
+            sine, cosine = a.sine_cosine(a.load(angle, block, k))
+            a.store3(result, block, k, 0, sine)
+            a.store3(result, block, k, 1, cosine)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def accumulate(
+        bar: array2d,
+        numbers: array2d,
+        vectors: wp.array2d(dtype=one.vec3),
+        matrices: wp.array2d(dtype=one.mat33),
+        poses: wp.array2d(dtype=one.transform),
+    ):
+        block = wp.tid()
+        x = a.load_bar(bar, block, 0)
+        y = a.load_bar(bar, block, 1)
+        z = a.load_bar(bar, block, 2)
+        v = a.make_vec3(x, y, z)
+        a.add_scalar(numbers, block, 0, x)
+        a.add_vec3(vectors, block, 0, v)
+        a.add_mat33(matrices, block, 0, a.mat_rows(v, scalar(2.0) * v, scalar(3.0) * v))
+        a.add_transform(poses, block, 0, a.make_pose(v, a.make_quat(x, y, z, x)))
+
+    return SimpleNamespace(sine_cosine=sine_cosine, accumulate=accumulate)
+
+
+def sine_and_cosine(precision: str, angles: np.ndarray, lanes: int = LANES) -> tuple[np.ndarray, np.ndarray]:
+    """Of angles [worlds, n]."""
+    scalar = SCALARS[precision]
+    result = wp.zeros((*angles.shape, 2), dtype=scalar, device="cpu")
+    given = wp.array(angles, dtype=scalar, device="cpu")
+    kernel = trial_kernels(precision, lanes).sine_cosine
+    wp.launch(kernel, -(-len(angles) // lanes), [given], [result], device="cpu")
+    return result.numpy()[..., 0], result.numpy()[..., 1]
+
+
+@pytest.mark.parametrize("precision", SCALARS)
+@pytest.mark.parametrize("size", [1e-300, 1e-4, 1.0, 10.0, 1e3, 1e5, 1e8, 1e30])
+def test_sine_and_cosine(precision, size):
+    random = np.random.default_rng(0)
+    with np.errstate(under="ignore"):
+        angles = random.uniform(-size, size, (5 * LANES + 3, 7)).astype(precision)
+    sine, cosine = sine_and_cosine(precision, angles)
+    exact = angles.astype(np.float64 if precision == "float32" else np.longdouble)
+    bound = ULPS * np.finfo(precision).eps
+    assert np.abs(sine - np.sin(exact)).max() <= bound
+    assert np.abs(cosine - np.cos(exact)).max() <= bound
+    if size <= 1e-4:  # of small angles the sine is exact in proportion
+        assert np.abs(sine - np.sin(exact)).max() <= bound * size
+
+
+@pytest.mark.parametrize("precision", SCALARS)
+def test_sine_and_cosine_near_multiples_of_a_right_angle(precision):
+    turns = np.concatenate([np.arange(-40, 40), np.linspace(40, FAR[precision], 200).astype(int)])
+    near = (turns * (np.pi / 2)).astype(precision)
+    angles = np.stack([near, np.nextafter(near, near + 1), np.nextafter(near, near - 1)], axis=1)
+    sine, cosine = sine_and_cosine(precision, angles)
+    exact = angles.astype(np.float64 if precision == "float32" else np.longdouble)
+    assert np.abs(sine - np.sin(exact)).max() <= ULPS * np.finfo(precision).eps
+    assert np.abs(cosine - np.cos(exact)).max() <= ULPS * np.finfo(precision).eps
+
+
+@pytest.mark.parametrize("precision", SCALARS)
+def test_one_world_without_a_number_leaves_the_others_alone(precision):
+    angles = np.linspace(-3.0, 3.0, LANES, dtype=precision)[:, None]
+    angles[1], angles[2], angles[4], angles[5] = np.nan, np.inf, 1e9, -2 * FAR[precision]
+    sine, cosine = sine_and_cosine(precision, angles)
+    assert np.isnan(sine[1:3]).all()
+    assert np.isnan(cosine[1:3]).all()
+    rest = [0, 3, 4, 5, *range(6, LANES)]
+    np.testing.assert_allclose(sine[rest], np.sin(angles[rest]), rtol=0, atol=ULPS * np.finfo(precision).eps)
+    np.testing.assert_allclose(cosine[rest], np.cos(angles[rest]), rtol=0, atol=ULPS * np.finfo(precision).eps)
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("worlds", [1, 3, LANES, LANES + 1, 3 * LANES - 1])
+@pytest.mark.parametrize("shared", [True, False])
+def test_lanes_without_a_world_add_nothing(lanes, worlds, shared):
+    t = warp_types(wp.float64)
+    bar = np.random.default_rng(0).normal(size=(worlds, 3))
+    rows = 1 if shared else worlds
+    types = {(): wp.float64, (3,): t.vec3, (3, 3): t.mat33, (7,): t.transform}
+    outputs = [wp.zeros((rows, 1), dtype=dtype, device="cpu") for dtype in types.values()]
+    given = wp.array(bar, dtype=wp.float64, device="cpu")
+    kernel = trial_kernels("float64", lanes).accumulate
+    wp.launch(kernel, -(-worlds // lanes), [given], outputs, device="cpu")
+    each = [bar[:, 0], bar, np.stack([bar, 2.0 * bar, 3.0 * bar], axis=1), np.hstack([bar, bar, bar[:, :1]])]
+    for output, expected, shape in zip(outputs, each, types, strict=True):
+        expected = expected.sum(axis=0, keepdims=True) if shared else expected
+        np.testing.assert_allclose(output.numpy().reshape(rows, *shape), expected, rtol=0, atol=1e-14)
