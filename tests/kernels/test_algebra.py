@@ -12,7 +12,7 @@ from warp_kernels.algebra.several_worlds import FAR
 from warp_kernels.types import LANES, kernel_module, warp_types
 
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
-# Sine and cosine are of the order of one, so that this many units in the last place of one are what they may be off: the
+# Sine and cosine are of the order of one, so this many units in the last place of one are what they may be off: the
 # argument is reduced by three parts of pi, and two series of up to 12 terms are summed.
 ULPS = 2.0
 
