@@ -62,14 +62,14 @@ def inverse_dynamics_operation(model: Model) -> Operation:
     """See :func:`inverse_dynamics`."""
 
     def forward(
-        m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None
+        m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
         bodies = Bodies(m, q)
         _passive_force(m, q, qd, qdd, tau)
         add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau)
 
     def backward(
-        m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None
+        m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
         tape, bodies = taped_bodies(m, q)
         _add_gradient(bodies, tape, q, qd, qdd, wrench, tau.grad)
@@ -103,7 +103,7 @@ def forward_dynamics_operation(model: Model) -> Operation:
     """See :func:`forward_dynamics`."""
 
     def forward(
-        m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None
+        m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
     ) -> None:
         exact = m.in_double()
         q, qd, tau = (in_double(array) for array in (q, qd, tau))
@@ -114,7 +114,7 @@ def forward_dynamics_operation(model: Model) -> Operation:
             run_articulated_body(bodies, parameters, q, qd, tau, external, result)
 
     def backward(
-        m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None
+        m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
     ) -> None:
         tape, bodies = taped_bodies(m, q)
         w = _solve_mass_matrix(bodies, q, qdd.grad)

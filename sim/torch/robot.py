@@ -41,13 +41,16 @@ from sim.torch.robot_arguments import Arguments
 from sim.torch.robot_engine import Engine
 from sim.torch.robot_function import evaluate
 from sim.torch.robot_ik import Solution, inverse_kinematics
+from sim.torch.robot_kinds import Kind, looks
 from sim.torch.robot_learning import QUANTITIES, find_link, present_value, with_learnt
+from sim.turns import one_at_a_time
 from sim.wrenches import link_wrench_operation
 
 Frames = str | Sequence[str] | None
 Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
 # One operation of autograd for what slices and copies take several; torch's stub says that it returns nothing.
 split_copy: Any = torch.split_with_sizes_copy
+KINDS = 64
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
 
@@ -130,6 +133,7 @@ class Robot(torch.nn.Module):
         self._arguments = Arguments(self.model)
         self._engines: dict[tuple[torch.device, torch.dtype], Engine] = {}
         self._operations: dict[Hashable, Operation] = {}
+        self._kinds: dict[tuple, Kind] = {}
 
     # ---- what it is --------------------------------------------------------------------------------------------
 
@@ -210,7 +214,8 @@ class Robot(torch.nn.Module):
             if other != quantity and shared and f"{other}_{link}" in self.learnt:
                 raise ModelError(f"{quantity} of '{name}': its {other} is learnt already; learn one of them")
         if isinstance(module, Parametrisation):
-            value = present_value(self.model, self._values(QUANTITIES[quantity][0]), link, quantity)
+            names = QUANTITIES[quantity][0]
+            value = present_value(self.model, dict(zip(names, self._values(names), strict=True)), link, quantity)
             try:
                 with torch.no_grad():
                     module.start(value)
@@ -253,7 +258,7 @@ class Robot(torch.nn.Module):
     def value(self, name: str) -> torch.Tensor:
         """A parameter as the methods see it [n, ...], with all that is learnt."""
         self._check_name(name)
-        return self._values((name,))[name]
+        return self._values((name,))[0]
 
     # ---- kinematics --------------------------------------------------------------------------------------------
 
@@ -380,9 +385,9 @@ class Robot(torch.nn.Module):
                 link, about its origin along world axes [..., num_links, 6].
             reference: where and along which axes the wrenches of a dictionary are; see :func:`sim.link_wrenches`.
         """
-        on_links = self._link_wrench(q, wrench, reference)
+        on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
         make = lambda: inverse_dynamics_operation(self.model)  # noqa: E731
-        return self._dynamics("inverse dynamics", make, q=q, qd=qd, qdd=qdd, wrench=on_links)
+        return self._dynamics("inverse dynamics", make, q=q, qd=qd, qdd=qdd, **on_links)
 
     def forward_dynamics(
         self,
@@ -393,9 +398,9 @@ class Robot(torch.nn.Module):
         reference: str = "local_world_aligned",
     ) -> torch.Tensor:
         """Joint accelerations [..., nv] under joint forces: the inverse of :meth:`inverse_dynamics`."""
-        on_links = self._link_wrench(q, wrench, reference)
+        on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
         make = lambda: forward_dynamics_operation(self.model)  # noqa: E731
-        return self._dynamics("forward dynamics", make, q=q, qd=qd, tau=tau, wrench=on_links)
+        return self._dynamics("forward dynamics", make, q=q, qd=qd, tau=tau, **on_links)
 
     def mass_matrix(self, q: torch.Tensor) -> torch.Tensor:
         """Joint-space mass matrix, armature included [..., nv, nv]."""
@@ -459,7 +464,7 @@ class Robot(torch.nn.Module):
         single = isinstance(frame, str)
         return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)
 
-    def _dynamics(self, key: str, make: Callable[[], Operation], **inputs: torch.Tensor | None) -> torch.Tensor:
+    def _dynamics(self, key: str, make: Callable[[], Operation], **inputs: torch.Tensor) -> torch.Tensor:
         if self.model.massless_links:
             self._require_masses()
         return self._call(key, make, **inputs)
@@ -473,39 +478,63 @@ class Robot(torch.nn.Module):
                 "give them a mass"
             )
 
-    def _link_wrench(self, q: torch.Tensor, wrench: Wrench, reference: str) -> torch.Tensor | None:
-        if wrench is None or isinstance(wrench, torch.Tensor):
-            return wrench
+    def _link_wrench(
+        self, q: torch.Tensor, wrench: torch.Tensor | Mapping[str, torch.Tensor], reference: str
+    ) -> dict[str, torch.Tensor]:
+        """Wrenches on links, as the argument of that name."""
+        if isinstance(wrench, torch.Tensor):
+            return {"wrench": wrench}
         names = frame_names(self.model, list(wrench))
         stacked = torch.stack(torch.broadcast_tensors(*wrench.values()), dim=-2)
         key = ("wrench", names, reference)
         make = lambda: link_wrench_operation(self.model, names, reference)  # noqa: E731
-        return self._call(key, make, q=q, wrenches=stacked)
+        return {"wrench": self._call(key, make, q=q, wrenches=stacked)}
 
     @torch.compiler.disable(reason="kernels of Warp are launched outside of what torch.compile can see")
     def _call(
-        self, key: Hashable, make: Callable[[], Operation], single: bool = False, /, **inputs: torch.Tensor | None
+        self, key: Hashable, make: Callable[[], Operation], single: bool = False, /, **inputs: torch.Tensor
     ) -> torch.Tensor:
         """The result of an operation, of ``single`` without its first dimension, that of a single frame."""
         operation = self._operations.get(key)
         if operation is None:
             operation = self._operations[key] = make()
         like = self._like
-        parameters = list(self._values(operation.parameters).values())
-        flat, batch, rows = self._arguments.flatten(inputs, like)
-        self._arguments.check_parameters(operation.parameters, parameters, rows, like)
-        inner = operation.shape[1:] if single else operation.shape
-        return evaluate(self._engine(like), operation, flat, parameters, (*batch, *inner))
+        tensors = [*inputs.values(), *self._values(operation.parameters)]
+        try:
+            look = (operation, single, *looks([like, *tensors]))
+            kind = self._kinds.get(look)
+        except AttributeError:  # of what isn't a tensor
+            self._arguments.batch(inputs, like)
+            raise
+        if kind is None:
+            kind = self._new_kind(look, like, inputs, tensors)
+        return evaluate(kind, tensors)
 
-    def _values(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
-        # Attributes of a module that aren't in its dictionary of buffers take Python long to find.
-        buffers = self._buffers
-        values: dict[str, Any] = {name: buffers[name] if name in buffers else getattr(self, name) for name in names}
+    @one_at_a_time
+    def _new_kind(
+        self, look: tuple, like: torch.Tensor, inputs: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]
+    ) -> Kind:
+        """What calls have in common that look like this one. Raises ModelError if their tensors aren't as they must."""
+        operation, single = look[:2]
+        batch = self._arguments.batch(inputs, like)
+        parameters = tensors[len(inputs) :]
+        self._arguments.check_parameters(operation.parameters, parameters, batch.numel(), like)
+        inner = [x.shape[x.dim() - len(self._arguments.inner[name]) :] for name, x in inputs.items()]
+        shape = torch.Size((*batch, *(operation.shape[1:] if single else operation.shape)))
+        if len(self._kinds) == KINDS:
+            self._kinds.pop(next(iter(self._kinds)))
+        kind = self._kinds[look] = Kind(self._engine(like), operation, batch, inner, tensors, shape)
+        return kind
+
+    def _values(self, names: Sequence[str]) -> list[torch.Tensor]:
+        # Attributes of a module that aren't in its own dictionaries take Python long to find.
+        stored: dict[str, Any] = {**self._parameters, **self._buffers}
+        values = [stored[name] if name in stored else getattr(self, name) for name in names]
         if "learnt" not in self._modules or not self._modules["learnt"]:
             return values
         parts = [key.rsplit("_", 1) for key in self.learnt]
         learnt = {(int(link), quantity): self.learnt[f"{quantity}_{link}"] for quantity, link in parts}
-        return with_learnt(self.model, learnt, values)
+        return list(with_learnt(self.model, learnt, dict(zip(names, values, strict=True))).values())
 
     def _engine(self, like: torch.Tensor) -> Engine:
         key = (like.device, like.dtype)
@@ -520,7 +549,8 @@ class Robot(torch.nn.Module):
     @property
     def _like(self) -> torch.Tensor:
         """The parameter by which dtype and device of the robot go."""
-        return self.mass
+        mass = self._buffers.get("mass")
+        return self.mass if mass is None else mass
 
     def _check_name(self, name: str) -> None:
         if name not in DYNAMICS_PARAMETERS:
@@ -530,7 +560,7 @@ class Robot(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # Arrays and graphs are made anew where they are needed.
-        return {**self.__dict__, "_engines": {}, "_operations": {}}
+        return {**self.__dict__, "_engines": {}, "_operations": {}, "_kinds": {}}
 
     def extra_repr(self) -> str:
         """One line for ``repr``."""

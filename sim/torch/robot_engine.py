@@ -6,7 +6,6 @@ as much as a single launch. In a graph the launches work on some rows at a time,
 the cache of the processor; large batches go through it in parts. No value outlives a call.
 """
 
-import functools
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,61 @@ CAPTURED_CALLS = 64
 CAPTURED_AT_CALL = 3
 
 
+@dataclass(frozen=True)
+class Task:
+    """What calls have in common that one graph can do.
+
+    Attributes:
+        work: value or gradient.
+        operation: of what.
+        shapes: of the inputs [rows, ...], then of the parameters.
+        wanted: of each of these, whether its gradient is asked for; none of them for a value.
+    """
+
+    work: "type[_Forward | _Backward]"
+    operation: Operation
+    shapes: tuple[torch.Size, ...]
+    wanted: tuple[bool, ...] = ()
+
+    @classmethod
+    def value(cls, operation: Operation, shapes: Sequence[torch.Size]) -> "Task":
+        """Find the result of an operation."""
+        return cls(_Forward, operation, tuple(shapes))
+
+    @classmethod
+    def gradient(cls, operation: Operation, shapes: Sequence[torch.Size], wanted: tuple[bool, ...]) -> "Task":
+        """Find gradients of its inputs and parameters."""
+        return cls(_Backward, operation, tuple(shapes), wanted)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the inputs."""
+        return self.shapes[0][0]
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs there are."""
+        return len(self.shapes) - len(self.operation.parameters)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The parameters whose gradients are asked for."""
+        names = zip(self.operation.parameters, self.wanted[self.inputs :], strict=False)
+        return frozenset(name for name, wanted in names if wanted)
+
+    @property
+    def shared(self) -> bool:
+        """Whether no parameter has a value for each row."""
+        names = self.operation.parameters
+        return [len(shape) for shape in self.shapes[self.inputs :]] == [number_of_dims(name) for name in names]
+
+    def part(self, rows: int) -> "Task":
+        """The same for so many rows, where all share the parameters."""
+        count = self.inputs
+        inputs = [torch.Size((rows, *shape[1:])) for shape in self.shapes[:count]]
+        return replace(self, shapes=(*inputs, *self.shapes[count:]))
+
+
 class Engine:
     """The arrays of a model on one device in one precision.
 
@@ -39,6 +93,9 @@ class Engine:
         model: the model, of any precision.
         device: torch device.
         dtype: torch.float32 or torch.float64.
+
+    Attributes:
+        graphs: the tasks that came last, of those that came often enough, each with its captured graph.
     """
 
     def __init__(self, model: Model, device: torch.device, dtype: torch.dtype):
@@ -46,61 +103,49 @@ class Engine:
         self.device = device
         self.base = DeviceModel(self.model, warp_device(device))
         self._parameters: dict[tuple, ParameterArrays] = {}
-        self._calls: Counter[tuple] = Counter()
-        self._captured: OrderedDict[tuple, _Captured] = OrderedDict()
+        self._calls: Counter[Task] = Counter()
+        self.graphs: OrderedDict[Task, Graph] = OrderedDict()
 
     @one_at_a_time
-    def forward(
-        self, operation: Operation, values: Values, shape: tuple[int, ...] | None = None, *, keep: bool = False
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def forward(self, operation: Operation, values: Values, shape: Sequence[int] | None = None) -> torch.Tensor:
         """The result of an operation, in new memory.
 
         Args:
             operation: what to compute.
-            values: the inputs [rows, ...], the first one always there, then the parameters that it reads, ``[n, ...]``
-                or ``[rows, n, ...]``.
+            values: the inputs [rows, ...], then the parameters that it reads, ``[n, ...]`` or ``[rows, n, ...]``.
             shape: what the result is to have in place of [rows, *operation.shape].
-            keep: whether copies of the values are asked for.
-
-        Returns:
-            the result, and the copies in one piece of memory.
         """
         whole = (values.rows, *operation.shape)
-        shape = whole if shape is None else shape
-        result = new_tensor(values.like, shape)
-        output = result if shape == whole else result.view(whole)
-        call = _Call(_Forward, operation, values, None, [output], frozenset(), keep)
-        self._run(call)
-        if keep and call.kept is None:
-            call.kept = pack(values.tensors())
-        return result, call.kept
+        result = new_tensor(values.like, whole if shape is None else shape)
+        task = Task.value(operation, values.shapes)
+        self._run(_Call(task, values, None, [result.view(whole)]))
+        return result
 
     @one_at_a_time
     def backward(
-        self, operation: Operation, values: Values, needs: Sequence[bool], result_grad: torch.Tensor
+        self, operation: Operation, values: Values, wanted: tuple[bool, ...], result_grad: torch.Tensor
     ) -> list[torch.Tensor]:
-        """Gradients of the inputs and parameters that ``needs`` marks, in this order.
+        """Gradients of the inputs and parameters that are wanted, in this order.
 
         Args:
             operation: what was computed.
             values: the inputs and parameters as they were, then the result if the operation needs it.
-            needs: of each input, then of each parameter, whether its gradient is asked for.
+            wanted: of each input, then of each parameter, whether its gradient is asked for.
             result_grad: the derivative of the loss in the result [rows, ...].
         """
         count = values.inputs
         bars = [
-            new_tensor(result_grad, shape) if need and shape is not None else None
-            for shape, need in zip(values.shapes[:count], needs[:count], strict=True)
+            new_tensor(result_grad, shape) if want else None
+            for shape, want in zip(values.shapes[:count], wanted[:count], strict=True)
         ]
-        names = zip(operation.parameters, needs[count:], strict=True)
-        needed = frozenset(name for name, need in names if need)
-        parameter_bars = self._run(_Call(_Backward, operation, values, result_grad, bars, needed))
+        task = Task.gradient(operation, values.shapes[: len(wanted)], wanted)
+        parameter_bars = self._run(_Call(task, values, result_grad, bars))
         return [*(bar for bar in bars if bar is not None), *parameter_bars]
 
     def _run(self, call: "_Call") -> list[torch.Tensor]:
         """Fill the outputs; returns the gradients of the needed parameters."""
-        rows = call.values.rows
-        if self.device.type != "cpu" or rows == 0 or not _all_shared(call):
+        rows = call.task.rows
+        if self.device.type != "cpu" or rows == 0 or not call.task.shared:
             return self._run_directly(call)
         if rows <= CAPTURED_ROWS or rows <= (most := call.most_captured_rows()):
             return self._run_again(call)
@@ -114,74 +159,60 @@ class Engine:
         """Launch the kernels where the tensors lie."""
         with paused_tape(), on_torch_stream(self.device):
             call = call.contiguous()
-            return call.kind(self._parameter_arrays(call), call).run()
+            return call.task.work(self._parameter_arrays(call), call).run()
 
     def _parameter_arrays(self, call: "_Call") -> ParameterArrays:
         """Arrays that hold the parameters of a call, kept for the next one where all rows share them."""
-        names, tensors = call.operation.parameters, call.parameters()
-        if not _all_shared(call):
-            return ParameterArrays(self.base, names, tensors, call.needed)
-        key = (names, call.needed, stream_key(self.device))
+        names, tensors, needed = call.task.operation.parameters, call.parameters(), call.task.needed
+        if not call.task.shared:
+            return ParameterArrays(self.base, names, tensors, needed)
+        key = (names, needed, stream_key(self.device))
         if key not in self._parameters:
             with torch.inference_mode(False):
                 own = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
-                self._parameters[key] = ParameterArrays(self.base, names, own, call.needed)
+                self._parameters[key] = ParameterArrays(self.base, names, own, needed)
         self._parameters[key].load(tensors)
         return self._parameters[key]
 
     def _run_again(self, call: "_Call") -> list[torch.Tensor]:
-        """The same by a captured graph, which is made at the third call of a kind."""
-        key = call.key()
-        captured = self._captured.get(key)
-        if captured is None:
-            self._calls[key] += 1
-            if self._calls[key] < CAPTURED_AT_CALL:
+        """The same by a captured graph, which is made at the third call of a task."""
+        task = call.task
+        graph = self.graphs.get(task)
+        if graph is None:
+            self._calls[task] += 1
+            if self._calls[task] < CAPTURED_AT_CALL:
                 if len(self._calls) > 100 * CAPTURED_CALLS:
                     self._calls.clear()
                 return self._run_directly(call)
-            del self._calls[key]
-            captured = self._captured[key] = _Captured(self.base, call)
-            if len(self._captured) > CAPTURED_CALLS:
-                self._captured.popitem(last=False)
+            del self._calls[task]
+            graph = self.graphs[task] = Graph(self.base, call)
+            if len(self.graphs) > CAPTURED_CALLS:
+                self.graphs.popitem(last=False)
         else:
-            self._captured.move_to_end(key)
-        return captured.run(call)
+            self.graphs.move_to_end(task)
+        return graph.run(call)
 
 
 @dataclass(slots=True)
 class _Call:
-    """What is asked for.
+    """A task and what it is done on.
 
     Attributes:
-        kind: value or gradient.
-        operation: of what.
+        task: what to do.
         values: inputs, parameters and, for a gradient that needs it, the result.
         seed: derivative of the loss in the result; None for a value.
         outputs: tensors [rows, ...] to fill: the result, or the gradients of the inputs, None where none is wanted.
-        needed: the parameters whose gradients are wanted.
-        keep: whether a graph that has the values in one piece of memory is to leave a copy of that.
-        kept: the copy.
     """
 
-    kind: "type[_Forward | _Backward]"
-    operation: Operation
+    task: Task
     values: Values
     seed: torch.Tensor | None
     outputs: Sequence[torch.Tensor | None]
-    needed: frozenset[str]
-    keep: bool = False
-    kept: torch.Tensor | None = None
 
-    def key(self) -> tuple:
-        """What two calls have in common that one graph can do."""
-        wanted = tuple([output is not None for output in self.outputs])
-        return self.kind, self.operation, self.values.rows, self.values.present, wanted, self.needed
-
-    def parameters(self) -> list[torch.Tensor]:
+    def parameters(self) -> Sequence[torch.Tensor]:
         """The parameters among the values."""
         first = self.values.inputs
-        tensors = self.values.tensors()[first : first + len(self.operation.parameters)]
-        return [tensor for tensor in tensors if tensor is not None]
+        return self.values.tensors()[first : first + len(self.task.operation.parameters)]
 
     def most_captured_rows(self) -> int:
         """How many rows a graph works on: its tensors, too, stay in the cache."""
@@ -191,15 +222,15 @@ class _Call:
 
     def part(self, rows: slice) -> "_Call":
         """The call for some of the rows, where all share the parameters."""
-        values = self.values.part(rows, len(self.operation.parameters))
+        values = self.values.part(rows, len(self.task.operation.parameters))
         seed = None if self.seed is None else self.seed[rows]
         outputs = [None if output is None else output[rows] for output in self.outputs]
-        return _Call(self.kind, self.operation, values, seed, outputs, self.needed)
+        return _Call(self.task.part(values.rows), values, seed, outputs)
 
     def contiguous(self) -> "_Call":
         """The call on tensors that are contiguous."""
         seed = None if self.seed is None else self.seed.contiguous()
-        return _Call(self.kind, self.operation, self.values.contiguous(), seed, self.outputs, self.needed)
+        return _Call(self.task, self.values.contiguous(), seed, self.outputs)
 
 
 class _Forward:
@@ -212,7 +243,7 @@ class _Forward:
         assert result is not None
         self.result = as_array(result, scalar)
         inputs = call.values.tensors()[: call.values.inputs]
-        self.arrays = [None if tensor is None else as_array(tensor, scalar) for tensor in inputs]
+        self.arrays = [as_array(tensor, scalar) for tensor in inputs]
 
     def run(self) -> list[torch.Tensor]:
         """Fill the result."""
@@ -224,7 +255,8 @@ class _Forward:
         self.result.zero_()
         if self.call.values.rows > 0:
             self.parameters.tidy()
-            in_parts(self.call.operation.forward, self.parameters.model, self.result, self.arrays, at_a_time)
+            operation = self.call.task.operation
+            in_parts(operation.forward, self.parameters.model, self.result, self.arrays, at_a_time)
 
 
 class _Backward:
@@ -235,14 +267,10 @@ class _Backward:
         scalar = parameters.model.types.scalar
         tensors, count = call.values.tensors(), call.values.inputs
         self.bars = [None if tensor is None else as_array(tensor, scalar) for tensor in call.outputs]
-        self.arrays = [
-            None if tensor is None else as_array(tensor, scalar, bar)
-            for tensor, bar in zip(tensors[:count], self.bars, strict=True)
-        ]
+        self.arrays = [as_array(tensor, scalar, bar) for tensor, bar in zip(tensors[:count], self.bars, strict=True)]
         assert call.seed is not None
         # An operation that doesn't need its result only asks for its shape.
-        result = tensors[-1] if call.operation.needs_result else call.seed
-        assert result is not None
+        result = tensors[-1] if call.task.operation.needs_result else call.seed
         self.result = as_array(result, scalar, as_array(call.seed, scalar))
 
     def run(self) -> list[torch.Tensor]:
@@ -258,48 +286,55 @@ class _Backward:
                 bar.zero_()
         if self.call.values.rows > 0:
             self.parameters.tidy()
-            in_parts(self.call.operation.backward, self.parameters.model, self.result, self.arrays, at_a_time)
+            operation = self.call.task.operation
+            in_parts(operation.backward, self.parameters.model, self.result, self.arrays, at_a_time)
 
 
-class _Captured:
-    """A kind of call as a graph of launches on tensors of its own."""
+class Graph:
+    """A task as a captured graph of launches on tensors of its own.
+
+    Attributes:
+        flat: inputs and parameters, and the result where its gradient needs it, in one piece of memory.
+        tensors: views of these.
+        seeds: derivative of the loss in the result [rows, ...]; none for a value.
+        outputs: the result, or the gradients of the inputs that are wanted [rows, ...].
+        parameters: with their gradients.
+    """
 
     def __init__(self, base: DeviceModel, call: _Call):
+        task = call.task
         with torch.inference_mode(False), torch.no_grad(), paused_tape():
-            self.values = call.values.packed()
-            self.seed = None if call.seed is None else call.seed.clone(memory_format=torch.contiguous_format)
-            outputs = [None if x is None else torch.empty(x.shape, dtype=x.dtype) for x in call.outputs]
+            outputs = [None if x is None else x.new_empty(x.shape) for x in call.outputs]
+            given = [*call.values.tensors()]
+            if task.work is _Forward and task.operation.needs_result:
+                given += [x for x in call.outputs if x is not None]
+            values = Values.from_flat(pack(given), [x.shape for x in given], task.inputs)
+            if len(given) > len(call.values.shapes):
+                outputs = [values.tensors()[-1]]
+            seed = None if call.seed is None else call.seed.clone(memory_format=torch.contiguous_format)
+            own = _Call(task, values, seed, outputs)
+            self.flat, self.tensors = values.like, [*values.tensors()]
+            self.seeds = [] if seed is None else [seed]
             self.outputs = [output for output in outputs if output is not None]
-            self.own = _Call(call.kind, call.operation, self.values, self.seed, outputs, call.needed)
-            self.parameters = ParameterArrays(base, call.operation.parameters, self.own.parameters(), call.needed)
-            work = call.kind(self.parameters, self.own)
+            self.parameters = ParameterArrays(base, task.operation.parameters, own.parameters(), task.needed)
+            work = task.work(self.parameters, own)
             work.run()  # compiles and loads the kernels, which a capture must not do
-            with kept_scratch() as self.scratch, wp.ScopedCapture(device="cpu") as capture:
+            with kept_scratch() as self._scratch, wp.ScopedCapture(device="cpu") as capture:
                 work.launch(ROWS_AT_A_TIME)
-        self.graph = capture.graph
+        self._graph = capture.graph
+
+    def launch(self, own: list[torch.Tensor], given: list[torch.Tensor]) -> None:
+        """Do the task on what is given, which is copied into tensors of its own."""
+        torch._foreach_copy_(own, given)
+        wp.capture_launch(self._graph)
 
     def run(self, call: _Call) -> list[torch.Tensor]:
-        """The same for other tensors."""
-        self.values.copy_(call.values)
-        if self.seed is not None and call.seed is not None:
-            self.seed.copy_(call.seed)
-        wp.capture_launch(self.graph)
+        """Fill the outputs of a call; returns the gradients of the needed parameters."""
+        given = [*call.values.tensors()] if call.values.flat is None else [call.values.flat]
+        own = self.tensors[: len(given)] if call.values.flat is None else [self.flat]
+        seed = [] if call.seed is None else [call.seed]
+        self.launch(own + self.seeds, given + seed)
         outputs = [output for output in call.outputs if output is not None]
         if outputs:
             torch._foreach_copy_(outputs, self.outputs)
-        if call.keep:
-            assert self.values.flat is not None
-            call.kept = self.values.flat.clone()
         return self.parameters.take_gradients()
-
-
-def _all_shared(call: _Call) -> bool:
-    """Whether no parameter has a value for each row."""
-    names, first = call.operation.parameters, call.values.inputs
-    shapes = call.values.shapes[first : first + len(names)]
-    return [len(shape or ()) for shape in shapes] == _shared_dims(names)
-
-
-@functools.cache
-def _shared_dims(names: tuple[str, ...]) -> list[int]:
-    return [number_of_dims(name) for name in names]

@@ -12,8 +12,9 @@ from torch.autograd import forward_ad
 
 from sim.operation import Operation
 from sim.torch.robot_engine import Engine
+from sim.torch.robot_kinds import Kind
 from sim.torch.robot_parameters import number_of_dims
-from sim.torch.robot_values import Values, pack
+from sim.torch.robot_values import Values
 
 NO_SECOND = (
     "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; where none "
@@ -28,62 +29,39 @@ NO_BATCHED_GRADIENTS = (
 )
 
 
-def evaluate(
-    engine: Engine,
-    operation: Operation,
-    inputs: Sequence[torch.Tensor | None],
-    parameters: Sequence[torch.Tensor],
-    shape: tuple[int, ...],
-) -> torch.Tensor:
-    """The result of an operation, with its gradient where one is asked for.
+def evaluate(kind: Kind, tensors: list[torch.Tensor]) -> torch.Tensor:
+    """The result of a call, with its gradient where one is asked for.
 
     Args:
-        engine: the model's arrays.
-        operation: what to compute.
-        inputs: tensors [rows, ...], the first one always there.
-        parameters: those that the operation reads, ``[n, ...]`` or ``[rows, n, ...]``.
-        shape: what the result is to have in place of [rows, *operation.shape].
+        kind: what is known about the call.
+        tensors: inputs, then the parameters that the operation reads.
     """
-    tensors = [*inputs, *parameters]
-    needs = [x is not None and x.requires_grad for x in tensors] if torch.is_grad_enabled() else []
+    tensors = kind.broadcast(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        if any(needs):
+        if kind.leaves:
             # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
-            tensors = [None if x is None else x.clone() for x in tensors]
-        return Evaluate.apply(engine, operation, len(inputs), *tensors).reshape(shape)
-    values = Values(tensors, len(inputs))
-    if any(needs):
-        leaves = [x for x, need in zip(tensors, needs, strict=True) if need]
-        return Recorded.apply(engine, operation, values, shape, needs, *leaves)
+            tensors = [tensor.clone() for tensor in tensors]
+        flat = kind.flat(tensors)
+        return Evaluate.apply(kind.engine, kind.operation, kind.inputs, *flat).reshape(kind.shape)
+    if kind.leaves:
+        return Recorded.apply(kind, tensors, *[tensors[number] for number in kind.leaves])
     # What torch needs to find no gradient takes longer than the kernels of a small batch.
-    return engine.forward(operation, values, shape)[0]
+    return kind.value(tensors)[0]
 
 
 class Recorded(torch.autograd.Function):
-    """``apply(engine, operation, values, shape, needs, *leaves)``: the result in the shape given.
+    """``apply(kind, tensors, *leaves)``: the result of a call, whose tensors are of the shape of the batch.
 
     The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
     is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
-    the values that ``needs`` marks.
+    the tensors that get a gradient.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        engine: Engine,
-        operation: Operation,
-        values: Values,
-        shape: tuple[int, ...],
-        needs: list[bool],
-        *leaves: torch.Tensor,
-    ) -> torch.Tensor:
+    def forward(ctx: Any, kind: Kind, tensors: list[torch.Tensor], *leaves: torch.Tensor) -> torch.Tensor:
         """The value."""
-        result, kept = engine.forward(operation, values, shape, keep=True)
-        assert kept is not None
-        ctx.shape, ctx.shapes = torch.Size((values.rows, *operation.shape)), values.shapes
-        if operation.needs_result:
-            kept, ctx.shapes = pack([kept, result]), [*values.shapes, ctx.shape]
-        ctx.engine, ctx.operation, ctx.inputs, ctx.needs, ctx.leaves = engine, operation, values.inputs, needs, leaves
+        result, kept = kind.value(tensors)
+        ctx.kind, ctx.leaves = kind, leaves
         ctx.save_for_backward(kept)
         return result
 
@@ -92,30 +70,29 @@ class Recorded(torch.autograd.Function):
         """The gradient of a loss from that in the value."""
         if torch._C._functorch.is_legacy_batchedtensor(grad):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
-        (flat,) = ctx.saved_tensors
-        values = Values.from_flat(flat, ctx.shapes, ctx.inputs)
-        grad = grad if grad.shape == ctx.shape else grad.reshape(ctx.shape)
-        wanted = iter(ctx.needs_input_grad[5:])
-        needs = [need and next(wanted) for need in ctx.needs]
+        (kept,) = ctx.saved_tensors
+        kind, wanted = ctx.kind, ctx.needs_input_grad[2:]
         if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
-            gradients = Gradient.apply(ctx.engine, ctx.operation, ctx.inputs, tuple(needs), grad, *_linked(ctx, values))
+            found = iter(_differentiable_gradients(kind, kept, ctx.leaves, wanted, grad))
         else:
-            gradients = ctx.engine.backward(ctx.operation, values, needs, grad)
-        found = iter(gradients)
-        return None, None, None, None, None, *(next(found) if need else None for need in ctx.needs_input_grad[5:])
+            found = iter(kind.gradients(kept, wanted, grad))
+        return None, None, *[next(found) if want else None for want in wanted]
 
 
-def _linked(ctx: Any, values: Values) -> list[torch.Tensor | None]:
-    """The result, if it is needed, then the values, hung on the leaves that they are copies of.
-
-    A derivative of the gradient then finds the node that raises.
-    """
-    tensors = list(values.tensors())
-    result = tensors.pop() if ctx.operation.needs_result else None
-    leaves = iter(ctx.leaves)
-    always = torch.ones((), dtype=torch.bool, device=values.like.device)
-    pairs = zip(tensors, ctx.needs, strict=True)
-    return [result, *(torch.where(always, x, next(leaves)) if x is not None and need else x for x, need in pairs)]
+def _differentiable_gradients(
+    kind: Kind, kept: torch.Tensor, leaves: Sequence[torch.Tensor], wanted: Sequence[bool], grad: torch.Tensor
+) -> list[torch.Tensor]:
+    """The gradients hung on the leaves, so that a derivative of them finds the node that raises."""
+    always = torch.ones((), dtype=torch.bool, device=kept.device)
+    tensors = list(Values.from_flat(kept, kind.kept_shapes, kind.inputs).tensors())
+    result = tensors.pop() if kind.operation.needs_result else None
+    for number, leaf in zip(kind.leaves, leaves, strict=True):
+        tensors[number] = torch.where(always, tensors[number], leaf.reshape(kind.flat_shapes[number]))
+    every = kind.wanted(wanted)
+    grad = grad.reshape(kind.result_shape)
+    gradients = Gradient.apply(kind.engine, kind.operation, kind.inputs, every, grad, result, *tensors)
+    shapes = [shape for shape, want in zip(kind.shapes, every, strict=True) if want]
+    return [gradient.reshape(shape) for gradient, shape in zip(gradients, shapes, strict=True)]
 
 
 class Evaluate(torch.autograd.Function):
@@ -124,7 +101,7 @@ class Evaluate(torch.autograd.Function):
     @staticmethod
     def forward(engine: Engine, operation: Operation, count: int, *tensors: torch.Tensor) -> torch.Tensor:
         """The value."""
-        return engine.forward(operation, Values(tensors, count))[0]
+        return engine.forward(operation, Values(tensors, count))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
@@ -176,7 +153,7 @@ class Gradient(torch.autograd.Function):
         *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """The gradients."""
-        values = Values([*tensors, result] if operation.needs_result else tensors, count)
+        values = Values(tensors if result is None else [*tensors, result], count)
         return tuple(engine.backward(operation, values, needs, grad))
 
     @staticmethod

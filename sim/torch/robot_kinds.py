@@ -1,0 +1,146 @@
+"""Kinds of calls of a robot's methods.
+
+What a call needs to know beside the numbers (that its arguments are right, what gets a gradient, which graphs do the
+work) is found out for the first call of a kind and kept. Later calls that look the same take a short way: tensors are
+copied into those of a graph, the graph runs, results are copied out. Nothing that a kind keeps depends on the numbers
+in the tensors or on where they lie.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import torch
+
+from sim.operation import Operation
+from sim.torch.robot_engine import Engine, Graph, Task
+from sim.torch.robot_values import Values, pack
+from sim.turns import turn
+
+# All that can be different about a plain tensor beside its numbers, without and with gradients.
+_WITHOUT_GRADIENTS = operator.attrgetter("shape", "dtype", "device")
+_WITH_GRADIENTS = operator.attrgetter("shape", "dtype", "device", "requires_grad")
+
+
+def looks(tensors: Sequence[torch.Tensor]) -> list[tuple]:
+    """What tells the tensors of a call from those of another kind of call.
+
+    Raises:
+        AttributeError: for what isn't a tensor.
+    """
+    look = _WITH_GRADIENTS if torch.is_grad_enabled() else _WITHOUT_GRADIENTS
+    return [look(tensor) for tensor in tensors]
+
+
+class ShortWay:
+    """A graph and those of its tensors into which the tensors of a call go and out of which results come.
+
+    Args:
+        graph: the graph.
+        own: its tensors, as the tensors of a call are shaped.
+        outputs: its tensors, as results are shaped.
+    """
+
+    __slots__ = ("_graph", "_outputs", "_own")
+
+    def __init__(self, graph: Graph, own: list[torch.Tensor], outputs: list[torch.Tensor]):
+        self._graph, self._own, self._outputs = graph, own, outputs
+
+    def run(self, given: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs in new memory, then the gradients of the parameters that the graph has."""
+        with turn:
+            self._graph.launch(self._own, given)
+            return [output.clone() for output in self._outputs] + self._graph.parameters.take_gradients()
+
+
+class Kind:
+    """Calls of one operation whose tensors look alike.
+
+    Args:
+        engine: the model's arrays.
+        operation: what to compute.
+        batch: shape of the batch.
+        inner: shapes of the inputs beside it.
+        tensors: the inputs, which can be broadcast to the batch, then the parameters, of such a call.
+        shape: what the result is to have in place of [*batch, *operation.shape].
+
+    Attributes:
+        leaves: which of the tensors get a gradient.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        operation: Operation,
+        batch: torch.Size,
+        inner: Sequence[tuple[int, ...]],
+        tensors: Sequence[torch.Tensor],
+        shape: torch.Size,
+    ):
+        self.engine, self.operation, self.shape = engine, operation, shape
+        self.inputs, rows = len(inner), batch.numel()
+        parameters = [tensor.shape for tensor in tensors[self.inputs :]]
+        self.shapes = [*(torch.Size((*batch, *part)) for part in inner), *parameters]
+        self.flat_shapes = [*(torch.Size((rows, *part)) for part in inner), *parameters]
+        self.result_shape = torch.Size((rows, *operation.shape))
+        # The result stands with the values that a gradient needs where it is one of them.
+        self.kept_shapes = [*self.flat_shapes, *([self.result_shape] if operation.needs_result else [])]
+        self._broadcast = [tensor.shape for tensor in tensors] != self.shapes
+        needs = [torch.is_grad_enabled() and tensor.requires_grad for tensor in tensors]
+        self.leaves = [number for number, need in enumerate(needs) if need]
+        self._value: ShortWay | None = None
+        self._gradients: dict[tuple[bool, ...], ShortWay] = {}
+
+    def broadcast(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors of a call, inputs broadcast to the batch."""
+        if not self._broadcast:
+            return tensors
+        return [tensor.expand(shape) for tensor, shape in zip(tensors, self.shapes, strict=True)]
+
+    def flat(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Broadcast tensors with their batch dimensions made one."""
+        return [tensor.reshape(shape) for tensor, shape in zip(tensors, self.flat_shapes, strict=True)]
+
+    def value(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The result, and where there are leaves a copy of all that the gradient needs, in one piece of memory."""
+        if self._value is not None:
+            return self._value.run(tensors)
+        values = self.flat(tensors)
+        result = self.engine.forward(self.operation, Values(values, self.inputs), self.shape)
+        graph = self.engine.graphs.get(Task.value(self.operation, self.flat_shapes))
+        if graph is not None:
+            kept = [graph.flat] if self.leaves else []
+            own, outputs = _seen(graph.tensors, self.shapes), _seen(graph.outputs, [self.shape])
+            self._value = ShortWay(graph, own, outputs + kept)
+        needed = [*values, result] if self.operation.needs_result else values
+        return [result, pack(needed)] if self.leaves else [result]
+
+    def gradients(self, kept: torch.Tensor, wanted: tuple[bool, ...], grad: torch.Tensor) -> list[torch.Tensor]:
+        """Gradients of those leaves that are wanted, from that of the result."""
+        way = self._gradients.get(wanted)
+        if way is not None:
+            return way.run([kept, grad])
+        every = self.wanted(wanted)
+        values = Values.from_flat(kept, self.kept_shapes, self.inputs)
+        found = self.engine.backward(self.operation, values, every, grad.reshape(self.result_shape))
+        shapes = [shape for shape, want in zip(self.shapes, every, strict=True) if want]
+        graph = self.engine.graphs.get(Task.gradient(self.operation, self.flat_shapes, every))
+        if graph is not None:
+            own = [graph.flat, *_seen(graph.seeds, [self.shape])]
+            # Of the many sets of leaves that can be wanted, the one that was wanted last.
+            self._gradients = {wanted: ShortWay(graph, own, _seen(graph.outputs, shapes))}
+        return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
+
+    def wanted(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
+        """Of each tensor whether its gradient is wanted, from the same of each leaf."""
+        every = [False] * len(self.shapes)
+        for number, want in zip(self.leaves, wanted, strict=True):
+            every[number] = want
+        return tuple(every)
+
+
+def _seen(tensors: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> list[torch.Tensor]:
+    """The first tensors of a graph in other shapes."""
+    with torch.inference_mode(False), torch.no_grad():
+        return [tensor.view(shape) for tensor, shape in zip(tensors, shapes, strict=False)]

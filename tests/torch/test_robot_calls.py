@@ -1,0 +1,211 @@
+"""Calls of a kind that came before take a short way: what it must not leave out, one test each."""
+
+import pytest
+import torch
+
+import sim
+from sim.torch.robot_engine import CAPTURED_AT_CALL
+from tests.torch.robots import ALL, CALLS, state, zoo_robot
+
+every_method = pytest.mark.parametrize("name", CALLS)
+# The first calls make the graph, the later ones take the short way.
+AGAIN = CAPTURED_AT_CALL + 2
+
+
+def gradients(result: torch.Tensor, leaves: list[torch.Tensor], **options: bool) -> list[torch.Tensor]:
+    seed = torch.arange(1.0, 1.0 + result.numel(), dtype=result.dtype, device=result.device).reshape(result.shape)
+    found = torch.autograd.grad(result, leaves, seed.sin(), materialize_grads=True, **options)
+    return list(found)
+
+
+@every_method
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+def test_gradients_in_any_batch_shape(name, batch, device):
+    """Those of the same rows in one dimension; a second backward and one with create_graph find the same."""
+    robot = zoo_robot(device).learn(*ALL)
+    call, parameters = CALLS[name][0], [getattr(robot, key) for key in CALLS[name][1]]
+    leaves = [x.requires_grad_() for x in state(robot, batch, seed=3)]
+    flat = [x.detach().reshape(-1, *x.shape[len(batch) :]).requires_grad_() for x in leaves]
+    single = call(robot, *flat)
+    expected = gradients(single, [*flat, *parameters])
+    for options in [{}] * AGAIN + [{"retain_graph": True}, {"create_graph": True}]:
+        result = call(robot, *leaves)
+        assert torch.equal(result, single.reshape(result.shape))
+        for _ in range(1 + bool(options)):
+            found = gradients(result, [*leaves, *parameters], **options)
+            for one, other in zip(found, expected, strict=True):
+                assert torch.equal(one, other.reshape(one.shape))
+
+
+def test_gradients_of_what_is_broadcast(device):
+    """They are summed over the dimensions that an argument hasn't got, whatever calls came before."""
+    robot = zoo_robot(device)
+    q, qd, tau, _ = state(robot, (2, 3))
+    leaves = [x.clone().requires_grad_() for x in (q[:, :1], qd[0], tau[0, 0])]
+    inner = [(2, 3, x.shape[-1]) for x in leaves]
+    whole = [x.detach().expand(shape).clone().requires_grad_() for x, shape in zip(leaves, inner, strict=True)]
+    expected = gradients(robot.forward_dynamics(*whole), whole)
+    for _ in range(AGAIN):
+        for found, one in zip(gradients(robot.forward_dynamics(*leaves), leaves), expected, strict=True):
+            torch.testing.assert_close(found, one.sum_to_size(found.shape), rtol=1e-13, atol=1e-13)
+        assert all(map(torch.equal, gradients(robot.forward_dynamics(*whole), whole), expected))
+
+
+def test_tensors_that_lie_otherwise_in_memory(device):
+    """Transposed, expanded, of every second row; seeds likewise."""
+    robot = zoo_robot(device)
+    inputs = [x.requires_grad_() for x in state(robot, (4,))[:3]]
+    expected = robot.inverse_dynamics(*inputs)
+    slopes = torch.autograd.grad(expected.sum(), inputs)
+    for _ in range(AGAIN):
+        robot.inverse_dynamics(*inputs)
+        columns = [x.detach().t().contiguous().t().requires_grad_() for x in inputs]
+        spread = [x.detach().repeat_interleave(2, dim=0)[::2].requires_grad_() for x in inputs]
+        for leaves in (columns, spread):
+            assert not leaves[0].is_contiguous()
+            result = robot.inverse_dynamics(*leaves)
+            assert torch.equal(result, expected)
+            assert all(map(torch.equal, torch.autograd.grad(result.sum(), leaves), slopes))
+
+
+def test_what_needs_a_gradient_may_change_from_call_to_call(device):
+    """Grad mode, the arguments that are leaves, the parameters that are learnt, and those that are asked for."""
+    robot = zoo_robot(device)
+    inputs = state(robot, (2,))
+    others = zoo_robot(device).learn("mass", "com")
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    parameters = [others.mass, others.com]
+    value = others.forward_dynamics(*leaves)
+    everything = gradients(value, [*leaves, *parameters])
+    for _ in range(AGAIN):
+        plain = robot.forward_dynamics(*inputs)
+        assert not plain.requires_grad
+        assert torch.equal(plain, value)
+        with torch.no_grad():
+            assert not robot.forward_dynamics(*leaves).requires_grad
+        for chosen in ([1], [0, 2], [4], [0, 1, 2, 3]):
+            mixed = [leaves[k] if k in chosen else x for k, x in enumerate(inputs)]
+            result = others.forward_dynamics(*mixed)
+            assert torch.equal(result, value)
+            wanted = [*(leaves[k] for k in chosen if k < 4), *parameters]
+            expected = [*(everything[k] for k in chosen if k < 4), *everything[4:]]
+            assert all(map(torch.equal, gradients(result, wanted), expected))
+        result = others.forward_dynamics(*leaves)
+        for k in (0, 3, 5):
+            (found,) = gradients(result, [[*leaves, *parameters][k]], retain_graph=True)
+            assert torch.equal(found, everything[k])
+
+
+def test_parameters_for_each_row_and_shared_ones_in_turn(device):
+    robot = zoo_robot(device)
+    inputs = state(robot, (3,))
+    value = robot.forward_dynamics(*inputs)
+    for _ in range(AGAIN):
+        assert torch.equal(robot.forward_dynamics(*inputs), value)
+        shared = robot.mass
+        robot.mass = shared.expand(3, -1) * torch.tensor([[1.0], [2.0], [3.0]], dtype=shared.dtype, device=device)
+        together = robot.forward_dynamics(*inputs)
+        torch.testing.assert_close(together[0], value[0], rtol=1e-13, atol=1e-13)
+        assert (together[1] - value[1]).abs().max() > 1e-3
+        robot.mass = shared
+
+
+def test_results_and_gradients_may_be_edited(device):
+    """In place, before the backward pass and after it: no other result or gradient changes."""
+    robot = zoo_robot(device).learn("mass")
+    leaves = [x.requires_grad_() for x in state(robot, (2,))]
+    value = robot.forward_dynamics(*leaves).detach()
+    expected = gradients(robot.forward_dynamics(*leaves), [*leaves, robot.mass])
+    for _ in range(AGAIN):
+        result = robot.forward_dynamics(*leaves)
+        assert torch.equal(result, value)
+        with torch.no_grad():
+            result.zero_()
+        found = gradients(result, [*leaves, robot.mass])
+        for number, gradient in enumerate(found):
+            assert torch.equal(gradient, expected[number])
+            gradient.fill_(torch.nan)
+        scaled = robot.forward_dynamics(*leaves).mul_(2.0)
+        for one, other in zip(gradients(scaled, [*leaves, robot.mass]), expected, strict=True):
+            assert torch.equal(one, 2.0 * other)
+
+
+MISUSES = [
+    (lambda r, q, v: r.inverse_dynamics(q.tolist(), v, v), "q is a list"),
+    (lambda r, q, v: r.inverse_dynamics(q.numpy(), v, v), "q is a ndarray"),
+    (lambda r, q, v: r.inverse_dynamics(q, v, v[:, 1:]), "qdd has shape"),
+    (lambda r, q, v: r.inverse_dynamics(q, v.float(), v), "qd is torch.float32 on cpu"),
+    (lambda r, q, v: r.inverse_dynamics(q, v.to("meta"), v), "qd is torch.float64 on meta"),
+    (lambda r, q, v: r.inverse_dynamics(q, v, v[:1].expand(3, -1)), "batch shapes don't fit"),
+    (lambda r, q, v: r.integrate(q, v, 0.1) if r.float() else None, "q is torch.float64 on cpu, but the robot"),
+    (lambda r, q, v: r.forward_kinematics(q) if r.float() else None, "q is torch.float64 on cpu, but the robot"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), MISUSES)
+def test_misuse_after_good_calls(call, message):
+    robot = zoo_robot("cpu")
+    q, v, _, _ = state(robot, (2,))
+    with torch.no_grad():
+        for _ in range(AGAIN):
+            robot.inverse_dynamics(q, v, v)
+            robot.integrate(q, v, 0.1)
+            robot.forward_kinematics(q)
+        with pytest.raises(sim.ModelError, match=message):
+            call(robot, q, v)
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_parameters_changed_in_place_into_others(learnt):
+    """The same tensor object with another shape, then another precision."""
+    robot = zoo_robot("cpu")
+    if learnt:
+        robot.learn("com")
+    inputs = state(robot, (2,))
+    for _ in range(AGAIN):
+        good = robot.forward_dynamics(*inputs).detach()
+    kept = robot.com.data
+    robot.com.data = kept[:-1]
+    with pytest.raises(sim.ModelError, match="parameter 'com' has shape"):
+        robot.forward_dynamics(*inputs)
+    robot.com.data = kept.float()
+    with pytest.raises(sim.ModelError, match=r"parameter 'com' is torch\.float32"):
+        robot.forward_dynamics(*inputs)
+    robot.com.data = kept.clone()
+    assert torch.equal(robot.forward_dynamics(*inputs).detach(), good)
+    robot.com.data = 2.0 * kept
+    assert not torch.equal(robot.forward_dynamics(*inputs).detach(), good)
+
+
+def test_defaults_of_torch_change_nothing(device):
+    """Default dtype and default device, set when the graph is made."""
+    q, qd, qdd, _ = (x.requires_grad_() for x in state(zoo_robot(device), (2,)))
+    result = zoo_robot(device).inverse_dynamics(q, qd, qdd)
+    slopes = gradients(result, [q, qd, qdd])
+    robot = zoo_robot(device)
+    default = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float16)
+        for _ in range(AGAIN):
+            with torch.device("meta"):
+                found = robot.inverse_dynamics(q, qd, qdd)
+            assert torch.equal(found, result)
+            seed = torch.arange(1.0, 1.0 + found.numel(), dtype=found.dtype, device=device).reshape(found.shape).sin()
+            with torch.device("meta"):
+                each = torch.autograd.grad(found, [q, qd, qdd], seed)
+            assert all(map(torch.equal, each, slopes))
+    finally:
+        torch.set_default_dtype(default)
+
+
+def test_calls_of_one_robot_leave_nothing_in_another(device):
+    """Two robots, and copies of one, with values of their own."""
+    first = zoo_robot(device)
+    inputs = state(first, (2,))
+    second = zoo_robot(device)
+    second.mass.mul_(2.0)
+    expected = [robot.inverse_dynamics(*inputs) for robot in (first, second)]
+    for _ in range(AGAIN):
+        for robot, value in zip((first, second), expected, strict=True):
+            assert torch.equal(robot.inverse_dynamics(*inputs), value)
+    assert (expected[0] - expected[1]).abs().max() > 1.0
