@@ -61,7 +61,7 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
                 values = changes[parameter][1][list(dofs)]
                 if joint not in joints or np.ptp(values) > 0.0:
                     raise ModelError(
-                        f"{parameter} of joint '{joint}' differs between its axes, and the file has no place for it"
+                        f"{parameter} of joint '{joint}' has changed, and the file has no place for {values.tolist()}"
                     )
                 child(joints[joint], "dynamics").set(attribute, number(values[0]))
     tree.write(path, encoding="utf-8", xml_declaration=True)

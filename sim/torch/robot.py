@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from sim.acceleration import acceleration_operation, jacobian_derivative_operation
@@ -251,9 +252,11 @@ class Robot(torch.nn.Module):
             raise ModelError("the robot was made from a model and not from a file, so there is no URDF to write into")
         with torch.no_grad():
             values = {name: self.value(name).double().cpu().numpy() for name in DYNAMICS_PARAMETERS}
-            first = {name: self.model.parameters[name] for name in DYNAMICS_PARAMETERS}
-            rounded = {name: first[name].astype(DTYPES[self._like.dtype]).astype(float) for name in first}
-        update_urdf(self._source, path, self.model, {name: (rounded[name], values[name]) for name in values})
+        # Rounding to float32, now or at some time before, is no change.
+        first = {name: self.model.parameters[name] for name in values}
+        single = {name: value.astype(np.float32).astype(float) for name, value in first.items()}
+        before = {name: np.where(values[name] == single[name], single[name], first[name]) for name in values}
+        update_urdf(self._source, path, self.model, {name: (before[name], values[name]) for name in values})
 
     def value(self, name: str) -> torch.Tensor:
         """A parameter as the methods see it [n, ...], with all that is learnt."""

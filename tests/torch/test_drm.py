@@ -19,7 +19,8 @@ from tests.importers.reference import ROBOTS  # noqa: E402
 
 # Depth first the joints are those of a, c, b; in the order of the links a, b, c.
 JOINT = """<joint name="j{child}" type="continuous"><parent link="{parent}"/><child link="{child}"/>
-  <origin xyz="0.1 {y} 0.2" rpy="0.1 0.2 0.3"/><axis xyz="0 0 1"/><dynamics damping="{damping}"/></joint>"""
+  <origin xyz="0.1 {y} 0.2" rpy="0.1 0.2 0.3"/><axis xyz="0 0 1"/>
+  <dynamics damping="{damping}" friction="0.5"/></joint>"""
 INERTIAL = """<link name="{name}"><inertial><origin xyz="0.05 0 0.1"/><mass value="{mass}"/>
   <inertia ixx="0.02" iyy="0.03" izz="0.04" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
 
@@ -79,6 +80,16 @@ def test_gravity_and_damping_are_left_out(path, device):
     torch.testing.assert_close(found, qdd)
     assert torch.equal(without, kept)
     torch.testing.assert_close(robot.compute_forward_dynamics_old(q, qd, whole), qdd)
+
+
+def test_dry_friction_is_left_out(path, device):
+    """As in the original: without dampers torques of motion are the same in both directions."""
+    robot = drm.DifferentiableRobotModel(path, device=device).double()
+    q, qd, _ = inputs(robot)
+    there, back = (robot.compute_non_linear_effects(q, sign * qd, use_damping=False) for sign in (1.0, -1.0))
+    torch.testing.assert_close(there, back)
+    robot.robot.save_urdf(path.with_name("again.urdf"))
+    assert path.with_name("again.urdf").read_text().count('friction="0.5"') == 3
 
 
 PARAMETERS = [

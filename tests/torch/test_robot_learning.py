@@ -11,6 +11,7 @@ import sim
 from sim.torch import PhysicalInertia, Positive, PositiveDefinite, Rotation, Unconstrained
 from tests.torch.robots import state, zoo_robot
 from tests.torch.test_robot_traps import ROBOT
+from warp_kernels.types import FIXED
 
 CASES = [
     ("link3", "mass", None),
@@ -158,6 +159,43 @@ def test_a_mass_and_an_origin_are_found(device):
     torch.testing.assert_close(learner.value("joint_placement"), robot.joint_placement, rtol=1e-6, atol=1e-7)
 
 
+def test_friction_and_damping_of_all_joints_are_those_of_least_squares(device):
+    """From noisy torques, which are linear in both: the optimiser's answer is that of linear algebra."""
+    robot = zoo_robot(device)
+    joints = [name for name, kind in zip(robot.model.joint_names, robot.model.joint_type, strict=True) if kind != FIXED]
+    q, qd, qdd, _ = state(robot, (40,), seed=3)
+    noise = 0.1 * torch.randn(qd.shape, generator=torch.Generator().manual_seed(0), dtype=qd.dtype).to(device)
+    torque = robot.inverse_dynamics(q, qd, qdd) + noise
+    learner = copy.deepcopy(robot)
+    learner.damping.fill_(1.0)
+    learner.friction_loss.fill_(1.0)
+    for joint in joints:
+        learner.make_learnable(joint, "damping", Unconstrained())
+        learner.make_learnable(joint, "friction", Unconstrained())
+    optimiser = torch.optim.LBFGS(
+        learner.parameters(), max_iter=50, line_search_fn="strong_wolfe", tolerance_grad=0.0, tolerance_change=0.0
+    )
+
+    def loss() -> torch.Tensor:
+        optimiser.zero_grad()
+        missed = (learner.inverse_dynamics(q, qd, qdd) - torque).square().mean()
+        missed.backward()
+        return missed
+
+    optimiser.step(loss)
+    with torch.no_grad():
+        bare = copy.deepcopy(robot)
+        bare.damping.zero_()
+        bare.friction_loss.zero_()
+        rest = (torque - bare.inverse_dynamics(q, qd, qdd)).cpu().numpy()
+    for dof, speed in enumerate(qd.cpu().numpy().T):
+        (damping, friction), *_ = np.linalg.lstsq(np.stack([speed, np.sign(speed)], axis=1), rest[:, dof], rcond=None)
+        np.testing.assert_allclose(learner.value("damping")[dof].item(), damping, atol=1e-7)
+        np.testing.assert_allclose(learner.value("friction_loss")[dof].item(), friction, atol=1e-7)
+    # What is true, as well as the noise allows: its standard deviation is 0.03 to 0.05 here.
+    assert (learner.value("friction_loss") - robot.friction_loss).abs().max() < 0.2
+
+
 def test_what_is_learnt_is_in_the_state(device):
     robot = zoo_robot(device)
     robot.make_learnable("link3", "inertial")
@@ -203,10 +241,13 @@ def test_a_learnt_robot_is_written_and_read(robot, tmp_path):
 
 
 def test_an_unchanged_robot_is_the_same_file(robot, tmp_path):
-    robot.float().save_urdf(tmp_path / "same.urdf")
-    one, other = (sim.load(tmp_path / name, dtype="float64") for name in ("robot.urdf", "same.urdf"))
-    for name, value in one.parameters.items():
-        np.testing.assert_array_equal(value, other.parameters[name])
+    """Rounded to float32 and in float64 again, too."""
+    one = sim.load(tmp_path / "robot.urdf", dtype="float64")
+    for changed in (robot, robot.float(), robot.double()):
+        changed.save_urdf(tmp_path / "same.urdf")
+        other = sim.load(tmp_path / "same.urdf", dtype="float64")
+        for name, value in one.parameters.items():
+            np.testing.assert_array_equal(value, other.parameters[name])
 
 
 @pytest.mark.parametrize(
@@ -221,6 +262,14 @@ def test_what_has_no_place_in_a_file_is_refused(change, message, robot, tmp_path
     with pytest.raises(sim.ModelError, match=message):
         robot.save_urdf(tmp_path / "out.urdf")
     assert not (tmp_path / "out.urdf").exists()
+
+
+@pytest.mark.filterwarnings("ignore::sim.errors.URDFWarning")
+def test_what_a_floating_base_lacks_in_a_file_is_refused(robot, tmp_path):
+    free = sim.torch.Robot(tmp_path / "robot.urdf", floating_base=True, dtype=torch.float64)
+    free.friction_loss[:6] = 0.5
+    with pytest.raises(sim.ModelError, match=r"friction_loss of joint .* has changed, .* no place for \[0.5, 0.5"):
+        free.save_urdf(tmp_path / "out.urdf")
 
 
 def test_merged_links_and_models_are_refused(robot, tmp_path):
