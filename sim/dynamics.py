@@ -111,13 +111,13 @@ def forward_dynamics_operation(model: Model) -> Operation:
         parameters = [exact.parameters[name] for name in (*PASSIVE, "gravity")]
         external = _common_wrench(bodies, None if wrench is None else in_double(wrench))
         with rounded(qdd) as result:
-            run_articulated_body(bodies, parameters, q, qd, tau, external, result)
+            _run_articulated_body(bodies, parameters, q, qd, tau, external, result)
 
     def backward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
     ) -> None:
         tape, bodies = taped_bodies(m, q)
-        w = _solve_mass_matrix(bodies, q, qdd.grad)
+        w = _mass_matrix_solution(bodies, q, qdd.grad)
         minus_w = scratch_array(w.shape, w.dtype, m.device)
         wp.launch(
             rnea_kernels(m.types.scalar).forward_dynamics_adjoint,
@@ -190,7 +190,7 @@ def add_rigid_body_force(
     )  # fmt: skip
 
 
-def run_articulated_body(
+def _run_articulated_body(
     bodies: Bodies,
     parameters: list[wp.array],
     q: wp.array,
@@ -198,11 +198,11 @@ def run_articulated_body(
     tau: wp.array,
     wrench: wp.array,
     qdd: wp.array,
-) -> tuple[wp.array, wp.array]:
-    """The articulated-body algorithm; ``parameters`` from damping to gravity. Returns its factors U and 1 / D."""
+) -> None:
+    """The articulated-body algorithm; ``parameters`` from damping to gravity."""
     m, t = bodies.model, bodies.model.types
     links, dofs = m.model.num_links, m.model.nv
-    per_link = [bodies.scratch(links, dtype) for dtype in (*[t.spatial] * 3, *[t.mat33] * 3)]
+    per_link = [bodies.scratch(links, dtype) for dtype in (*[t.spatial] * 3, t.articulated)]
     per_dof = [bodies.scratch(dofs, dtype) for dtype in (t.spatial, t.scalar, t.scalar)]
     wp.launch(
         aba_kernels(t.scalar).aba,
@@ -214,7 +214,6 @@ def run_articulated_body(
         outputs=[*per_link, *per_dof, qdd],
         device=m.device,
     )  # fmt: skip
-    return per_dof[0], per_dof[1]
 
 
 def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
@@ -224,24 +223,34 @@ def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
     return tape, bodies
 
 
-def _solve_mass_matrix(bodies: Bodies, q: wp.array, right: wp.array) -> wp.array:
-    """M(q)^-1 right [num_worlds, nv]: forward dynamics at rest, without gravity and springs."""
+def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.array:
+    """M(q)^-1 right [num_worlds, nv], worked out in float64."""
     result = scratch_array(right.shape, right.dtype, right.device)
     m = bodies.model.in_double()
     if m is not bodies.model:
         q, right = in_double(q), in_double(right)
         bodies = Bodies(m, q)
-    still = zeros(m, right.shape)
-    parameters = armature_alone(m)
     with rounded(result) as solution:
-        run_articulated_body(bodies, parameters, q, still, right, m.no_motion, solution)
+        solve_mass_matrix(bodies, right, solution)
     return result
 
 
-def armature_alone(m: DeviceModel) -> list[wp.array]:
-    """Parameters from damping to gravity of a model without any of them but the armature."""
-    none = zeros(m, (1, m.model.nv))
-    return [none, m.parameters["armature"], none, none, m.no_scalars, weightless(m)]
+def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> tuple[wp.array, wp.array]:
+    """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D on the way there."""
+    m, t = bodies.model, bodies.model.types
+    per_link = [bodies.scratch(m.model.num_links, dtype) for dtype in (t.articulated, t.spatial)]
+    per_dof = [bodies.scratch(m.model.nv, dtype) for dtype in (t.spatial, t.scalar, t.scalar)]
+    wp.launch(
+        aba_kernels(t.scalar).solve_mass_matrix,
+        dim=(m.model.num_trees, bodies.worlds),
+        inputs=[
+            m.tree_link_start, m.link_parent, m.joint_qd_start, m.parameters["armature"], right, bodies.subspace,
+            bodies.link_inertia,
+        ],
+        outputs=[*per_link, *per_dof, solution],
+        device=m.device,
+    )  # fmt: skip
+    return per_dof[0], per_dof[1]
 
 
 def weightless(m: DeviceModel) -> wp.array:

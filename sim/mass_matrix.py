@@ -6,7 +6,7 @@ Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), table 6.2 (CRBA)
 import warp as wp
 
 from sim.device_model import DeviceModel
-from sim.dynamics import armature_alone, run_articulated_body, taped_bodies, zeros
+from sim.dynamics import solve_mass_matrix, taped_bodies, zeros
 from sim.model import Model
 from sim.operation import Array, Bodies, Operation, batch, on_device, run
 from sim.precision import in_double, rounded
@@ -84,8 +84,8 @@ def mass_matrix_inverse_operation(model: Model) -> Operation:
     def forward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
         m, q = m.in_double(), in_double(q)
         bodies = Bodies(m, q)
-        still, acceleration = (zeros(m, (q.shape[0], m.model.nv)) for _ in range(2))
-        u, d = run_articulated_body(bodies, armature_alone(m), q, still, still, m.no_motion, acceleration)
+        nothing, solution = (zeros(m, (q.shape[0], m.model.nv)) for _ in range(2))
+        u, d = solve_mass_matrix(bodies, nothing, solution)
         lower = bodies.scratch(m.ancestor.shape[0], m.types.scalar)
         rows = [m.dof_depth, m.dof_row_start, m.ancestor]
         wp.launch(

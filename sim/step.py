@@ -101,7 +101,7 @@ class Step(Workspace):
             self.joint_force, self.implicit, self.no_wrench, self.subspace, self.link_inertia,
         ]  # fmt: skip
         outputs = [
-            self.velocity, self.acceleration, self.bias_force, *self.articulated, self.factor_u, self.factor_d,
+            self.velocity, self.acceleration, self.bias_force, self.articulated, self.factor_u, self.factor_d,
             self.innovation, self.qdd,
         ]  # fmt: skip
         self._launch(aba_kernels(self.scalar).aba, self._trees, inputs, outputs)

@@ -127,7 +127,7 @@ class Workspace:
         self.link_inertia = worlds_last(m.num_links, t.inertia)
         self.kinematics_scratch = [worlds_last(m.num_links, t.vec3) for _ in range(2)]
         self.velocity, self.acceleration, self.bias_force = (worlds_last(m.num_links, t.spatial) for _ in range(3))
-        self.articulated = [worlds_last(m.num_links, t.mat33) for _ in range(3)]
+        self.articulated = worlds_last(m.num_links, t.articulated)
         self.factor_u = worlds_last(nv, t.spatial)
         self.factor_d = worlds_last(nv, scalar)
         self.innovation = worlds_last(nv, scalar)

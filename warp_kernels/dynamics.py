@@ -12,6 +12,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.articulated import articulated_functions
 from warp_kernels.friction import friction_functions
 from warp_kernels.kinematics import joint_functions
 from warp_kernels.spatial import spatial_functions
@@ -24,8 +25,9 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     joints = joint_functions(scalar)
+    art = articulated_functions(scalar)
     dry = friction_functions(scalar)
-    vec3, mat33, spatial, inertia10 = t.vec3, t.mat33, t.spatial, t.inertia
+    vec3, spatial, inertia10, articulated = t.vec3, t.spatial, t.inertia, t.articulated
     module = kernel_module("aba", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -56,9 +58,7 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
         velocity: wp.array2d(dtype=spatial),
         acceleration: wp.array2d(dtype=spatial),
         bias_force: wp.array2d(dtype=spatial),
-        articulated_a: wp.array2d(dtype=mat33),
-        articulated_b: wp.array2d(dtype=mat33),
-        articulated_c: wp.array2d(dtype=mat33),
+        inertia: wp.array2d(dtype=articulated),
         factor_u: wp.array2d(dtype=spatial),
         factor_d: wp.array2d(dtype=scalar),
         innovation: wp.array2d(dtype=scalar),
@@ -71,7 +71,6 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
         tree, world = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        identity = wp.identity(n=3, dtype=scalar)
         g = gravity[wp.min(world, gravity.shape[0] - 1), 0]
         # Velocities, velocity products (kept in acceleration until the last pass), rigid inertias, bias forces.
         for link in range(first, last):
@@ -86,9 +85,7 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
             velocity[link, world] = v
             acceleration[link, world] = joints.velocity_product(joint_type[link], v_parent, v_joint)
             rigid = link_inertia[link, world]
-            articulated_a[link, world] = sp.rotational(rigid)
-            articulated_b[link, world] = wp.skew(sp.first_moment(rigid))
-            articulated_c[link, world] = rigid[0] * identity
+            inertia[link, world] = art.from_rigid(rigid)
             force = sp.cross_force(v, sp.apply_inertia(rigid, v))
             if wrench.shape[0] > 0:
                 force -= wrench[link, world]
@@ -97,23 +94,18 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            a = articulated_a[link, world]
-            b = articulated_b[link, world]
-            c = articulated_c[link, world]
+            whole = inertia[link, world]
             force = bias_force[link, world]
             dof_first = joint_qd_start[link]
             dof_last = joint_qd_start[link + 1]
             for back in range(dof_last - dof_first):
                 k = dof_last - 1 - back
                 s = subspace[k, world]
-                s_w = sp.angular(s)
-                s_v = sp.linear(s)
-                u_w = a * s_w + b * s_v
-                u_v = s_w * b + c * s_v
+                u = art.apply(whole, s)
                 damp = damping[wp.min(world, damping.shape[0] - 1), k]
                 spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
                 rotor = armature[wp.min(world, armature.shape[0] - 1), k]
-                d = wp.dot(s_w, u_w) + wp.dot(s_v, u_v) + rotor + dt * damp
+                d = wp.dot(s, u) + rotor + dt * damp
                 if implicit.shape[0] > 0:
                     d += implicit[k, world]
                 torque = tau[world, k]
@@ -128,22 +120,14 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
                     torque -= spring * (q[world, dof_q[k]] + dt * qd[world, k] - rest)
                 d_inv = scalar(1.0) / d
                 innov = torque - wp.dot(s, force)
-                factor_u[k, world] = sp.join(u_w, u_v)
+                factor_u[k, world] = u
                 factor_d[k, world] = d_inv
                 innovation[k, world] = innov
-                a -= wp.outer(u_w * d_inv, u_w)
-                b -= wp.outer(u_w * d_inv, u_v)
-                c -= wp.outer(u_v * d_inv, u_v)
-                force += sp.join(u_w, u_v) * (d_inv * innov)
+                whole -= art.square(u, d_inv)
+                force += u * (d_inv * innov)
             if parent >= 0:
-                bias = acceleration[link, world]
-                w = sp.angular(bias)
-                v_lin = sp.linear(bias)
-                force += sp.join(a * w + b * v_lin, w * b + c * v_lin)
-                articulated_a[parent, world] += a
-                articulated_b[parent, world] += b
-                articulated_c[parent, world] += c
-                bias_force[parent, world] += force
+                inertia[parent, world] += whole
+                bias_force[parent, world] += force + art.apply(whole, acceleration[link, world])
         # Accelerations, root to leaves.
         for link in range(first, last):
             parent = link_parent[link]
@@ -157,4 +141,67 @@ def aba_kernels(scalar: Any) -> SimpleNamespace:
                 acc += subspace[k, world] * value
             acceleration[link, world] = acc
 
-    return SimpleNamespace(module=module, aba=aba)
+    @wp.kernel(module=module, enable_backward=False)
+    def solve_mass_matrix(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Parameters
+        armature: wp.array2d(dtype=scalar),
+        # Data in
+        right: wp.array2d(dtype=scalar),
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Data out
+        inertia: wp.array2d(dtype=articulated),
+        motion: wp.array2d(dtype=spatial),
+        factor_u: wp.array2d(dtype=spatial),
+        factor_d: wp.array2d(dtype=scalar),
+        innovation: wp.array2d(dtype=scalar),
+        solution: wp.array2d(dtype=scalar),
+    ):
+        """M^-1 right: what is left of ``aba`` for bodies at rest without weight.
+
+        ``motion`` holds the forces on the way to the roots, then the accelerations.
+        """
+        tree, world = wp.tid()
+        first = tree_link_start[tree]
+        last = tree_link_start[tree + 1]
+        for link in range(first, last):
+            inertia[link, world] = art.from_rigid(link_inertia[link, world])
+            motion[link, world] = spatial()
+        for reverse in range(last - first):
+            link = last - 1 - reverse
+            parent = link_parent[link]
+            whole = inertia[link, world]
+            force = motion[link, world]
+            dof_first = joint_qd_start[link]
+            dof_last = joint_qd_start[link + 1]
+            for back in range(dof_last - dof_first):
+                k = dof_last - 1 - back
+                s = subspace[k, world]
+                u = art.apply(whole, s)
+                rotor = armature[wp.min(world, armature.shape[0] - 1), k]
+                d_inv = scalar(1.0) / (wp.dot(s, u) + rotor)
+                innov = right[world, k] - wp.dot(s, force)
+                factor_u[k, world] = u
+                factor_d[k, world] = d_inv
+                innovation[k, world] = innov
+                whole -= art.square(u, d_inv)
+                force += u * (d_inv * innov)
+            if parent >= 0:
+                inertia[parent, world] += whole
+                motion[parent, world] += force
+        for link in range(first, last):
+            parent = link_parent[link]
+            acc = spatial()
+            if parent >= 0:
+                acc = motion[parent, world]
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                value = (innovation[k, world] - wp.dot(factor_u[k, world], acc)) * factor_d[k, world]
+                solution[world, k] = value
+                acc += subspace[k, world] * value
+            motion[link, world] = acc
+
+    return SimpleNamespace(module=module, aba=aba, solve_mass_matrix=solve_mass_matrix)

@@ -72,6 +72,7 @@ def warp_types(scalar: Any) -> SimpleNamespace:
         transform=wp.types.transformation(scalar),
         spatial=wp.types.vector(6, scalar),
         inertia=wp.types.vector(10, scalar),
+        articulated=wp.types.vector(21, scalar),
     )
 
 
