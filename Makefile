@@ -21,7 +21,7 @@ help:
 	@echo "make test   install, then linters, type checker and all tests"
 	@echo "make lint   linters and type checker alone"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
-	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, DRM and pytorch_kinematics"
+	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
 	@echo "make pictures  the small animations of README and docs; runs all examples"
 	@echo "make clean  remove .venv, out and caches"
 

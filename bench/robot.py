@@ -5,7 +5,8 @@ python -m bench.robot --device cuda:0 --batches 10000 --dtypes float64 --robots 
 python -m bench.robot --quick
 
 Each library runs in a process of its own, all on one core, on the same states of the same robots; values and gradients
-are checked before any time is taken. Needs the extras peers and bench; what isn't installed is left out.
+are checked before any time is taken. Needs the extras peers and bench, and BARD from its repository; what isn't
+installed is left out.
 """
 
 import argparse
@@ -83,7 +84,7 @@ def main() -> None:
     where = machine()
     names = ["Backswing", *options.libraries]
     for name in [name for name in names if not is_installed(name)]:
-        print(f"{name} is not installed (pip install backswing[{LIBRARIES[name][2]}]); its columns stay empty")
+        print(f"{name} is not installed (pip install {LIBRARIES[name][2]}); its columns stay empty")
         names.remove(name)
     if find_spec("pinocchio") is None:
         sys.exit("values are compared with Pinocchio's, so it must be there: pip install backswing[peers]")

@@ -25,7 +25,8 @@ One call for an arm of seven joints (xArm 7, batch 1, float32), in µs:
 BESIDE = """\
 In µs per state, value / value and gradient, in float64, since Pinocchio has nothing else. Its times are those of
 rneaInParallel and abaInParallel, for the rest of single calls less what Python takes for them; beside gradients stand
-its analytical derivatives, which are whole matrices where ours are one vector-Jacobian product.
+its analytical derivatives, which are whole matrices where ours are one vector-Jacobian product. A library without
+float64 has no column.
 
 """
 STANDING = """\
@@ -42,7 +43,8 @@ def speed(records: Sequence[Record]) -> str:
     """Single calls, batches beside the peers, and how Backswing stands at its worst."""
     machine = records[0]["machine"]
     told = f"One core of {machine['processor']}, load {machine['load']} before."
-    return "\n\n".join([SINGLE + single_calls(records), BESIDE + beside(records), STANDING + standing(records), told])
+    table = "\n\n".join(text for text in (beside(records), notes(records)) if text)
+    return "\n\n".join([SINGLE + single_calls(records), BESIDE + table, STANDING + standing(records), told])
 
 
 def single_calls(records: Sequence[Record]) -> str:
@@ -56,16 +58,26 @@ def single_calls(records: Sequence[Record]) -> str:
 
 
 def beside(records: Sequence[Record]) -> str:
-    """A line per robot, case and batch in float64, a column per library."""
-    peers = list(dict.fromkeys(r["peer"] for r in records))
-    lines = [f"| robot | | batch | Backswing | {' | '.join(peers)} |", "|---" * (4 + len(peers)) + "|"]
+    """A line per robot, case and batch in float64, a column per library that has anything there."""
     wanted = [r for r in records if r["dtype"] == "float64" and r["batch"] in (64, 4096)]
+    peers = list(dict.fromkeys(r["peer"] for r in wanted if r["peer_forward_us"] is not None))
+    lines = [f"| robot | | batch | Backswing | {' | '.join(peers)} |", "|---" * (4 + len(peers)) + "|"]
     by_key = {(r["robot"], r["case"], r["batch"], r["peer"]): r for r in wanted}
     for robot, case, batch in dict.fromkeys(key[:3] for key in by_key):
         own = next(r for key, r in by_key.items() if key[:3] == (robot, case, batch))
         cells = [_pair(by_key.get((robot, case, batch, peer)), "peer_") for peer in peers]
         name = f"{robot}, {DEGREES.get(robot, '?')} dof"
         lines.append(f"| {name} | {case} | {batch} | {' | '.join([_pair(own, ''), *cells])} |")
+    return "\n".join(lines)
+
+
+def notes(records: Sequence[Record]) -> str:
+    """What the other libraries do differently throughout; of Pinocchio the text above the table says it."""
+    lines = []
+    for peer in dict.fromkeys(r["peer"] for r in records if r["peer"] != "Pinocchio"):
+        complete = [r["note"] for r in records if r["peer"] == peer and r["peer_backward_us"] is not None]
+        if any(complete):
+            lines.append(f"- {min(complete, key=len)}.")  # the longer ones tell of single cases, too
     return "\n".join(lines)
 
 

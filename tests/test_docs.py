@@ -105,7 +105,7 @@ def test_figures_in_pages_are_those_of_the_records() -> None:
 def test_figures_of_the_robot_are_made_from_records(tmp_path) -> None:
     record = dict(
         case="rnea", robot="xarm7", batch=1, dtype="float32", forward_us=20.4, backward_us=80.0, peer="Pinocchio",
-        peer_forward_us=1.5, peer_backward_us=None, machine={"processor": "P", "load": "0.1"},
+        peer_forward_us=1.5, peer_backward_us=None, note="", machine={"processor": "P", "load": "0.1"},
     )  # fmt: skip
     large = record | {"batch": 4096, "dtype": "float64", "forward_us": 0.5}
     (tmp_path / "robot_cpu.json").write_text(json.dumps([record, large]))

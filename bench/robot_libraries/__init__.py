@@ -5,19 +5,24 @@ from importlib.util import find_spec
 
 from bench.robot_libraries.base import Library
 
-# Each by the module with its calls, the package that it needs, and the extra of pyproject.toml that installs it.
+# Each by the module with its calls, the module that it needs, and what pip is to install for that. BARD is not on PyPI,
+# where another package of that name is, which is empty.
 LIBRARIES = {
-    "Backswing": ("backswing", "sim", ""),
-    "Pinocchio": ("pin", "pinocchio", "peers"),
-    "ADAM": ("adam_torch", "adam", "bench"),
-    "DRM": ("drm", "differentiable_robot_model", "peers"),
-    "pytorch_kinematics": ("pk", "pytorch_kinematics", "bench"),
+    "Backswing": ("backswing", "sim", "backswing"),
+    "Pinocchio": ("pin", "pinocchio", "backswing[peers]"),
+    "ADAM": ("adam_torch", "adam", "backswing[bench]"),
+    "BARD": ("bard", "bard.api", "git+https://github.com/YueWang996/bard-pytorch-dynamics"),
+    "DRM": ("drm", "differentiable_robot_model", "backswing[peers]"),
+    "pytorch_kinematics": ("pk", "pytorch_kinematics", "backswing[bench]"),
 }
 
 
 def is_installed(name: str) -> bool:
     """Whether a library can be imported."""
-    return find_spec(LIBRARIES[name][1]) is not None
+    try:
+        return find_spec(LIBRARIES[name][1]) is not None
+    except ModuleNotFoundError:  # the package of which it is a part
+        return False
 
 
 def library(name: str) -> type[Library]:

@@ -61,7 +61,7 @@ class Calls(TorchLibrary):
             arrays.append(state.tau[:, 6:] if self.robot.floating else state.tau)
         return [self.tensor(array) for array in arrays]
 
-    def value(self, case: str, result: Any) -> torch.Tensor:
+    def value(self, case: str, state: State, result: Any) -> torch.Tensor:
         """See :class:`TorchLibrary`."""
         first = 0 if self.robot.floating else 6
         if case == "fk":

@@ -138,8 +138,8 @@ class TorchLibrary(Library):
         """What the function is given."""
 
     @abc.abstractmethod
-    def value(self, case: str, result: Any) -> torch.Tensor:
-        """What the function returned, as :attr:`Call.value` wants it."""
+    def value(self, case: str, state: State, result: Any) -> torch.Tensor:
+        """What the function returned for a batch of states, as :attr:`Call.value` wants it."""
 
     def call(self, case: str, state: State) -> Call | None:
         """See :class:`Library`."""
@@ -148,13 +148,14 @@ class TorchLibrary(Library):
             return None
         arguments = self.arguments(case, state)
         leaves = [x.clone().requires_grad_() for x in arguments]
-        seeds = [torch.ones_like(x) for x in _tensors(function(*leaves))]
 
         def forward() -> Any:
             with torch.no_grad():
                 result = function(*arguments)
             self.wait()
             return result
+
+        seeds = [torch.ones_like(x) for x in _tensors(forward())]
 
         def backward() -> tuple[torch.Tensor | None, ...]:
             gradients = torch.autograd.grad(_tensors(function(*leaves)), leaves, seeds, allow_unused=True)
@@ -164,7 +165,7 @@ class TorchLibrary(Library):
         return Call(
             forward,
             backward,
-            lambda: self.value(case, forward()).cpu().numpy(),
+            lambda: self.value(case, state, forward()).cpu().numpy(),
             lambda: gradient_error(function, leaves),
             len(state.q),
             len(state.q),

@@ -41,7 +41,7 @@ class Calls(TorchLibrary):
         """See :class:`TorchLibrary`."""
         return [self.tensor(array) for array in state.arguments(case)]
 
-    def value(self, case: str, result: Any) -> torch.Tensor:
+    def value(self, case: str, state: State, result: Any) -> torch.Tensor:
         """See :class:`TorchLibrary`."""
         if case == "jacobian":
             linear, angular = result

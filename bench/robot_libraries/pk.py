@@ -35,7 +35,7 @@ class Calls(TorchLibrary):
         """See :class:`TorchLibrary`."""
         return [self.tensor(state.q)]
 
-    def value(self, case: str, result: Any) -> torch.Tensor:
+    def value(self, case: str, state: State, result: Any) -> torch.Tensor:
         """See :class:`TorchLibrary`."""
         found: torch.Tensor = torch.cat([result[:, 3:], result[:, :3]], dim=1) if case == "jacobian" else result
         return found

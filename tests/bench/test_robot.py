@@ -1,0 +1,82 @@
+"""What the benchmark of robots says of other libraries, of which none is needed here."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import invalidate_caches
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench import robot_page
+from bench.robot_libraries import is_installed
+from bench.robot_libraries.base import Robot, State, TorchLibrary
+from bench.robot_worker import difference
+
+
+class Cubes(TorchLibrary):
+    """Cubes of the coordinates, the gradient of which is right for fk alone."""
+
+    def function(self, case: str) -> Callable[..., Any]:
+        def overwritten(q: torch.Tensor) -> torch.Tensor:
+            square = q * q
+            cube = square * q
+            square += 1.0
+            return cube
+
+        return {"fk": lambda q: q**3, "crba": lambda q: q * q.detach() ** 2, "aba": overwritten}[case]
+
+    def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
+        return [self.tensor(state.q)]
+
+    def value(self, case: str, state: State, result: Any) -> torch.Tensor:
+        return result
+
+
+def test_values_count_without_a_gradient(tmp_path):
+    q = np.linspace(-1.0, 2.0, 32).reshape(16, 2)
+    known = {"q": q, "qd": q, "qdd": q, "tau": q, "fk": q**3, "crba": q**3, "aba": q**3}
+    calls = Cubes(Robot("cubes", tmp_path, False, "", ("a", "b")), "float64", "cpu")
+    assert difference(calls, "fk", known, "float64") == (None, None)
+    wrong, gradient = difference(calls, "crba", known, "float64")
+    assert wrong is None
+    assert gradient.startswith("the gradient differs from central differences by ")
+    wrong, gradient = difference(calls, "aba", known, "float64")
+    assert wrong is None
+    assert gradient.startswith(
+        "no gradient: RuntimeError: one of the variables needed for gradient computation has been"
+    )
+    wrong, _ = difference(calls, "aba", known | {"aba": q**2}, "float64")
+    assert wrong.startswith("values differ from Pinocchio's by ")
+
+
+def test_column_for_each_library_with_figures():
+    first = dict(
+        case="aba", robot="go2", batch=64, dtype="float64", forward_us=2.0, backward_us=7.0, peer="Pinocchio",
+        peer_forward_us=3.0, peer_backward_us=9.0, note="", machine={"processor": "P", "load": "0.1"},
+    )  # fmt: skip
+    without = first | dict(peer="BARD", peer_forward_us=50.0, peer_backward_us=None, note="BARD: eager. no gradient")
+    complete = without | dict(case="fk", peer_forward_us=1.0, peer_backward_us=14.0, note="BARD: eager")
+    empty = first | dict(peer="DRM", peer_forward_us=None, peer_backward_us=None, note="DRM: fixed. float32")
+    single = empty | dict(dtype="float32", peer_forward_us=80.0, peer_backward_us=90.0, note="DRM: fixed")
+    page = robot_page.speed([first, without, complete, empty, single])
+    assert "| Backswing | Pinocchio | BARD |\n" in page
+    assert "| go2, 18 dof | aba | 64 | 2.00 / 7.00 | 3.00 / 9.00 | 50.00 / – |\n" in page
+    assert "\n\n- BARD: eager.\n- DRM: fixed.\n\n" in page
+    assert "- BARD: 2 in the median, 0.5 at least (values of fk, go2, float64, batch 64); below 10 in 2 of 3" in page
+    alone = robot_page.speed([first])
+    assert "| Backswing | Pinocchio |\n" in alone
+    assert "BARD" not in alone
+
+
+def test_empty_package_of_the_same_name_is_not_bard(monkeypatch, tmp_path):
+    package = tmp_path / "bard"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "bard", raising=False)
+    assert not is_installed("BARD")
+    (package / "api.py").touch()
+    invalidate_caches()
+    assert is_installed("BARD")
+    del sys.modules["bard"]
