@@ -222,7 +222,7 @@ def run_kinematics(
     pose, _origin, _subspace, link_inertia = outputs
     given = [*topology, *parameters[:3], q, pose, link_inertia, *(array.grad for array in outputs)]
     bars = [*scratch, *model.parameter_bars(*names), q.grad if q.requires_grad else model.no_scalars]
-    adjoint = kinematics_adjoint_kernels(model.types.scalar).kinematics_adjoint
+    adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
     tape.record_func(
         lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False),
         [array for array in outputs if array.grad],

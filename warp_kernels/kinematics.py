@@ -53,6 +53,18 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return a.make_pose(p, r)
 
     @wp.func
+    def basis(k: int):
+        """The k-th axis."""
+        e = axis3(scalar(0.0), scalar(0.0), scalar(0.0))
+        if k == 0:
+            e = axis3(scalar(1.0), scalar(0.0), scalar(0.0))
+        if k == 1:
+            e = axis3(scalar(0.0), scalar(1.0), scalar(0.0))
+        if k == 2:
+            e = axis3(scalar(0.0), scalar(0.0), scalar(1.0))
+        return a.same_vec3(e)
+
+    @wp.func
     def velocity_product(kind: int, parent_velocity: spatial, joint_velocity: spatial):
         """Acceleration of the link when qdd and the parent's acceleration are zero.
 
@@ -63,7 +75,13 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             c = a.join(vec3(), a.cross(a.linear(joint_velocity), a.angular(joint_velocity)))
         return c
 
-    return SimpleNamespace(joint_transform=joint_transform, velocity_product=velocity_product)
+    return SimpleNamespace(
+        load_position=load_position,
+        load_turn=load_turn,
+        joint_transform=joint_transform,
+        basis=basis,
+        velocity_product=velocity_product,
+    )
 
 
 @functools.cache
@@ -75,17 +93,6 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     axis3 = one.vec3
     module = kernel_module("kinematics", scalar, lanes)
     motions = wp.array2d(dtype=spatial)
-
-    @wp.func
-    def basis(k: int):
-        e = axis3(scalar(0.0), scalar(0.0), scalar(0.0))
-        if k == 0:
-            e = axis3(scalar(1.0), scalar(0.0), scalar(0.0))
-        if k == 1:
-            e = axis3(scalar(0.0), scalar(1.0), scalar(0.0))
-        if k == 2:
-            e = axis3(scalar(0.0), scalar(0.0), scalar(1.0))
-        return a.same_vec3(e)
 
     @wp.func
     def rotation_about(axis: vec3, point: vec3):
@@ -102,12 +109,12 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             subspace[dof, block] = a.join(vec3(), a.rotate(r, a.same_vec3(axis)))
         if kind == SPHERICAL:
             for k in range(3):
-                subspace[dof + k, block] = rotation_about(a.rotate(r, basis(k)), p)
+                subspace[dof + k, block] = rotation_about(a.rotate(r, joints.basis(k)), p)
         if kind == FREE:
             # The tree's origin is this link's, about which it turns.
             for k in range(3):
-                subspace[dof + k, block] = a.join(vec3(), basis(k))
-                subspace[dof + 3 + k, block] = a.join(basis(k), vec3())
+                subspace[dof + k, block] = a.join(vec3(), joints.basis(k))
+                subspace[dof + 3 + k, block] = a.join(joints.basis(k), vec3())
 
     @wp.func
     def common_frame_inertia(pose: transform, mass: real, com: vec3, inertia: mat33):

@@ -11,56 +11,198 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
+from warp_kernels.kinematics import joint_functions
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, warp_types
+from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, lane_types, warp_types
 
 
 @functools.cache
-def kinematics_adjoint_kernels(scalar: Any) -> SimpleNamespace:
-    """The adjoint of the kernel ``kinematics`` for one precision, launched over (tree, world)."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    vec3, quat, mat33, transform, spatial, inertia10 = t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia
-    module = kernel_module("kinematics_adjoint", scalar)
-    array2d = wp.array2d(dtype=scalar)
+def turn_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """From derivatives in unit quaternions to those in rotations and back."""
+    t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
+    quat, vec3 = t.quat, t.vec3
 
     @wp.func
     def turn_of_quaternion(q: quat, q_bar: quat):
         """Derivative in a world rotation, from that in the unit quaternion it turns."""
-        v = vec3(q[0], q[1], q[2])
-        v_bar = vec3(q_bar[0], q_bar[1], q_bar[2])
-        return scalar(0.5) * (q[3] * v_bar + wp.cross(v, v_bar) - q_bar[3] * v)
+        v = a.imaginary(q)
+        v_bar = a.imaginary(q_bar)
+        return scalar(0.5) * (a.scale(q[3], v_bar) + a.cross(v, v_bar) - a.scale(q_bar[3], v))
 
     @wp.func
     def quaternion_of_turn(q: quat, turn: vec3):
         """Derivative in a unit quaternion, tangent to the unit sphere, from that in a rotation to the left of it."""
-        v = vec3(q[0], q[1], q[2])
-        v_bar = scalar(2.0) * (q[3] * turn - wp.cross(v, turn))
-        return quat(v_bar[0], v_bar[1], v_bar[2], scalar(-2.0) * wp.dot(turn, v))
+        v = a.imaginary(q)
+        v_bar = scalar(2.0) * (a.scale(q[3], turn) - a.cross(v, turn))
+        return a.make_quat(v_bar[0], v_bar[1], v_bar[2], scalar(-2.0) * a.dot(turn, v))
+
+    return SimpleNamespace(turn_of_quaternion=turn_of_quaternion, quaternion_of_turn=quaternion_of_turn)
+
+
+@functools.cache
+def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """The adjoint of the kernel ``kinematics`` for one precision, launched over (tree, block of worlds)."""
+    t, one, a, sp = (
+        lane_types(scalar, lanes),
+        warp_types(scalar),
+        algebra(scalar, lanes),
+        spatial_functions(scalar, lanes),
+    )
+    joints, turns = joint_functions(scalar, lanes), turn_functions(scalar, lanes)
+    vec3, quat, transform, spatial, inertia10 = t.vec3, t.quat, t.transform, t.spatial, t.inertia
+    axis3 = one.vec3
+    module = kernel_module("kinematics_adjoint", scalar, lanes)
+    array2d = wp.array2d(dtype=scalar)
+    vectors, motions = wp.array2d(dtype=vec3), wp.array2d(dtype=spatial)
+    one_vectors, one_matrices = wp.array2d(dtype=one.vec3), wp.array2d(dtype=one.mat33)
 
     @wp.func
-    def add_quaternion_bar(q: array2d, q_bar: array2d, world: int, start: int, turn: vec3):
+    def add_quaternion_bar(q: array2d, q_bar: array2d, block: int, start: int, turn: vec3):
         """Add the derivative in a quaternion that is normalised on entry."""
-        raw = quat(q[world, start], q[world, start + 1], q[world, start + 2], q[world, start + 3])
-        length = wp.length(raw)
-        unit_bar = quaternion_of_turn(raw / length, turn)
+        x = a.load(q, block, start)
+        y = a.load(q, block, start + 1)
+        z = a.load(q, block, start + 2)
+        w = a.load(q, block, start + 3)
+        over = a.div(a.real(scalar(1.0)), a.root(a.mul(x, x) + a.mul(y, y) + a.mul(z, z) + a.mul(w, w)))
+        unit_bar = turns.quaternion_of_turn(a.unit(a.make_quat(x, y, z, w)), turn)
         for i in range(4):
-            q_bar[world, start + i] += unit_bar[i] / length
+            a.add(q_bar, block, start + i, a.mul(unit_bar[i], over))
 
     @wp.func
-    def axis_bars(axis: vec3, r: vec3, column_bar: spatial):
-        """What the column of a rotational degree of freedom gives: (derivative in a turn, in the link's position)."""
-        linear = sp.linear(column_bar)
-        axis_bar = sp.angular(column_bar) + wp.cross(linear, r)
-        return wp.cross(axis, axis_bar), wp.cross(axis, linear)
+    def add_column_bars(
+        axis: vec3, r: vec3, column_bar: spatial, link: int, block: int, turn_bar: vectors, shift_bar: vectors
+    ):
+        """Add what the column of a rotational degree of freedom gives."""
+        linear = a.linear(column_bar)
+        turn_bar[link, block] += a.cross(axis, a.angular(column_bar) + a.cross(linear, r))
+        shift_bar[link, block] += a.cross(axis, linear)
+
+    @wp.func
+    def add_subspace_bars(
+        kind: int,
+        axis: axis3,
+        own: transform,
+        dof: int,
+        subspace_bar: motions,
+        link: int,
+        block: int,
+        turn_bar: vectors,
+        shift_bar: vectors,
+    ):
+        """Add what the motion subspace gives; that of a free joint is constant."""
+        p = a.position(own)
+        r = a.rotation(own)
+        if kind == REVOLUTE:
+            column_bar = subspace_bar[dof, block]
+            add_column_bars(a.rotate(r, a.same_vec3(axis)), p, column_bar, link, block, turn_bar, shift_bar)
+        if kind == PRISMATIC:
+            turn_bar[link, block] += a.cross(a.rotate(r, a.same_vec3(axis)), a.linear(subspace_bar[dof, block]))
+        if kind == SPHERICAL:
+            for k in range(3):
+                column = a.rotate(r, joints.basis(k))
+                add_column_bars(column, p, subspace_bar[dof + k, block], link, block, turn_bar, shift_bar)
 
     @wp.func
     def symmetric(i: inertia10):
         """The matrix whose product with a change of the rotational inertia is that of the ten entries."""
         half = scalar(0.5)
-        return mat33(
-            i[4], half * i[7], half * i[8], half * i[7], i[5], half * i[9], half * i[8], half * i[9], i[6]
+        return a.mat_rows(
+            a.make_vec3(i[4], half * i[7], half * i[8]),
+            a.make_vec3(half * i[7], i[5], half * i[9]),
+            a.make_vec3(half * i[8], half * i[9], i[6]),
+        )
+
+    @wp.func
+    def add_inertia_bars(
+        own: transform,
+        mass: array2d,
+        com: one_vectors,
+        ten: inertia10,
+        about_origin: inertia10,
+        link: int,
+        block: int,
+        turn_bar: vectors,
+        shift_bar: vectors,
+        mass_bar: array2d,
+        com_bar: one_vectors,
+        inertia_bar: one_matrices,
+    ):
+        """Add what the spatial inertia about the tree's origin gives: h = m c, I = R Ic R' + (h . c) 1 - h c'."""
+        r = a.rotation(own)
+        m = a.own_scalar(mass, block, link)
+        offset = a.rotate(r, a.own_vec3(com, block, link))
+        c = a.position(own) + offset
+        h_bar = sp.first_moment(ten)
+        g = symmetric(ten)
+        g_c = a.mat_vec(g, c)
+        trace = ten[4] + ten[5] + ten[6]
+        c_bar = a.scale(m, h_bar + scalar(2.0) * (a.scale(trace, c) - g_c))
+        cc = a.dot(c, c)
+        # With J = R Ic R' the turn gets twice the axial vector of the antisymmetric part of J g.
+        to_origin = a.outer(a.scale(m, c), c)
+        mcc = a.mul(m, cc)
+        none = mcc - mcc
+        spread = a.mat_rows(a.make_vec3(mcc, none, none), a.make_vec3(none, mcc, none), a.make_vec3(none, none, mcc))
+        about_com = sp.rotational(about_origin) - spread + to_origin
+        x = a.vec_mat(a.mat_row(about_com, 0), g)
+        y = a.vec_mat(a.mat_row(about_com, 1), g)
+        z = a.vec_mat(a.mat_row(about_com, 2), g)
+        turn_bar[link, block] += (
+            scalar(2.0) * a.make_vec3(y[2] - z[1], z[0] - x[2], x[1] - y[0]) + a.cross(offset, c_bar)
         )  # fmt: skip
+        shift_bar[link, block] += c_bar
+        if mass_bar.shape[0] > 0:
+            a.add_scalar(mass_bar, block, link, ten[0] + a.dot(h_bar, c) + a.mul(trace, cc) - a.dot(c, g_c))
+        if com_bar.shape[0] > 0:
+            a.add_vec3(com_bar, block, link, a.rotate_back(r, c_bar))
+        if inertia_bar.shape[0] > 0:
+            rows = a.matrix(r)
+            in_link = (
+                a.outer(a.mat_row(rows, 0), a.vec_mat(a.mat_row(g, 0), rows))
+                + a.outer(a.mat_row(rows, 1), a.vec_mat(a.mat_row(g, 1), rows))
+                + a.outer(a.mat_row(rows, 2), a.vec_mat(a.mat_row(g, 2), rows))
+            )
+            a.add_mat33(inertia_bar, block, link, in_link)
+
+    @wp.func
+    def add_q_bars(
+        kind: int, axis: axis3, own: quat, q: array2d, start: int, turn: vec3, shift: vec3, block: int, q_bar: array2d
+    ):
+        """Add to the derivatives in the coordinates of a joint. A joint's own turn leads from the link's axes to its frame's."""
+        if kind == REVOLUTE:
+            a.add(q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), turn))
+        if kind == PRISMATIC:
+            a.add(q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), shift))
+        if kind == SPHERICAL:
+            joint_turn = joints.load_turn(q, block, start)
+            add_quaternion_bar(q, q_bar, block, start, a.rotate(joint_turn, a.rotate_back(own, turn)))
+        if kind == FREE:
+            joint_turn = joints.load_turn(q, block, start + 3)
+            position_bar = a.rotate(joint_turn, a.rotate_back(own, shift))
+            for i in range(3):
+                a.add(q_bar, block, start + i, position_bar[i])
+            add_quaternion_bar(q, q_bar, block, start + 3, a.rotate(joint_turn, a.rotate_back(own, turn)))
+
+    @wp.func
+    def add_moved_turn(
+        kind: int, axis: axis3, own: quat, q: array2d, start: int, shift: vec3, link: int, block: int, turn_bar: vectors
+    ):
+        """A turn of the joint's frame swings what the joint moves away from it."""
+        if kind == PRISMATIC:
+            along = a.rotate(own, a.same_vec3(axis))
+            turn_bar[link, block] += a.cross(a.scale(a.load(q, block, start), along), shift)
+        if kind == FREE:
+            joint_turn = joints.load_turn(q, block, start + 3)
+            moved = a.rotate(own, a.rotate_back(joint_turn, joints.load_position(q, block, start)))
+            turn_bar[link, block] += a.cross(moved, shift)
+
+    @wp.func
+    def placement_change(carrier: quat, placement: transform, turn: vec3, shift: vec3):
+        return a.make_pose(
+            a.rotate_back(carrier, shift),
+            turns.quaternion_of_turn(a.rotation(placement), a.rotate_back(carrier, turn)),
+        )
 
     @wp.kernel(module=module, enable_backward=False)
     def kinematics_adjoint(
@@ -69,13 +211,13 @@ def kinematics_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         visit: wp.array(dtype=int),
         link_parent: wp.array(dtype=int),
         joint_type: wp.array(dtype=int),
-        joint_axis: wp.array(dtype=vec3),
+        joint_axis: wp.array(dtype=one.vec3),
         joint_q_start: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
         # Parameters
-        joint_placement: wp.array2d(dtype=transform),
+        joint_placement: wp.array2d(dtype=one.transform),
         mass: wp.array2d(dtype=scalar),
-        com: wp.array2d(dtype=vec3),
+        com: wp.array2d(dtype=one.vec3),
         # Data in
         q: wp.array2d(dtype=scalar),
         pose: wp.array2d(dtype=transform),
@@ -87,113 +229,57 @@ def kinematics_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         turn_bar: wp.array2d(dtype=vec3),
         shift_bar: wp.array2d(dtype=vec3),
-        joint_placement_bar: wp.array2d(dtype=transform),
+        joint_placement_bar: wp.array2d(dtype=one.transform),
         mass_bar: wp.array2d(dtype=scalar),
-        com_bar: wp.array2d(dtype=vec3),
-        inertia_bar: wp.array2d(dtype=mat33),
+        com_bar: wp.array2d(dtype=one.vec3),
+        inertia_bar: wp.array2d(dtype=one.mat33),
         q_bar: wp.array2d(dtype=scalar),
     ):
         """turn_bar and shift_bar are scratch; the other outputs are added to. Arrays of no rows are left out."""
-        tree, world = wp.tid()
+        tree, block = wp.tid()
         first = visit_start[tree]
         last = visit_start[tree + 1]
         for place in range(first, last):
             link = visit[place]
-            bar = pose_bar[link, world]
-            turn_bar[link, world] = turn_of_quaternion(
-                wp.transform_get_rotation(pose[link, world]), wp.transform_get_rotation(bar)
-            )
-            shift_bar[link, world] = wp.transform_get_translation(bar)
+            bar = pose_bar[link, block]
+            turn_bar[link, block] = turns.turn_of_quaternion(a.rotation(pose[link, block]), a.rotation(bar))
+            shift_bar[link, block] = a.position(bar)
         for reverse in range(last - first):
             link = visit[last - 1 - reverse]
             parent = link_parent[link]
             kind = joint_type[link]
-            own = pose[link, world]
-            r = wp.transform_get_translation(own)
-            turn = turn_bar[link, world]
-            shift = shift_bar[link, world]
-            axis = wp.transform_vector(own, joint_axis[link])
-            # The motion subspace; that of a free joint is constant.
+            axis = joint_axis[link]
+            own = pose[link, block]
+            start = joint_q_start[link]
             if subspace_bar.shape[0] > 0:
                 dof = joint_qd_start[link]
-                if kind == REVOLUTE:
-                    turn_part, shift_part = axis_bars(axis, r, subspace_bar[dof, world])
-                    turn += turn_part
-                    shift += shift_part
-                if kind == PRISMATIC:
-                    turn += wp.cross(axis, sp.linear(subspace_bar[dof, world]))
-                if kind == SPHERICAL:
-                    rotation = wp.quat_to_matrix(wp.transform_get_rotation(own))
-                    for k in range(3):
-                        column = vec3(rotation[0, k], rotation[1, k], rotation[2, k])
-                        turn_part, shift_part = axis_bars(column, r, subspace_bar[dof + k, world])
-                        turn += turn_part
-                        shift += shift_part
-            # The spatial inertia about the tree's origin: h = m c, I = R Ic R' + (h . c) 1 - h c'.
+                add_subspace_bars(kind, axis, own, dof, subspace_bar, link, block, turn_bar, shift_bar)
             if link_inertia_bar.shape[0] > 0:
-                ten = link_inertia_bar[link, world]
-                h_bar = sp.first_moment(ten)
-                g = symmetric(ten)
-                trace = g[0, 0] + g[1, 1] + g[2, 2]
-                m = mass[wp.min(world, mass.shape[0] - 1), link]
-                offset = wp.transform_vector(own, com[wp.min(world, com.shape[0] - 1), link])
-                c = r + offset
-                g_c = g * c
-                c_bar = m * (h_bar + scalar(2.0) * (trace * c - g_c))
-                about_com = sp.rotational(link_inertia[link, world]) - m * (
-                    wp.dot(c, c) * wp.identity(n=3, dtype=scalar) - wp.outer(c, c)
-                )
-                x = about_com * g
-                turn += scalar(2.0) * vec3(x[1, 2] - x[2, 1], x[2, 0] - x[0, 2], x[0, 1] - x[1, 0])
-                turn += wp.cross(offset, c_bar)
-                shift += c_bar
-                if mass_bar.shape[0] > 0:
-                    mass_part = ten[0] + wp.dot(h_bar, c) + trace * wp.dot(c, c) - wp.dot(c, g_c)
-                    wp.atomic_add(mass_bar, wp.min(world, mass_bar.shape[0] - 1), link, mass_part)
-                if com_bar.shape[0] > 0:
-                    turned = wp.quat_rotate_inv(wp.transform_get_rotation(own), c_bar)
-                    wp.atomic_add(com_bar, wp.min(world, com_bar.shape[0] - 1), link, turned)
-                if inertia_bar.shape[0] > 0:
-                    rotation = wp.quat_to_matrix(wp.transform_get_rotation(own))
-                    turned_back = wp.transpose(rotation) * g * rotation
-                    wp.atomic_add(inertia_bar, wp.min(world, inertia_bar.shape[0] - 1), link, turned_back)
+                add_inertia_bars(
+                    own, mass, com, link_inertia_bar[link, block], link_inertia[link, block], link, block,
+                    turn_bar, shift_bar, mass_bar, com_bar, inertia_bar,
+                )  # fmt: skip
             # The joint: pose = pose of the parent * placement * joint transform.
-            placement = joint_placement[wp.min(world, joint_placement.shape[0] - 1), link]
-            carrier = quat(scalar(0.0), scalar(0.0), scalar(0.0), scalar(1.0))
-            if parent >= 0:
-                carrier = wp.transform_get_rotation(pose[parent, world])
-            else:
-                shift = origin_bar[tree, world]
-            frame = carrier * wp.transform_get_rotation(placement)
-            start = joint_q_start[link]
-            moved = vec3()
-            if kind == PRISMATIC:
-                moved = axis * q[world, start]
-            if kind == FREE:
-                moved = wp.quat_rotate(frame, vec3(q[world, start], q[world, start + 1], q[world, start + 2]))
+            if parent < 0:
+                shift_bar[link, block] = origin_bar[tree, block]
+            turn = turn_bar[link, block]
+            shift = shift_bar[link, block]
             if q_bar.shape[0] > 0:
-                if kind == REVOLUTE:
-                    q_bar[world, start] += wp.dot(axis, turn)
-                if kind == PRISMATIC:
-                    q_bar[world, start] += wp.dot(axis, shift)
-                if kind == SPHERICAL:
-                    add_quaternion_bar(q, q_bar, world, start, wp.quat_rotate_inv(frame, turn))
-                if kind == FREE:
-                    position_bar = wp.quat_rotate_inv(frame, shift)
-                    for i in range(3):
-                        q_bar[world, start + i] += position_bar[i]
-                    add_quaternion_bar(q, q_bar, world, start + 3, wp.quat_rotate_inv(frame, turn))
-            if joint_placement_bar.shape[0] > 0:
-                placement_turn = wp.quat_rotate_inv(carrier, turn + wp.cross(moved, shift))
-                pose_change = transform(
-                    wp.quat_rotate_inv(carrier, shift),
-                    quaternion_of_turn(wp.transform_get_rotation(placement), placement_turn),
-                )
-                row = wp.min(world, joint_placement_bar.shape[0] - 1)
-                wp.atomic_add(joint_placement_bar, row, link, pose_change)
+                add_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, block, q_bar)
             if parent >= 0:
-                arm = r - wp.transform_get_translation(pose[parent, world])
-                turn_bar[parent, world] += turn + wp.cross(arm, shift)
-                shift_bar[parent, world] += shift
+                arm = a.position(own) - a.position(pose[parent, block])
+                turn_bar[parent, block] += turn + a.cross(arm, shift)
+                shift_bar[parent, block] += shift
+            if joint_placement_bar.shape[0] > 0:
+                add_moved_turn(kind, axis, a.rotation(own), q, start, shift, link, block, turn_bar)
+                placement = a.own_transform(joint_placement, block, link)
+                whole_turn = turn_bar[link, block]
+                if parent >= 0:
+                    carrier = a.rotation(pose[parent, block])
+                    change = placement_change(carrier, placement, whole_turn, shift)
+                    a.add_transform(joint_placement_bar, block, link, change)
+                else:
+                    change_of_root = placement_change(a.no_turn(), placement, whole_turn, shift)
+                    a.add_transform(joint_placement_bar, block, link, change_of_root)
 
     return SimpleNamespace(module=module, kinematics_adjoint=kinematics_adjoint)

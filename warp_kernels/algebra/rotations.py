@@ -41,7 +41,8 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
 
     @wp.func
     def no_turn():
-        return a.make_quat(real(), real(), real(), a.real(scalar(1.0)))
+        none = a.real(scalar(0.0))
+        return a.make_quat(none, none, none, a.real(scalar(1.0)))
 
     @wp.func
     def unit(q: quat):
