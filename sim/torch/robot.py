@@ -49,8 +49,6 @@ from sim.wrenches import link_wrench_operation
 
 Frames = str | Sequence[str] | None
 Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
-# One operation of autograd for what slices and copies take several; torch's stub says that it returns nothing.
-split_copy: Any = torch.split_with_sizes_copy
 KINDS = 64
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
@@ -279,8 +277,9 @@ class Robot(torch.nn.Module):
         Returns:
             positions [..., 3] [m] and quaternions xyzw [..., 4]; for several frames [..., frames, 3 and 4].
         """
-        pose = self._of_frames("pose", pose_operation, frame, q=q)
-        position, quaternion = split_copy(pose, (3, 4), -1)
+        names, single = self._names(frame)
+        make = lambda: pose_operation(self.model, frame_names(self.model, names))  # noqa: E731
+        position, quaternion = self._call(("pose", names), make, single, (3, 4), q=q)
         return position, quaternion
 
     def forward_kinematics_matrix(self, q: torch.Tensor, frame: Frames = None) -> torch.Tensor:
@@ -293,7 +292,7 @@ class Robot(torch.nn.Module):
         """Jacobians of frames [..., 6, nv], or [..., frames, 6, nv]: ``jacobian @ qd`` is :meth:`frame_velocity`."""
         frame = frame if isinstance(frame, str) else tuple(frame)
         key = ("jacobian", frame, reference)
-        return self._call(key, lambda: jacobian_operation(self.model, frame, reference), q=q)
+        return self._call(key, lambda: jacobian_operation(self.model, frame, reference), q=q)[0]
 
     def jacobian_derivative(
         self, q: torch.Tensor, qd: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"
@@ -301,7 +300,7 @@ class Robot(torch.nn.Module):
         """Time derivative of :meth:`jacobian` in motion with qd, of the same shape."""
         frame = frame if isinstance(frame, str) else tuple(frame)
         key = ("jacobian derivative", frame, reference)
-        return self._call(key, lambda: jacobian_derivative_operation(self.model, frame, reference), q=q, qd=qd)
+        return self._call(key, lambda: jacobian_derivative_operation(self.model, frame, reference), q=q, qd=qd)[0]
 
     def frame_velocity(
         self, q: torch.Tensor, qd: torch.Tensor, frame: Frames = None, reference: str = "local_world_aligned"
@@ -322,11 +321,11 @@ class Robot(torch.nn.Module):
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
         """Coordinates [..., nq] after moving with constant velocity for the time dt [s], a constant."""
-        return self._call(("integrate", dt), lambda: integrate_operation(self.model, dt), q=q, qd=qd)
+        return self._call(("integrate", dt), lambda: integrate_operation(self.model, dt), q=q, qd=qd)[0]
 
     def difference(self, q0: torch.Tensor, q1: torch.Tensor) -> torch.Tensor:
         """The velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
-        return self._call("difference", lambda: difference_operation(self.model), q0=q0, q1=q1)
+        return self._call("difference", lambda: difference_operation(self.model), q0=q0, q1=q1)[0]
 
     def inverse_kinematics(
         self,
@@ -461,16 +460,21 @@ class Robot(torch.nn.Module):
         **inputs: torch.Tensor,
     ) -> torch.Tensor:
         """An operation on frames ``make(model, names, reference)``, without their dimension for a single one."""
-        names = (frame,) if isinstance(frame, str) else self.link_names if frame is None else tuple(frame)
+        names, single = self._names(frame)
         further = () if reference is None else (reference,)
         key = (name, names, reference)
-        single = isinstance(frame, str)
-        return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)
+        return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)[0]
+
+    def _names(self, frame: Frames) -> tuple[tuple[str, ...], bool]:
+        """Names of frames, and whether it is a single one."""
+        if isinstance(frame, str):
+            return (frame,), True
+        return self.link_names if frame is None else tuple(frame), False
 
     def _dynamics(self, key: str, make: Callable[[], Operation], **inputs: torch.Tensor) -> torch.Tensor:
         if self.model.massless_links:
             self._require_masses()
-        return self._call(key, make, **inputs)
+        return self._call(key, make, **inputs)[0]
 
     def _require_masses(self) -> None:
         learnt = {key.rsplit("_", 1)[1] for key in self.learnt if key.startswith(("mass_", "inertial_"))}
@@ -491,20 +495,29 @@ class Robot(torch.nn.Module):
         stacked = torch.stack(torch.broadcast_tensors(*wrench.values()), dim=-2)
         key = ("wrench", names, reference)
         make = lambda: link_wrench_operation(self.model, names, reference)  # noqa: E731
-        return {"wrench": self._call(key, make, q=q, wrenches=stacked)}
+        return {"wrench": self._call(key, make, q=q, wrenches=stacked)[0]}
 
     @torch.compiler.disable(reason="kernels of Warp are launched outside of what torch.compile can see")
     def _call(
-        self, key: Hashable, make: Callable[[], Operation], single: bool = False, /, **inputs: torch.Tensor
-    ) -> torch.Tensor:
-        """The result of an operation, of ``single`` without its first dimension, that of a single frame."""
+        self,
+        key: Hashable,
+        make: Callable[[], Operation],
+        single: bool = False,
+        split: tuple[int, ...] = (),
+        /,
+        **inputs: torch.Tensor,
+    ) -> Sequence[torch.Tensor]:
+        """The result of an operation in parts of its last dimension of the sizes that ``split`` gives, none for one.
+
+        Where a ``single`` frame is asked for, its dimension, the first one, is left out.
+        """
         operation = self._operations.get(key)
         if operation is None:
             operation = self._operations[key] = make()
         like = self._like
         tensors = [*inputs.values(), *self._values(operation.parameters)]
         try:
-            look = (operation, single, *looks([like, *tensors]))
+            look = (operation, single, split, *looks([like, *tensors]))
             kind = self._kinds.get(look)
         except AttributeError:  # of what isn't a tensor
             self._arguments.batch(inputs, like)
@@ -518,7 +531,7 @@ class Robot(torch.nn.Module):
         self, look: tuple, like: torch.Tensor, inputs: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]
     ) -> Kind:
         """What calls have in common that look like this one. Raises ModelError if their tensors aren't as they must."""
-        operation, single = look[:2]
+        operation, single, split = look[:3]
         batch = self._arguments.batch(inputs, like)
         parameters = tensors[len(inputs) :]
         self._arguments.check_parameters(operation.parameters, parameters, batch.numel(), like)
@@ -526,7 +539,7 @@ class Robot(torch.nn.Module):
         shape = torch.Size((*batch, *(operation.shape[1:] if single else operation.shape)))
         if len(self._kinds) == KINDS:
             self._kinds.pop(next(iter(self._kinds)))
-        kind = self._kinds[look] = Kind(self._engine(like), operation, batch, inner, tensors, shape)
+        kind = self._kinds[look] = Kind(self._engine(like), operation, batch, inner, tensors, shape, split)
         return kind
 
     def _values(self, names: Sequence[str]) -> list[torch.Tensor]:

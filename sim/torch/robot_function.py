@@ -29,8 +29,8 @@ NO_BATCHED_GRADIENTS = (
 )
 
 
-def evaluate(kind: Kind, tensors: list[torch.Tensor]) -> torch.Tensor:
-    """The result of a call, with its gradient where one is asked for.
+def evaluate(kind: Kind, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """The parts of a call's result, with their gradients where any are asked for.
 
     Args:
         kind: what is known about the call.
@@ -42,15 +42,16 @@ def evaluate(kind: Kind, tensors: list[torch.Tensor]) -> torch.Tensor:
             # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
             tensors = [tensor.clone() for tensor in tensors]
         flat = kind.flat(tensors)
-        return Evaluate.apply(kind.engine, kind.operation, kind.inputs, *flat).reshape(kind.shape)
+        return kind.parts(Evaluate.apply(kind.engine, kind.operation, kind.inputs, *flat).reshape(kind.shape))
     if kind.leaves:
-        return Recorded.apply(kind, tensors, *[tensors[number] for number in kind.leaves])
+        parts: tuple[torch.Tensor, ...] = Recorded.apply(kind, tensors, *[tensors[number] for number in kind.leaves])
+        return parts
     # What torch needs to find no gradient takes longer than the kernels of a small batch.
-    return kind.value(tensors)[0]
+    return kind.value(tensors)
 
 
 class Recorded(torch.autograd.Function):
-    """``apply(kind, tensors, *leaves)``: the result of a call, whose tensors are of the shape of the batch.
+    """``apply(kind, tensors, *leaves)``: the parts of a call's result; its tensors are of the shape of the batch.
 
     The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
     is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
@@ -58,29 +59,33 @@ class Recorded(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, kind: Kind, tensors: list[torch.Tensor], *leaves: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, kind: Kind, tensors: list[torch.Tensor], *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The value."""
-        result, kept = kind.value(tensors)
+        *parts, kept = kind.value(tensors)
         ctx.kind, ctx.leaves = kind, leaves
         ctx.save_for_backward(kept)
-        return result
+        return tuple(parts)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple:
         """The gradient of a loss from that in the value."""
-        if torch._C._functorch.is_legacy_batchedtensor(grad):
+        if torch._C._functorch.is_legacy_batchedtensor(grads[0]):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
         (kept,) = ctx.saved_tensors
         kind, wanted = ctx.kind, ctx.needs_input_grad[2:]
         if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
-            found = iter(_differentiable_gradients(kind, kept, ctx.leaves, wanted, grad))
+            found = iter(_differentiable_gradients(kind, kept, ctx.leaves, wanted, grads))
         else:
-            found = iter(kind.gradients(kept, wanted, grad))
+            found = iter(kind.gradients(kept, wanted, grads))
         return None, None, *[next(found) if want else None for want in wanted]
 
 
 def _differentiable_gradients(
-    kind: Kind, kept: torch.Tensor, leaves: Sequence[torch.Tensor], wanted: Sequence[bool], grad: torch.Tensor
+    kind: Kind,
+    kept: torch.Tensor,
+    leaves: Sequence[torch.Tensor],
+    wanted: Sequence[bool],
+    grads: Sequence[torch.Tensor],
 ) -> list[torch.Tensor]:
     """The gradients hung on the leaves, so that a derivative of them finds the node that raises."""
     always = torch.ones((), dtype=torch.bool, device=kept.device)
@@ -89,7 +94,7 @@ def _differentiable_gradients(
     for number, leaf in zip(kind.leaves, leaves, strict=True):
         tensors[number] = torch.where(always, tensors[number], leaf.reshape(kind.flat_shapes[number]))
     every = kind.wanted(wanted)
-    grad = grad.reshape(kind.result_shape)
+    grad = kind.whole(grads)
     gradients = Gradient.apply(kind.engine, kind.operation, kind.inputs, every, grad, result, *tensors)
     shapes = [shape for shape, want in zip(kind.shapes, every, strict=True) if want]
     return [gradient.reshape(shape) for gradient, shape in zip(gradients, shapes, strict=True)]

@@ -64,6 +64,7 @@ class Kind:
         inner: shapes of the inputs beside it.
         tensors: the inputs, which can be broadcast to the batch, then the parameters, of such a call.
         shape: what the result is to have in place of [*batch, *operation.shape].
+        split: sizes of the parts of its last dimension that are to be tensors of their own; none to leave it whole.
 
     Attributes:
         leaves: which of the tensors get a gradient.
@@ -77,8 +78,9 @@ class Kind:
         inner: Sequence[tuple[int, ...]],
         tensors: Sequence[torch.Tensor],
         shape: torch.Size,
+        split: tuple[int, ...] = (),
     ):
-        self.engine, self.operation, self.shape = engine, operation, shape
+        self.engine, self.operation, self.shape, self.split = engine, operation, shape, split
         self.inputs, rows = len(inner), batch.numel()
         parameters = [tensor.shape for tensor in tensors[self.inputs :]]
         self.shapes = [*(torch.Size((*batch, *part)) for part in inner), *parameters]
@@ -103,7 +105,7 @@ class Kind:
         return [tensor.reshape(shape) for tensor, shape in zip(tensors, self.flat_shapes, strict=True)]
 
     def value(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The result, and where there are leaves a copy of all that the gradient needs, in one piece of memory."""
+        """The parts of the result, and if there are leaves a copy of all that the gradient needs, in one piece."""
         if self._value is not None:
             return self._value.run(tensors)
         values = self.flat(tensors)
@@ -111,26 +113,40 @@ class Kind:
         graph = self.engine.graphs.get(Task.value(self.operation, self.flat_shapes))
         if graph is not None:
             kept = [graph.flat] if self.leaves else []
-            own, outputs = _seen(graph.tensors, self.shapes), _seen(graph.outputs, [self.shape])
-            self._value = ShortWay(graph, own, outputs + kept)
+            (whole,) = _seen(graph.outputs, [self.shape])
+            self._value = ShortWay(graph, _seen(graph.tensors, self.shapes), self._parts(whole) + kept)
         needed = [*values, result] if self.operation.needs_result else values
-        return [result, pack(needed)] if self.leaves else [result]
+        return [*self.parts(result), *([pack(needed)] if self.leaves else [])]
 
-    def gradients(self, kept: torch.Tensor, wanted: tuple[bool, ...], grad: torch.Tensor) -> list[torch.Tensor]:
-        """Gradients of those leaves that are wanted, from that of the result."""
+    def gradients(
+        self, kept: torch.Tensor, wanted: tuple[bool, ...], grads: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Gradients of those leaves that are wanted, from those of the parts of the result."""
         way = self._gradients.get(wanted)
         if way is not None:
-            return way.run([kept, grad])
+            return way.run([kept, *grads])
         every = self.wanted(wanted)
         values = Values.from_flat(kept, self.kept_shapes, self.inputs)
-        found = self.engine.backward(self.operation, values, every, grad.reshape(self.result_shape))
+        found = self.engine.backward(self.operation, values, every, self.whole(grads))
         shapes = [shape for shape, want in zip(self.shapes, every, strict=True) if want]
         graph = self.engine.graphs.get(Task.gradient(self.operation, self.flat_shapes, every))
         if graph is not None:
-            own = [graph.flat, *_seen(graph.seeds, [self.shape])]
+            (seed,) = _seen(graph.seeds, [self.shape])
             # Of the many sets of leaves that can be wanted, the one that was wanted last.
-            self._gradients = {wanted: ShortWay(graph, own, _seen(graph.outputs, shapes))}
+            way = ShortWay(graph, [graph.flat, *self._parts(seed)], _seen(graph.outputs, shapes))
+            self._gradients = {wanted: way}
         return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
+
+    def parts(self, result: torch.Tensor) -> list[torch.Tensor]:
+        """The tensors to give for a result, each with memory of its own."""
+        return [part.clone() for part in self._parts(result)] if self.split else [result]
+
+    def _parts(self, result: torch.Tensor) -> list[torch.Tensor]:
+        return list(result.split(self.split, -1)) if self.split else [result]
+
+    def whole(self, grads: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The gradient in the result [rows, *operation.shape] from those in its parts."""
+        return (torch.cat(list(grads), -1) if self.split else grads[0]).reshape(self.result_shape)
 
     def wanted(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         """Of each tensor whether its gradient is wanted, from the same of each leaf."""

@@ -130,6 +130,37 @@ def test_results_and_gradients_may_be_edited(device):
             assert torch.equal(one, 2.0 * other)
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
+def test_position_and_quaternion_are_tensors_of_their_own(batch, device):
+    """In memory, in what is edited, in what gets a gradient; they are those of the matrix."""
+    robot = zoo_robot(device).learn("joint_placement")
+    q = state(robot, batch)[0].requires_grad_()
+    leaves = [q, robot.joint_placement]
+    matrix = robot.forward_kinematics_matrix(q, "link5")
+    expected = gradients(matrix[..., :3, 3], leaves)
+    for _ in range(AGAIN):
+        position, quaternion = robot.forward_kinematics(q, "link5")
+        both = torch.cat([position, quaternion], dim=-1).detach()
+        assert torch.equal(position, matrix[..., :3, 3])
+        assert position.shape == (*batch, 3)
+        assert quaternion.shape == (*batch, 4)
+        assert position.is_contiguous()
+        assert quaternion.is_contiguous()
+        assert position.untyped_storage().data_ptr() != quaternion.untyped_storage().data_ptr()
+        for options in ({"retain_graph": True}, {"create_graph": True}):
+            for one, other in zip(gradients(position, leaves, **options), expected, strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+        seeds = [torch.ones_like(position), torch.ones_like(quaternion)]
+        together = torch.autograd.grad([position, quaternion], leaves, seeds, retain_graph=True)
+        apart = [torch.autograd.grad(part.sum(), leaves, retain_graph=True) for part in (position, quaternion)]
+        for found, one, other in zip(together, *apart, strict=True):
+            torch.testing.assert_close(found, one + other, rtol=1e-12, atol=1e-12)
+        with torch.no_grad():
+            position.zero_()
+            assert torch.equal(quaternion, both[..., 3:])
+            assert torch.equal(torch.cat(robot.forward_kinematics(q, "link5"), dim=-1), both)
+
+
 MISUSES = [
     (lambda r, q, v: r.inverse_dynamics(q.tolist(), v, v), "q is a list"),
     (lambda r, q, v: r.inverse_dynamics(q.numpy(), v, v), "q is a ndarray"),
