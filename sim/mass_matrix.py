@@ -46,9 +46,9 @@ def mass_matrix_operation(model: Model) -> Operation:
             dim=(m.model.num_trees, q.shape[0]),
             inputs=[
                 m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, m.parameters["armature"],
-                bodies.subspace, bodies.link_inertia,
+                bodies.subspace,
             ],
-            outputs=[bodies.scratch(m.model.num_links, m.types.inertia), matrix],
+            outputs=[bodies.link_inertia, matrix],
             device=m.device,
         )  # fmt: skip
 
@@ -126,33 +126,23 @@ def _product(m: DeviceModel, factor: float, a: wp.array, b: wp.array, c: wp.arra
 
 def _add_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
     """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
-    nv, packed = m.model.nv, m.ancestor.shape[0]
     tape, bodies = taped_bodies(m, q)
-    factor, crba = factor_kernels(m.types.scalar), crba_kernels(m.types.scalar)
-    rows = [m.dof_depth, m.dof_row_start, m.ancestor]
-    mass_bar = bodies.scratch(packed, m.types.scalar)
-    diagonal = bodies.scratch(nv, m.types.scalar)
+    crba = crba_kernels(m.types.scalar)
     wp.launch(
-        crba.pack_mass_matrix_adjoint,
-        dim=(nv, q.shape[0]),
-        inputs=[*rows, matrix_bar],
-        outputs=[mass_bar, diagonal],
-        device=m.device,
-    )
-    composite, composite_bar = (bodies.scratch(m.model.num_links, m.types.inertia) for _ in range(2))
-    wp.launch(
-        factor.mass_matrix_adjoint,
+        crba.crba_adjoint,
         dim=(m.model.num_trees, q.shape[0]),
         inputs=[
-            m.tree_link_start, m.link_parent, m.joint_qd_start, *rows, bodies.subspace, bodies.link_inertia, mass_bar,
-            diagonal,
+            m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, bodies.subspace, bodies.link_inertia,
+            matrix_bar,
         ],
-        outputs=[composite, composite_bar, bodies.subspace.grad, bodies.link_inertia.grad],
+        outputs=[
+            scratch_array(bodies.link_inertia.shape, m.types.inertia, m.device), bodies.subspace.grad,
+            bodies.link_inertia.grad,
+        ],
         device=m.device,
     )  # fmt: skip
     tape.backward()
     armature = m.parameters["armature"]
     if armature.requires_grad:
-        wp.launch(
-            crba.armature_adjoint, dim=(nv, q.shape[0]), inputs=[matrix_bar], outputs=[armature.grad], device=m.device
-        )
+        dim = (q.shape[0], m.model.nv)
+        wp.launch(crba.armature_adjoint, dim=dim, inputs=[matrix_bar], outputs=[armature.grad], device=m.device)

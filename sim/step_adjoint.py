@@ -71,7 +71,7 @@ class DifferentiableStep(Step):
         self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
         self.mass_bar_diagonal = worlds_last(nv, scalar)
         self.actuator_row_bar = worlds_last(m.nu, t.vec3)
-        self.composite, self.composite_bar = (worlds_last(m.num_links, t.inertia) for _ in range(2))
+        self.composite = worlds_last(m.num_links, t.inertia)
 
     def _allocate_unrolled(self) -> None:
         t, blocks, histories = self.device_model.types, self.max_blocks, self.options.sweeps * self.max_blocks
@@ -254,7 +254,7 @@ class DifferentiableStep(Step):
             d.tree_link_start, d.link_parent, d.joint_qd_start, *self._paths, self.subspace, self.link_inertia,
             self.mass_bar, self.mass_bar_diagonal,
         ]  # fmt: skip
-        outputs = [self.composite, self.composite_bar, self.subspace.grad, self.link_inertia.grad]
+        outputs = [self.composite, self.subspace.grad, self.link_inertia.grad]
         self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees, inputs, outputs)
 
     def _actuator_adjoint(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.composite import composite_functions
 from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import kernel_module, warp_types
 
@@ -20,6 +21,7 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of the factorisation for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
+    co = composite_functions(scalar)
     spatial, inertia10 = t.spatial, t.inertia
     module = kernel_module("factor", scalar)
     array2d = wp.array2d(dtype=scalar)
@@ -77,6 +79,31 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
                 at = dof_row_start[k] + d
                 factor_l[at, world] = wp.dot(u, subspace[ancestor[at], world])
 
+    @wp.func
+    def path_adjoint(
+        k: int,
+        world: int,
+        force: spatial,
+        depth: ints,
+        row_start: ints,
+        ancestor: ints,
+        subspace: wp.array2d(dtype=spatial),
+        mass_bar: array2d,
+        mass_bar_diagonal: array2d,
+        subspace_bar: wp.array2d(dtype=spatial),
+    ):
+        """The motions of k and its ancestors, weighted by the adjoints of their entries; adds to those of the ancestors."""
+        along = subspace[k, world] * mass_bar_diagonal[k, world]
+        at = row_start[k]
+        past = at + depth[k]
+        while at < past:
+            j = ancestor[at]
+            bar = mass_bar[at, world]
+            along += subspace[j, world] * bar
+            subspace_bar[j, world] += force * bar
+            at += 1
+        return along
+
     @wp.kernel(module=module, enable_backward=False)
     def mass_matrix_adjoint(
         # Model
@@ -89,49 +116,38 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint in
         mass_bar: wp.array2d(dtype=scalar),
         mass_bar_diagonal: wp.array2d(dtype=scalar),
         # Adjoint out
         composite: wp.array2d(dtype=inertia10),
-        composite_bar: wp.array2d(dtype=inertia10),
         subspace_bar: wp.array2d(dtype=spatial),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """Adds to the adjoints of subspace and link_inertia, given that of the mass matrix.
-
-        M[k, j] = S_j . Ic S_k with Ic the composite inertia of the links that k moves (Featherstone 2014, table 6.2), j an ancestor of k
-        or k. ``mass_bar`` is packed and counts an entry and its mirror together.
-        """
+        """As ``crba_adjoint`` in :mod:`warp_kernels.crba`, for packed entries that count themselves and their mirrors together."""
         tree, world = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        for link in range(first, last):
-            composite[link, world] = link_inertia[link, world]
-        for reverse in range(last - first):
-            link = last - 1 - reverse
-            parent = link_parent[link]
-            if parent >= 0:
-                composite[parent, world] += composite[link, world]
-        for link in range(first, last):
-            parent = link_parent[link]
+        co.start_alone(first, last, world, link_inertia, composite)
+        link = last - 1
+        while link >= first:
+            whole = co.add_to_parent(link, link_parent[link], world, composite)
             total = inertia10()
-            if parent >= 0:
-                total = composite_bar[parent, world]
-            whole = composite[link, world]
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+            k = joint_qd_start[link]
+            past = joint_qd_start[link + 1]
+            while k < past:
                 s = subspace[k, world]
                 force = sp.apply_inertia(whole, s)
-                along = s * mass_bar_diagonal[k, world]
-                subspace_bar[k, world] += force * mass_bar_diagonal[k, world]
-                for d in range(dof_depth[k]):
-                    at = dof_row_start[k] + d
-                    j = ancestor[at]
-                    along += subspace[j, world] * mass_bar[at, world]
-                    subspace_bar[j, world] += force * mass_bar[at, world]
-                subspace_bar[k, world] += sp.apply_inertia(whole, along)
-                total += sp.inertia_quadratic(along, s)
-            composite_bar[link, world] = total
-            link_inertia_bar[link, world] += total
+                along = path_adjoint(
+                    k, world, force, dof_depth, dof_row_start, ancestor, subspace, mass_bar, mass_bar_diagonal,
+                    subspace_bar,
+                )  # fmt: skip
+                diagonal = mass_bar_diagonal[k, world]
+                total += co.column_adjoint(k, world, whole, s, force, along, diagonal, subspace_bar)
+                k += 1
+            composite[link, world] = total
+            link -= 1
+        co.pass_to_links(first, last, world, link_parent, composite, link_inertia_bar)
 
     return SimpleNamespace(
         module=module,
