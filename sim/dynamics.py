@@ -25,7 +25,18 @@ import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.model import Model
-from sim.operation import DYNAMICS_PARAMETERS, Array, Bodies, Operation, batch, detached, on_device, run
+from sim.operation import (
+    DYNAMICS_PARAMETERS,
+    Array,
+    Bodies,
+    Operation,
+    active_tape,
+    batch,
+    detached,
+    lanes_of,
+    on_device,
+    run,
+)
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
 from warp_kernels.dynamics import aba_kernels
@@ -64,8 +75,8 @@ def inverse_dynamics_operation(model: Model) -> Operation:
     def forward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
-        bodies = Bodies(m, q)
-        _passive_force(m, q, qd, qdd, tau)
+        bodies = Bodies(m, q, lanes=lanes_of(m))
+        _passive_force(bodies, q, qd, qdd, tau)
         add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau)
 
     def backward(
@@ -145,30 +156,46 @@ def _arguments(
     return m, q, qd, third, wrench
 
 
-def _passive_force(m: DeviceModel, q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array) -> None:
-    parameters = [m.parameters[name] for name in PASSIVE]
+def _passive_force(bodies: Bodies, q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array) -> None:
+    m = bodies.model
     wp.launch(
-        rnea_kernels(m.types.scalar).passive_force,
-        dim=(m.model.nv, q.shape[0]),
-        inputs=[m.dof_q, *parameters, q, qd, qdd],
+        rnea_kernels(m.types.scalar, bodies.lanes).passive_force,
+        dim=bodies.blocks,
+        inputs=[m.dof_q, *(m.parameters[name] for name in PASSIVE), q, qd, qdd],
         outputs=[tau],
         device=m.device,
     )
 
 
-def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
-    """External wrenches about the trees' origins [num_links, num_worlds]; an array without entries stands for none."""
+def _add_passive_gradient(bodies: Bodies, q: wp.array, qd: wp.array, qdd: wp.array, weight: wp.array) -> None:
+    """Add the gradient of weight . :func:`_passive_force`."""
     m = bodies.model
-    if wrench is None:
-        return m.no_motion
-    common = bodies.scratch(m.model.num_links, m.types.spatial)
     wp.launch(
-        rnea_kernels(m.types.scalar).wrench_to_common_frame,
-        dim=(m.model.num_links, bodies.worlds),
-        inputs=[bodies.pose, wrench],
-        outputs=[common],
+        rnea_kernels(m.types.scalar, bodies.lanes).passive_force_adjoint,
+        dim=bodies.blocks,
+        inputs=[m.dof_q, *(m.parameters[name] for name in PASSIVE[:-1]), q, qd, qdd, weight],
+        outputs=[*m.parameter_bars(*PASSIVE), q.grad, qd.grad, qdd.grad],
         device=m.device,
     )
+
+
+def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
+    """External wrenches about the trees' origins [num_links, blocks]; an array without entries stands for none.
+
+    Its adjoint hangs on the active tape.
+    """
+    m, tape = bodies.model, active_tape()
+    if wrench is None:
+        return bodies.none(bodies.types.spatial)
+    kernels, dim = rnea_kernels(m.types.scalar, bodies.lanes), (m.model.num_links, bodies.blocks)
+    common = bodies.scratch(m.model.num_links, bodies.types.spatial)
+    given = [bodies.pose, wrench]
+    wp.launch(kernels.wrench_to_common_frame, dim, given, [common], device=m.device, record_tape=False)
+    if tape is not None:
+        adjoint, bars = kernels.wrench_to_common_frame_adjoint, [bodies.pose.grad, wrench.grad]
+        tape.record_func(
+            lambda: wp.launch(adjoint, dim, [*given, common.grad], bars, device=m.device, record_tape=False), [common]
+        )
     return common
 
 
@@ -177,10 +204,10 @@ def add_rigid_body_force(
 ) -> None:
     """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau."""
     m = bodies.model
-    scratch = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(3)]
+    scratch = [bodies.scratch(m.model.num_links, bodies.types.spatial) for _ in range(3)]
     wp.launch(
-        rnea_kernels(m.types.scalar).rnea,
-        dim=(m.model.num_trees, bodies.worlds),
+        rnea_kernels(m.types.scalar, bodies.lanes).rnea,
+        dim=(m.model.num_trees, bodies.blocks),
         inputs=[
             m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd,
             _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
@@ -277,12 +304,8 @@ def _add_gradient(
     weight: wp.array,
 ) -> None:
     """Add the gradient of weight . ID(q, qd, qdd) to those of the arguments and of the parameters."""
-    m = bodies.model
-    with tape:
-        passive = scratch_array(weight.shape, weight.dtype, m.device, gradient=True)
-        _passive_force(m, q, qd, qdd, passive)
-    wp.copy(passive.grad, weight)
-    add_rigid_body_gradient(bodies, tape, m.parameters["gravity"], qd, qdd, wrench, weight)
+    _add_passive_gradient(bodies, q, qd, qdd, weight)
+    add_rigid_body_gradient(bodies, tape, bodies.model.parameters["gravity"], qd, qdd, wrench, weight)
 
 
 def add_rigid_body_gradient(

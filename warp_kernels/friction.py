@@ -6,19 +6,18 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
+from warp_kernels.types import lane_types
+
 
 @functools.cache
-def friction_functions(scalar: Any) -> SimpleNamespace:
-    """Functions for one precision."""
+def friction_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Functions for one precision and a number of worlds in a block."""
+    real, a = lane_types(scalar, lanes).real, algebra(scalar, lanes)
 
     @wp.func
-    def force_against(loss: scalar, speed: scalar):
-        """The joint force that a speed takes: loss times its sign, and zero at rest, where ``wp.sign`` is one."""
-        force = scalar(0.0)
-        if speed > scalar(0.0):
-            force = loss
-        elif speed < scalar(0.0):
-            force = -loss
-        return force
+    def force_against(loss: real, speed: real):
+        """The joint force that a speed takes: loss times its sign, which is zero at rest."""
+        return a.mul(loss, a.sign(speed))
 
     return SimpleNamespace(force_against=force_against)

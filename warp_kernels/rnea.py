@@ -9,21 +9,22 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
 from warp_kernels.friction import friction_functions
 from warp_kernels.kinematics import joint_functions
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import kernel_module, lane_types, warp_types
 
 
 @functools.cache
-def rnea_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of inverse dynamics for one precision."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    joints = joint_functions(scalar)
-    dry = friction_functions(scalar)
-    vec3, transform, spatial, inertia10 = t.vec3, t.transform, t.spatial, t.inertia
-    module = kernel_module("rnea", scalar)
+def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of inverse dynamics for one precision and a number of worlds in a block."""
+    t, one = lane_types(scalar, lanes), warp_types(scalar)
+    a, sp = algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    joints, dry = joint_functions(scalar, lanes), friction_functions(scalar, lanes)
+    transform, spatial, inertia10 = t.transform, t.spatial, t.inertia
+    vec3, quat = t.vec3, t.quat
+    module = kernel_module("rnea", scalar, lanes)
 
     @wp.kernel(module=module, enable_backward=False)
     def rnea(
@@ -33,7 +34,7 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         joint_type: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
         # Parameters
-        gravity: wp.array2d(dtype=vec3),
+        gravity: wp.array2d(dtype=one.vec3),
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
@@ -46,41 +47,42 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         force: wp.array2d(dtype=spatial),
         tau: wp.array2d(dtype=scalar),
     ):
-        """Adds the joint forces that move rigid bodies to tau, over (tree, world)."""
-        tree, world = wp.tid()
+        """Adds the joint forces that move rigid bodies to tau, over (tree, block)."""
+        tree, block = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        g = gravity[wp.min(world, gravity.shape[0] - 1), 0]
+        base = a.join(vec3(), -a.own_vec3(gravity, block, 0))
         for link in range(first, last):
             parent = link_parent[link]
             v_parent = spatial()
-            acc = sp.join(vec3(), -g)
+            acc = base
             if parent >= 0:
-                v_parent = velocity[parent, world]
-                acc = acceleration[parent, world]
+                v_parent = velocity[parent, block]
+                acc = acceleration[parent, block]
             v_joint = spatial()
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                v_joint += subspace[k, world] * qd[world, k]
-                acc += subspace[k, world] * qdd[world, k]
+                s = subspace[k, block]
+                v_joint += a.scale_spatial(a.load(qd, block, k), s)
+                acc += a.scale_spatial(a.load(qdd, block, k), s)
             acc += joints.velocity_product(joint_type[link], v_parent, v_joint)
             v = v_parent + v_joint
-            rigid = link_inertia[link, world]
+            rigid = link_inertia[link, block]
             f = sp.apply_inertia(rigid, acc) + sp.cross_force(v, sp.apply_inertia(rigid, v))
             if wrench.shape[0] > 0:
-                f -= wrench[link, world]
-            velocity[link, world] = v
-            acceleration[link, world] = acc
-            force[link, world] = f
+                f -= wrench[link, block]
+            velocity[link, block] = v
+            acceleration[link, block] = acc
+            force[link, block] = f
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            f = force[link, world]
+            f = force[link, block]
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                tau[world, k] += wp.dot(subspace[k, world], f)
+                a.add(tau, block, k, a.dot_spatial(subspace[k, block], f))
             if parent >= 0:
-                force[parent, world] += f
+                force[parent, block] += f
 
-    @wp.kernel(module=module)
+    @wp.kernel(module=module, enable_backward=False)
     def passive_force(
         # Model
         dof_q: wp.array(dtype=int),
@@ -97,19 +99,68 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tau: wp.array2d(dtype=scalar),
     ):
-        """Joint forces against rotor inertia, damping, spring and dry friction, over (dof, world)."""
-        k, world = wp.tid()
-        rotor = armature[wp.min(world, armature.shape[0] - 1), k]
-        damp = damping[wp.min(world, damping.shape[0] - 1), k]
-        spring = scalar(0.0)
-        if dof_q[k] >= 0:
-            rest = rest_position[wp.min(world, rest_position.shape[0] - 1), k]
-            spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k] * (q[world, dof_q[k]] - rest)
-        loss = friction_loss[wp.min(world, friction_loss.shape[0] - 1), k]
-        speed = qd[world, k]
-        tau[world, k] = rotor * qdd[world, k] + damp * speed + spring + dry.force_against(loss, speed)
+        """Joint forces against rotor inertia, damping, spring and dry friction, over blocks of worlds."""
+        block = wp.tid()
+        for k in range(dof_q.shape[0]):
+            speed = a.load(qd, block, k)
+            force = a.mul(a.own_scalar(armature, block, k), a.load(qdd, block, k))
+            force += a.mul(a.own_scalar(damping, block, k), speed)
+            force += dry.force_against(a.own_scalar(friction_loss, block, k), speed)
+            if dof_q[k] >= 0:
+                stretch = a.load(q, block, dof_q[k]) - a.own_scalar(rest_position, block, k)
+                force += a.mul(a.own_scalar(stiffness, block, k), stretch)
+            a.store(tau, block, k, force)
 
-    @wp.kernel(module=module)
+    @wp.kernel(module=module, enable_backward=False)
+    def passive_force_adjoint(
+        # Model
+        dof_q: wp.array(dtype=int),
+        # Parameters
+        damping: wp.array2d(dtype=scalar),
+        armature: wp.array2d(dtype=scalar),
+        stiffness: wp.array2d(dtype=scalar),
+        rest_position: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        # Adjoint in
+        tau_bar: wp.array2d(dtype=scalar),
+        # Adjoint out
+        damping_bar: wp.array2d(dtype=scalar),
+        armature_bar: wp.array2d(dtype=scalar),
+        stiffness_bar: wp.array2d(dtype=scalar),
+        rest_position_bar: wp.array2d(dtype=scalar),
+        friction_loss_bar: wp.array2d(dtype=scalar),
+        q_bar: wp.array2d(dtype=scalar),
+        qd_bar: wp.array2d(dtype=scalar),
+        qdd_bar: wp.array2d(dtype=scalar),
+    ):
+        """Adds to what has rows, over blocks of worlds. Dry friction doesn't change with the speed but for its sign."""
+        block = wp.tid()
+        for k in range(dof_q.shape[0]):
+            bar = a.load_bar(tau_bar, block, k)
+            if qd_bar.shape[0] > 0:
+                a.add(qd_bar, block, k, a.mul(a.own_scalar(damping, block, k), bar))
+            if qdd_bar.shape[0] > 0:
+                a.add(qdd_bar, block, k, a.mul(a.own_scalar(armature, block, k), bar))
+            if damping_bar.shape[0] > 0:
+                a.add_scalar(damping_bar, block, k, a.mul(a.load(qd, block, k), bar))
+            if armature_bar.shape[0] > 0:
+                a.add_scalar(armature_bar, block, k, a.mul(a.load(qdd, block, k), bar))
+            if friction_loss_bar.shape[0] > 0:
+                a.add_scalar(friction_loss_bar, block, k, dry.force_against(bar, a.load(qd, block, k)))
+            if dof_q[k] >= 0:
+                pull = a.mul(a.own_scalar(stiffness, block, k), bar)
+                if q_bar.shape[0] > 0:
+                    a.add(q_bar, block, dof_q[k], pull)
+                if rest_position_bar.shape[0] > 0:
+                    a.add_scalar(rest_position_bar, block, k, -pull)
+                if stiffness_bar.shape[0] > 0:
+                    stretch = a.load(q, block, dof_q[k]) - a.own_scalar(rest_position, block, k)
+                    a.add_scalar(stiffness_bar, block, k, a.mul(stretch, bar))
+
+    @wp.kernel(module=module, enable_backward=False)
     def wrench_to_common_frame(
         # Data in
         pose: wp.array2d(dtype=transform),
@@ -117,12 +168,40 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         wrench_common: wp.array2d(dtype=spatial),
     ):
-        """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, world)."""
-        link, world = wp.tid()
-        moment = vec3(wrench[world, link, 0], wrench[world, link, 1], wrench[world, link, 2])
-        force = vec3(wrench[world, link, 3], wrench[world, link, 4], wrench[world, link, 5])
-        r = wp.transform_get_translation(pose[link, world])
-        wrench_common[link, world] = sp.join(moment + wp.cross(r, force), force)
+        """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, block)."""
+        link, block = wp.tid()
+        moment = a.make_vec3(
+            a.load3(wrench, block, link, 0), a.load3(wrench, block, link, 1), a.load3(wrench, block, link, 2)
+        )
+        force = a.make_vec3(
+            a.load3(wrench, block, link, 3), a.load3(wrench, block, link, 4), a.load3(wrench, block, link, 5)
+        )
+        wrench_common[link, block] = a.join(moment + a.cross(a.position(pose[link, block]), force), force)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def wrench_to_common_frame_adjoint(
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        wrench: wp.array3d(dtype=scalar),
+        # Adjoint in
+        wrench_common_bar: wp.array2d(dtype=spatial),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        wrench_bar: wp.array3d(dtype=scalar),
+    ):
+        """Adds to the adjoints, that of the wrenches where it has rows, over (link, block)."""
+        link, block = wp.tid()
+        bar = wrench_common_bar[link, block]
+        moment_bar = a.angular(bar)
+        force = a.make_vec3(
+            a.load3(wrench, block, link, 3), a.load3(wrench, block, link, 4), a.load3(wrench, block, link, 5)
+        )
+        pose_bar[link, block] += a.make_pose(a.cross(force, moment_bar), quat())
+        if wrench_bar.shape[0] > 0:
+            force_bar = a.linear(bar) + a.cross(moment_bar, a.position(pose[link, block]))
+            for i in range(3):
+                a.add3(wrench_bar, block, link, i, moment_bar[i])
+                a.add3(wrench_bar, block, link, 3 + i, force_bar[i])
 
     @wp.kernel(module=module, enable_backward=False)
     def forward_dynamics_adjoint(
@@ -142,6 +221,8 @@ def rnea_kernels(scalar: Any) -> SimpleNamespace:
         module=module,
         rnea=rnea,
         passive_force=passive_force,
+        passive_force_adjoint=passive_force_adjoint,
         wrench_to_common_frame=wrench_to_common_frame,
+        wrench_to_common_frame_adjoint=wrench_to_common_frame_adjoint,
         forward_dynamics_adjoint=forward_dynamics_adjoint,
     )

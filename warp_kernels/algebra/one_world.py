@@ -40,6 +40,10 @@ def one_world(scalar: Any) -> SimpleNamespace:
         return wp.sqrt(x)
 
     @wp.func
+    def sign(x: scalar):
+        return wp.where(x > scalar(0.0), scalar(1.0), wp.where(x < scalar(0.0), scalar(-1.0), scalar(0.0)))
+
+    @wp.func
     def sine_cosine(x: scalar):
         return wp.sin(x), wp.cos(x)
 
@@ -137,6 +141,14 @@ def one_world(scalar: Any) -> SimpleNamespace:
     @wp.func
     def add(values: array2d, block: int, k: int, x: scalar):
         values[block, k] += x
+
+    @wp.func
+    def load3(values: array3d, block: int, i: int, j: int):
+        return values[block, i, j]
+
+    @wp.func
+    def add3(values: array3d, block: int, i: int, j: int, x: scalar):
+        values[block, i, j] += x
 
     @wp.func
     def load_bar3(values: array3d, block: int, i: int, j: int):

@@ -62,6 +62,14 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
             y[i] = wp.sqrt(x[i])
         return y
 
+    @wp.func
+    def sign(x: lane):
+        """1, -1, or 0 of zero, of which ``wp.sign`` is 1."""
+        y = lane()
+        for i in range(wp.static(lanes)):
+            y[i] = wp.where(x[i] > scalar(0.0), scalar(1.0), wp.where(x[i] < scalar(0.0), scalar(-1.0), scalar(0.0)))
+        return y
+
     precision = scalar.__name__
     terms = TERMS[precision]
     pi_parts = wp.types.vector(3, scalar)(*PI_PARTS[precision])
@@ -267,6 +275,20 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
             for c in range(4):
                 x[3 + c, i] = r[c]
         return x
+
+    @wp.func
+    def load3(values: array3d, block: int, i: int, j: int):
+        x = lane()
+        last = values.shape[0] - 1
+        for n in range(wp.static(lanes)):
+            x[n] = values[wp.min(block * lanes + n, last), i, j]
+        return x
+
+    @wp.func
+    def add3(values: array3d, block: int, i: int, j: int, x: lane):
+        for n in range(wp.static(lanes)):
+            if block * lanes + n < values.shape[0]:
+                values[block * lanes + n, i, j] += x[n]
 
     @wp.func
     def load_bar3(values: array3d, block: int, i: int, j: int):
