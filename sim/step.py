@@ -105,9 +105,9 @@ class Step(Workspace):
             self.innovation, self.qdd,
         ]  # fmt: skip
         self._launch(aba_kernels(self.scalar).aba, self._trees, inputs, outputs)
-        inputs = [self.dof_lanes, *self._paths, self.factor_u, self.factor_d, self.subspace]
+        inputs = [self.dof_threads, *self._paths, self.factor_u, self.factor_d, self.subspace]
         kernel = factor_kernels(self.scalar).factor_mass_matrix
-        self._launch(kernel, (self.dof_lanes, self.num_worlds), inputs, [self.factor_l])
+        self._launch(kernel, (self.dof_threads, self.num_worlds), inputs, [self.factor_l])
 
     def _contacts(self) -> None:
         if not self.max_contacts:
@@ -235,7 +235,7 @@ class Step(Workspace):
         outputs = [self.block_count, self.block_overflow, *blocks, self.couplings]
         self._launch(matrix.list_couplings, self.num_worlds, [self.dof_tree, self.contact_count], outputs)
         inputs = [
-            self.block_lanes, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
+            self.block_threads, *self._paths, d.dof_q, self.dof_tree, m.max_depth, self.kernel_options,
             self._limits(p), p["friction_loss"], p["coupling_ratio"], self.q, self.qd, self.qdd, self.origin,
             self.subspace, self.factor_l, self.actuator_row, *self._contact_arrays, *self._equality_arrays,
             *self._cone_arrays,
@@ -245,7 +245,7 @@ class Step(Workspace):
             kernels.block_rows, self._blocks, inputs, [self.row, self.rhs, self.bound, self.softness, self.approach]
         )
         inputs = [
-            self.block_lanes, *self._paths, m.max_depth, self.kernel_options, self.factor_d, self.row, self.softness,
+            self.block_threads, *self._paths, m.max_depth, self.kernel_options, self.factor_d, self.row, self.softness,
             self.block_count, self.block_tail, self.couplings,
         ]  # fmt: skip
         self._launch(matrix.delassus, self._blocks, inputs, [self.matrix])

@@ -193,18 +193,18 @@ class DifferentiableStep(Step):
             kernel = warm_start_kernels(self.scalar).start_adjoint
             self._launch(kernel, self.num_worlds, inputs, [self.carried_impulse])
         inputs = [
-            self.block_lanes, *sizes, self.couplings, self.matrix, self.block_count, self.start, self.impulse_history,
+            self.block_threads, *sizes, self.couplings, self.matrix, self.block_count, self.start, self.impulse_history,
             self.value_bar_history, self.scale_bar, self.own_bar, self.first_sweep, self.impulse, self.rhs_bar,
         ]  # fmt: skip
         self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar, self.softness_bar])
         inputs = [
-            self.block_lanes, *self._paths, self.dof_tree, self.tree_dof_start, self.model.max_depth,
+            self.block_threads, *self._paths, self.dof_tree, self.tree_dof_start, self.model.max_depth,
             self.max_tree_dofs, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail,
             self.couplings,
         ]  # fmt: skip
         self._launch(kernels.block_response, self._blocks, inputs, [self.block_response])
         inputs = [
-            self.block_lanes, *self._trees_of_dofs, self.block_count, self.block_tail, self.couplings,
+            self.block_threads, *self._trees_of_dofs, self.block_count, self.block_tail, self.couplings,
             self.matrix_bar, self.block_response,
         ]  # fmt: skip
         self._launch(kernels.block_coupling, self._blocks, inputs, [self.block_coupling])
@@ -217,7 +217,7 @@ class DifferentiableStep(Step):
         d = self.device_model
         p = d.parameters
         inputs = [
-            self.dof_lanes, *self._paths, d.dof_q, *self._trees_of_dofs, self.dt, p["damping"], p["stiffness"],
+            self.dof_threads, *self._paths, d.dof_q, *self._trees_of_dofs, self.dt, p["damping"], p["stiffness"],
             p["rest_position"], self.q, self.qd, self.qdd, self.response, self.couplings, self.weight,
             self.block_response, self.block_coupling, self.qd_next.grad,
         ]  # fmt: skip
@@ -226,7 +226,7 @@ class DifferentiableStep(Step):
             *self.device_model.parameter_bars("damping", "armature", "stiffness", "rest_position"),
         ]  # fmt: skip
         kernel = impulse_kernels(self.scalar).free_step_adjoint
-        self._launch(kernel, (self.dof_lanes, self.num_worlds), inputs, outputs)
+        self._launch(kernel, (self.dof_threads, self.num_worlds), inputs, outputs)
 
     def _row_adjoint(self) -> None:
         d = self.device_model

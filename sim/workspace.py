@@ -66,8 +66,8 @@ class Workspace:
         self.layout = layout
         self.max_blocks = layout.max_blocks(max_contacts)
         # Threads that share a world's blocks and degrees of freedom: a CPU runs them one after the other anyway.
-        self.block_lanes = 1 if self.device.is_cpu else min(self.max_blocks, 16)
-        self.dof_lanes = 1 if self.device.is_cpu else self.model.nv
+        self.block_threads = 1 if self.device.is_cpu else min(self.max_blocks, 16)
+        self.dof_threads = 1 if self.device.is_cpu else self.model.nv
         self.kernel_options = _kernel_options(self.scalar, options, dt)
         self.limited_dof = self._integers(layout.limited)
         self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
@@ -180,7 +180,7 @@ class Workspace:
 
     @property
     def _blocks(self) -> tuple[int, int]:
-        return (self.block_lanes, self.num_worlds)
+        return (self.block_threads, self.num_worlds)
 
     @property
     def warm(self) -> bool:

@@ -7,8 +7,8 @@ freedom from a tail to its root; rows are kept along that path, already multipli
 matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs nothing but dot products over the degrees of freedom that two paths share.
 The sign of a side is part of its rows: a block's velocity is that of b less that of a.
 
-Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``. A world's blocks are shared out among ``lanes``
-threads, launched over (lane, world).
+Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``. A world's blocks are shared out among so many
+``threads``, launched over (thread, world).
 """
 
 import functools
@@ -248,7 +248,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def block_rows(
         # Model
-        lanes: int,
+        threads: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -296,8 +296,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
 
         softness: what a compliant block adds to its first diagonal entry; for an actuator all that stands there, without cfm.
         """
-        lane, world = wp.tid()
-        for block in range(lane, block_count[world], lanes):
+        thread, world = wp.tid()
+        for block in range(thread, block_count[world], threads):
             kind = block_kind[block, world]
             item = block_item[block, world]
             free_velocity = vec3()
@@ -340,7 +340,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             rhs[block, world] = free_velocity
             approach[block, world] = before
         # In a loop of its own: what it takes needs no registers beside what the rows take.
-        for block in range(lane, block_count[world], lanes):
+        for block in range(thread, block_count[world], threads):
             kind = block_kind[block, world]
             item = block_item[block, world]
             before = approach[block, world]

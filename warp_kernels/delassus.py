@@ -244,7 +244,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def delassus(
         # Model
-        lanes: int,
+        threads: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -261,8 +261,8 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         matrix: wp.array2d(dtype=mat33),
     ):
         """The entries on the diagonal and below it, and their mirrors."""
-        lane, world = wp.tid()
-        for block in range(lane, block_count[world], lanes):
+        thread, world = wp.tid()
+        for block in range(thread, block_count[world], threads):
             place = couplings.row[block, world]
             entry = place[0]
             for r in range(place[2], place[3]):

@@ -2,7 +2,7 @@
 
 L has a unit diagonal and entries only at ancestors: ``L[k, j] = U_k . S_j / D_k`` (Featherstone 2014, section 6.5, with the
 factors U and D of the articulated-body algorithm). Rows are packed: entry ``dof_row_start[k] + d`` of a packed array belongs to degree of
-freedom k and its ancestor at depth d, whose index stands at the same place of ``ancestor``. Where ``lanes`` is given, so many threads share the degrees of freedom of a world.
+freedom k and its ancestor at depth d, whose index stands at the same place of ``ancestor``. Where ``threads`` is given, so many threads share the degrees of freedom of a world.
 """
 
 import functools
@@ -60,7 +60,7 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def factor_mass_matrix(
         # Model
-        lanes: int,
+        threads: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -71,9 +71,9 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         factor_l: wp.array2d(dtype=scalar),
     ):
-        lane, world = wp.tid()
+        thread, world = wp.tid()
         nv = dof_depth.shape[0]
-        for k in range(lane, nv, lanes):
+        for k in range(thread, nv, threads):
             u = factor_u[k, world] * factor_d[k, world]
             for d in range(dof_depth[k]):
                 at = dof_row_start[k] + d

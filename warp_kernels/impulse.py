@@ -145,7 +145,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def block_response(
         # Model
-        lanes: int,
+        threads: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -164,8 +164,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         response: wp.array2d(dtype=vec3),
     ):
         """Y = M^-1 J' of the incidences of a block."""
-        lane, world = wp.tid()
-        for block in range(lane, block_count[world], lanes):
+        thread, world = wp.tid()
+        for block in range(thread, block_count[world], threads):
             for side in range(2):
                 here = 2 * block + side
                 tail = block_tail[here, world]
@@ -201,7 +201,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def block_coupling(
         # Model
-        lanes: int,
+        threads: int,
         dof_tree: wp.array(dtype=int),
         tree_dof_start: wp.array(dtype=int),
         max_tree_dofs: int,
@@ -215,8 +215,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         coupling: wp.array2d(dtype=vec3),
     ):
         """G = (D + D') Y of the incidences of a block: for each, the sum over the blocks that hold on to its tree."""
-        lane, world = wp.tid()
-        for block in range(lane, block_count[world], lanes):
+        thread, world = wp.tid()
+        for block in range(thread, block_count[world], threads):
             for side in range(2):
                 incidence = couplings.block_incidence[2 * block + side, world]
                 if incidence < 0 or (side == 1 and incidence == couplings.block_incidence[2 * block, world]):
@@ -243,7 +243,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoint(
         # Model
-        lanes: int,
+        threads: int,
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
@@ -282,8 +282,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
 
         weight holds w, response Y and coupling G, both empty where D isn't there; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
         """
-        lane, world = wp.tid()
-        for k in range(lane, dof_depth.shape[0], lanes):
+        thread, world = wp.tid()
+        for k in range(thread, dof_depth.shape[0], threads):
             w = weight[k, world]
             u = impulse_response[k, world]
             diagonal = -w * u

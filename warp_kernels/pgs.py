@@ -245,7 +245,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     @wp.kernel(module=reverse_module, enable_backward=False)
     def delassus_adjoint(
         # Model
-        lanes: int,
+        threads: int,
         max_blocks: int,
         # Data in
         sweep_count: wp.array(dtype=int),
@@ -268,9 +268,9 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
 
         The entries on the diagonal and before it, and their mirrors.
         """
-        lane, world = wp.tid()
+        thread, world = wp.tid()
         first = first_sweep[world]
-        for i in range(lane, block_count[world], lanes):
+        for i in range(thread, block_count[world], threads):
             place = couplings.row[i, world]
             own, _unused = wp.grad(scale_power)(matrix[place[1], world], scale_bar[i, world])
             own += own_bar[i, world]
