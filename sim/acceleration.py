@@ -112,7 +112,7 @@ def jacobian_derivative_operation(model: Model, frame: str | Sequence[str], refe
             outputs=[rate],
             device=m.device,
         )
-        path = m.frame_paths(names)
+        path = m.frame_paths(names)[1:]
         wp.launch(
             kernels.frame_jacobian_derivative,
             dim=(path[0].shape[0], q.shape[0]),

@@ -91,7 +91,7 @@ class DeviceModel:
         self.actuator_dof = upload(model.actuator_dof)
 
         self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
-        self._paths: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
+        self._paths: dict[tuple[str, ...], tuple[wp.array, wp.array, wp.array]] = {}
         self._visits: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self.every_link = upload(np.arange(model.num_links))
         self._double: tuple[DeviceModel, list[Any]] | None = None
@@ -289,14 +289,17 @@ class DeviceModel:
             )
         return self._visits[names]
 
-    def frame_paths(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array]:
+    def frame_paths(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array, wp.array]:
         """The degrees of freedom that move frames, in ascending order, those of one frame after those of another.
 
         Returns:
-            for each of them the place of its frame in ``names``, and its index. Raises ModelError for an unknown frame.
+            where those of each frame begin [frames + 1]; for each of them the place of its frame in ``names``, and its
+            index. Raises ModelError for an unknown frame.
         """
         if names not in self._paths:
-            owners, path = [], []
+            starts: list[int] = [0]
+            owners: list[int] = []
+            path: list[int] = []
             for number, name in enumerate(names):
                 link = self.model.frame(name).link
                 k = int(self.model.link_tail_dof[link]) if link >= 0 else -1
@@ -306,10 +309,12 @@ class DeviceModel:
                     k = int(self.model.dof_parent[k])
                 path += dofs[::-1]
                 owners += [number] * len(dofs)
-            self._paths[names] = (
-                wp.array(np.array(owners, dtype=np.int32), dtype=wp.int32, device=self.device),
-                wp.array(np.array(path, dtype=np.int32), dtype=wp.int32, device=self.device),
-            )
+                starts.append(len(path))
+
+            def upload(numbers: list[int]) -> wp.array:
+                return wp.array(np.array(numbers, dtype=np.int32), dtype=wp.int32, device=self.device)
+
+            self._paths[names] = upload(starts), upload(owners), upload(path)
         return self._paths[names]
 
     def parameter_dtype(self, name: str) -> type:

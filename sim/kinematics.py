@@ -11,16 +11,18 @@ makes operations of PyTorch.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
 from sim.model import Model
-from sim.operation import Array, Motions, Operation, Poses, batch, on_device, replay, run
+from sim.operation import Array, Motions, Operation, Poses, batch, lanes_of, on_device, replay, run
 from warp_kernels.frames import frame_kernels
 from warp_kernels.integrate import integrate_kernels
 from warp_kernels.jacobian import jacobian_kernels
+from warp_kernels.velocity import frame_velocity_kernels, link_velocity_kernels
 
 
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:
@@ -41,34 +43,38 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
 
 def pose_operation(model: Model, names: Names) -> Operation:
     """See :func:`forward_kinematics`."""
-
-    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Poses(m, q, names)
-        wp.launch(
-            frame_kernels(m.types.scalar).frame_pose,
-            dim=(len(names), q.shape[0]),
-            inputs=[m.link_tree, *m.frame_arrays(names), bodies.pose, bodies.origin],
-            outputs=[result],
-            device=m.device,
-        )
-
-    return Operation((len(names), 7), forward, replay(forward), ("joint_placement",))
+    return _of_poses((len(names), 7), names, "frame_pose")
 
 
 def matrix_operation(model: Model, names: Names) -> Operation:
     """Poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
+    return _of_poses((len(names), 4, 4), names, "frame_matrix")
 
-    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Poses(m, q, names)
+
+def _of_poses(shape: tuple[int, ...], names: Names, kernel: str) -> Operation:
+    """What one of the kernels of frames computes of the poses of links."""
+
+    def launch(bodies: Poses, name: str, arrays: list[wp.array], outputs: list[wp.array]) -> None:
+        m = bodies.model
         wp.launch(
-            frame_kernels(m.types.scalar).frame_matrix,
-            dim=(len(names), q.shape[0]),
-            inputs=[m.link_tree, *m.frame_arrays(names), bodies.pose, bodies.origin],
-            outputs=[result],
+            getattr(frame_kernels(m.types.scalar, bodies.lanes), name),
+            dim=(len(names), bodies.blocks),
+            inputs=[m.link_tree, *m.frame_arrays(names), bodies.pose, *arrays],
+            outputs=outputs,
             device=m.device,
         )
 
-    return Operation((len(names), 4, 4), forward, replay(forward), ("joint_placement",))
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        bodies = Poses(m, q, names, lanes_of(m))
+        launch(bodies, kernel, [bodies.origin], [result])
+
+    def backward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        with wp.Tape() as tape:
+            bodies = Poses(m, q, names, lanes_of(m))
+        launch(bodies, f"{kernel}_adjoint", [result.grad], [bodies.pose.grad, bodies.origin.grad])
+        tape.backward()
+
+    return Operation(shape, forward, backward, ("joint_placement",))
 
 
 def link_velocities(
@@ -102,18 +108,37 @@ def velocity_operation(model: Model, names: Names, reference: str) -> Operation:
     """See :func:`link_velocities`."""
     code = reference_code(reference)
 
+    def inputs(bodies: Motions, qd: wp.array) -> list[Any]:
+        return [*_paths(bodies.model, names), code, qd, bodies.pose, bodies.origin, bodies.subspace]
+
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
-        bodies = Motions(m, q)
-        velocity = run_velocities(bodies, qd)
+        bodies = Motions(m, q, names, lanes_of(m))
+        kernel = frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity
+        wp.launch(kernel, (len(names), bodies.blocks), inputs(bodies, qd), [result], device=m.device)
+
+    def backward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
+        with wp.Tape() as tape:
+            bodies = Motions(m, q, names, lanes_of(m))
         wp.launch(
-            frame_kernels(m.types.scalar).frame_velocity,
-            dim=(len(names), q.shape[0]),
-            inputs=[m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, velocity],
-            outputs=[result],
+            frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity_adjoint,
+            dim=(len(names), bodies.blocks),
+            inputs=[*inputs(bodies, qd), result.grad],
+            outputs=[qd.grad if qd.requires_grad else m.no_scalars, *_bars(bodies)],
             device=m.device,
         )
+        tape.backward()
 
-    return Operation((len(names), 6), forward, replay(forward), ("joint_placement",))
+    return Operation((len(names), 6), forward, backward, ("joint_placement",))
+
+
+def _paths(m: DeviceModel, names: Names) -> list[wp.array]:
+    """Trees, the degrees of freedom that move each frame, and the frames, as kernels take them."""
+    start, _owner, dof = m.frame_paths(names)
+    return [m.link_tree, start, dof, *m.frame_arrays(names)]
+
+
+def _bars(bodies: Motions) -> list[wp.array]:
+    return [bodies.pose.grad, bodies.origin.grad, bodies.subspace.grad]
 
 
 def run_velocities(bodies: Motions, qd: wp.array) -> wp.array:
@@ -121,7 +146,7 @@ def run_velocities(bodies: Motions, qd: wp.array) -> wp.array:
     m = bodies.model
     velocity = bodies.scratch(m.model.num_links, m.types.spatial)
     wp.launch(
-        frame_kernels(m.types.scalar).link_velocity,
+        link_velocity_kernels(m.types.scalar).link_velocity,
         dim=(m.model.num_trees, bodies.worlds),
         inputs=[m.tree_link_start, m.link_parent, m.joint_qd_start, qd, bodies.subspace],
         outputs=[velocity],
@@ -154,19 +179,31 @@ def jacobian_operation(model: Model, frame: str | Sequence[str], reference: str)
     code = reference_code(reference)
     names = frame_names(model, [frame] if isinstance(frame, str) else frame)
 
+    def inputs(bodies: Motions) -> list[Any]:
+        return [*_paths(bodies.model, names), code, bodies.pose, bodies.origin, bodies.subspace]
+
+    def by_frame(array: wp.array) -> wp.array:
+        return array.reshape((array.shape[0], len(names), 6, model.nv))
+
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
-        bodies = Motions(m, q, names)
-        path = m.frame_paths(names)
+        bodies = Motions(m, q, names, lanes_of(m))
+        kernel = jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian
+        wp.launch(kernel, (len(names), bodies.blocks), inputs(bodies), [by_frame(result)], device=m.device)
+
+    def backward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        with wp.Tape() as tape:
+            bodies = Motions(m, q, names, lanes_of(m))
         wp.launch(
-            jacobian_kernels(m.types.scalar).frame_jacobian,
-            dim=(path[0].shape[0], q.shape[0]),
-            inputs=[m.link_tree, *path, *m.frame_arrays(names), code, bodies.pose, bodies.origin, bodies.subspace],
-            outputs=[result.reshape((q.shape[0], len(names), 6, model.nv))],
+            jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian_adjoint,
+            dim=(len(names), bodies.blocks),
+            inputs=[*inputs(bodies), by_frame(result.grad)],
+            outputs=_bars(bodies),
             device=m.device,
         )
+        tape.backward()
 
     shape = (6, model.nv) if isinstance(frame, str) else (len(names), 6, model.nv)
-    return Operation(shape, forward, replay(forward), ("joint_placement",))
+    return Operation(shape, forward, backward, ("joint_placement",))
 
 
 def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) -> wp.array:

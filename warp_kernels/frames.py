@@ -1,4 +1,4 @@
-"""Poses and velocities of frames that move with links."""
+"""Poses and velocities of frames that move with links, and their adjoints."""
 
 import functools
 from types import SimpleNamespace
@@ -6,8 +6,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
+from warp_kernels.kinematics_adjoint import turn_functions
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import kernel_module, lane_types, warp_types
 
 # Where a spatial velocity is taken and along which axes.
 LOCAL_WORLD_ALIGNED = 0  # at the frame's origin, along world axes
@@ -16,147 +18,246 @@ LOCAL = 2  # at the frame's origin, along the frame's axes
 
 
 @functools.cache
-def frame_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions that place a frame and move a spatial velocity to its reference, for one precision."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in a block."""
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    turns = turn_functions(scalar, lanes)
+    vec3, quat, transform, spatial = t.vec3, t.quat, t.transform, t.spatial
+    poses, origins = wp.array2d(dtype=transform), wp.array2d(dtype=vec3)
 
     @wp.func
-    def in_reference(reference: int, v: spatial, frame: transform, origin: vec3):
-        """A velocity about the tree's origin in one of the references; ``frame`` is relative to that origin."""
-        w = sp.angular(v)
-        linear = sp.linear(v)
-        if reference == WORLD:
-            linear = sp.linear(v) + wp.cross(origin, w)
-        else:
-            linear = sp.point_velocity(v, wp.transform_get_translation(frame))
-        if reference == LOCAL:
-            inverse = wp.quat_inverse(wp.transform_get_rotation(frame))
-            w = wp.quat_rotate(inverse, w)
-            linear = wp.quat_rotate(inverse, linear)
-        return sp.join(w, linear)
+    def place(link_pose: transform, placement: transform):
+        """Pose of a frame about its tree's origin."""
+        rotation = a.rotation(link_pose)
+        return a.make_pose(
+            a.position(link_pose) + a.rotate(rotation, a.position(placement)),
+            a.product(rotation, a.rotation(placement)),
+        )
 
-    return SimpleNamespace(in_reference=in_reference)
+    @wp.func
+    def add_frame_bar(link: int, block: int, frame: transform, turn: vec3, shift: vec3, pose: poses, pose_bar: poses):
+        """Add what a frame gives to its link: the derivatives in a turn of the frame about its origin and in a displacement."""
+        own = pose[link, block]
+        arm = a.position(frame) - a.position(own)
+        turn_bar = turns.quaternion_of_turn(a.rotation(own), turn + a.cross(arm, shift))
+        wp.atomic_add(pose_bar, link, block, a.make_pose(shift, turn_bar))
+
+    @wp.func
+    def reference_point(reference: int, frame: transform, tree: int, block: int, origin: origins):
+        """The point whose velocity is meant, about the tree's origin."""
+        if reference == WORLD:
+            return -origin[tree, block]
+        return a.position(frame)
+
+    @wp.func
+    def in_reference(reference: int, v: spatial, frame: transform, point: vec3):
+        """A velocity about the tree's origin in one of the references."""
+        linear = sp.point_velocity(v, point)
+        if reference == LOCAL:
+            rotation = a.rotation(frame)
+            return a.join(a.rotate_back(rotation, a.angular(v)), a.rotate_back(rotation, linear))
+        return a.join(a.angular(v), linear)
+
+    @wp.func
+    def along_world(reference: int, bar: spatial, frame: transform):
+        """The adjoint of a velocity in one of the references along world axes."""
+        if reference == LOCAL:
+            rotation = a.rotation(frame)
+            return a.join(a.rotate(rotation, a.angular(bar)), a.rotate(rotation, a.linear(bar)))
+        return bar
+
+    @wp.func
+    def about_origin(bar: spatial, point: vec3):
+        """The adjoint of a velocity about the tree's origin, from that of the velocity at a point."""
+        return a.join(a.angular(bar) + a.cross(point, a.linear(bar)), a.linear(bar))
+
+    @wp.func
+    def frame_turn(v: spatial, bar: spatial, point: vec3):
+        """Derivative in a turn of the frame along whose axes the velocity is taken; ``bar`` along world axes."""
+        return a.cross(a.angular(bar), a.angular(v)) + a.cross(a.linear(bar), sp.point_velocity(v, point))
+
+    @wp.func
+    def add_reference_bar(
+        reference: int,
+        link: int,
+        tree: int,
+        block: int,
+        frame: transform,
+        turn: vec3,
+        point_bar: vec3,
+        pose: poses,
+        pose_bar: poses,
+        origin_bar: origins,
+    ):
+        """Add what the choice of the point and axes gives."""
+        if reference == WORLD:
+            wp.atomic_add(origin_bar, tree, block, -point_bar)
+        if reference == LOCAL_WORLD_ALIGNED:
+            add_frame_bar(link, block, frame, vec3(), point_bar, pose, pose_bar)
+        if reference == LOCAL:
+            add_frame_bar(link, block, frame, turn, point_bar, pose, pose_bar)
+
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
 
 
 @functools.cache
-def frame_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of frames for one precision, with Warp's own adjoint."""
-    t = warp_types(scalar)
-    frames = frame_functions(scalar)
-    vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    module = kernel_module("frames", scalar)
+def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of frames for one precision, launched over (frame, block of worlds). A link of -1 is the world."""
+    t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
+    frames, turns = frame_functions(scalar, lanes), turn_functions(scalar, lanes)
+    vec3, transform = t.vec3, t.transform
+    module = kernel_module("frames", scalar, lanes)
+    array3d, array4d = wp.array3d(dtype=scalar), wp.array4d(dtype=scalar)
 
-    @wp.kernel(module=module)
+    @wp.func
+    def store_pose(result: array3d, block: int, frame: int, position: vec3, rotation: t.quat):
+        for i in range(3):
+            a.store3(result, block, frame, i, position[i])
+        for i in range(4):
+            a.store3(result, block, frame, 3 + i, rotation[i])
+
+    @wp.func
+    def store_matrix(result: array4d, block: int, frame: int, position: vec3, rotation: t.quat):
+        rows = a.matrix(rotation)
+        for i in range(3):
+            row = a.mat_row(rows, i)
+            for j in range(3):
+                a.store4(result, block, frame, i, j, row[j])
+            a.store4(result, block, frame, i, 3, position[i])
+        a.store4(result, block, frame, 3, 3, a.real(scalar(1.0)))
+
+    @wp.func
+    def load_row(bar: array4d, block: int, frame: int, i: int):
+        return a.make_vec3(
+            a.load_bar4(bar, block, frame, i, 0),
+            a.load_bar4(bar, block, frame, i, 1),
+            a.load_bar4(bar, block, frame, i, 2),
+        )
+
+    @wp.kernel(module=module, enable_backward=False)
     def frame_pose(
         # Model
         link_tree: wp.array(dtype=int),
         frame_link: wp.array(dtype=int),
-        frame_placement: wp.array(dtype=transform),
+        frame_placement: wp.array(dtype=one.transform),
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         # Data out
         frame_pose: wp.array3d(dtype=scalar),
     ):
-        """World pose of each frame: position, quaternion xyzw; over (frame, world). A link of -1 is the world."""
-        frame, world = wp.tid()
+        """World pose of each frame: position, quaternion xyzw."""
+        frame, block = wp.tid()
         link = frame_link[frame]
-        placed = frame_placement[frame]
-        start = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
+        placement = a.same_transform(frame_placement[frame])
         if link >= 0:
-            placed = pose[link, world] * placed
-            start = origin[link_tree[link], world]
-        position = start + wp.transform_get_translation(placed)
-        rotation = wp.transform_get_rotation(placed)
-        for i in range(wp.static(3)):
-            frame_pose[world, frame, i] = position[i]
-        for i in range(wp.static(4)):
-            frame_pose[world, frame, 3 + i] = rotation[i]
+            placed = frames.place(pose[link, block], placement)
+            position = origin[link_tree[link], block] + a.position(placed)
+            store_pose(frame_pose, block, frame, position, a.rotation(placed))
+        else:
+            store_pose(frame_pose, block, frame, a.position(placement), a.rotation(placement))
 
-    @wp.kernel(module=module)
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_pose_adjoint(
+        # Model
+        link_tree: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        # Adjoint in
+        frame_pose_bar: wp.array3d(dtype=scalar),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
+    ):
+        """Adds to the adjoints of links and origins."""
+        frame, block = wp.tid()
+        link = frame_link[frame]
+        placement = a.same_transform(frame_placement[frame])
+        if link >= 0:
+            placed = frames.place(pose[link, block], placement)
+            shift = a.make_vec3(
+                a.load_bar3(frame_pose_bar, block, frame, 0),
+                a.load_bar3(frame_pose_bar, block, frame, 1),
+                a.load_bar3(frame_pose_bar, block, frame, 2),
+            )
+            quaternion_bar = a.make_quat(
+                a.load_bar3(frame_pose_bar, block, frame, 3),
+                a.load_bar3(frame_pose_bar, block, frame, 4),
+                a.load_bar3(frame_pose_bar, block, frame, 5),
+                a.load_bar3(frame_pose_bar, block, frame, 6),
+            )
+            turn = turns.turn_of_quaternion(a.rotation(placed), quaternion_bar)
+            frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
+            wp.atomic_add(origin_bar, link_tree[link], block, shift)
+
+    @wp.kernel(module=module, enable_backward=False)
     def frame_matrix(
         # Model
         link_tree: wp.array(dtype=int),
         frame_link: wp.array(dtype=int),
-        frame_placement: wp.array(dtype=transform),
+        frame_placement: wp.array(dtype=one.transform),
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         # Data out
         frame_matrix: wp.array4d(dtype=scalar),
     ):
-        """World pose of each frame as a homogeneous matrix, over (frame, world). A link of -1 is the world."""
-        frame, world = wp.tid()
+        """World pose of each frame as a homogeneous matrix, into an array of zeros."""
+        frame, block = wp.tid()
         link = frame_link[frame]
-        placed = frame_placement[frame]
-        start = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
+        placement = a.same_transform(frame_placement[frame])
         if link >= 0:
-            placed = pose[link, world] * placed
-            start = origin[link_tree[link], world]
-        position = start + wp.transform_get_translation(placed)
-        rotation = wp.quat_to_matrix(wp.transform_get_rotation(placed))
-        for i in range(wp.static(3)):
-            for j in range(wp.static(3)):
-                frame_matrix[world, frame, i, j] = rotation[i, j]
-            frame_matrix[world, frame, i, 3] = position[i]
-        frame_matrix[world, frame, 3, 3] = scalar(1.0)
+            placed = frames.place(pose[link, block], placement)
+            position = origin[link_tree[link], block] + a.position(placed)
+            store_matrix(frame_matrix, block, frame, position, a.rotation(placed))
+        else:
+            store_matrix(frame_matrix, block, frame, a.position(placement), a.rotation(placement))
 
-    @wp.kernel(module=module)
-    def link_velocity(
-        # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        # Data in
-        qd: wp.array2d(dtype=scalar),
-        subspace: wp.array2d(dtype=spatial),
-        # Data out
-        velocity: wp.array2d(dtype=spatial),
-    ):
-        """Velocity of each link about its tree's origin, over (tree, world)."""
-        tree, world = wp.tid()
-        for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
-            if link_parent[link] >= 0:
-                velocity[link, world] = velocity[link_parent[link], world]
-            else:
-                velocity[link, world] = spatial()
-            # The sum lives in the array: a local carried through a run-time loop has no right adjoint.
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                velocity[link, world] += subspace[k, world] * qd[world, k]
-
-    @wp.kernel(module=module)
-    def frame_velocity(
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_matrix_adjoint(
         # Model
         link_tree: wp.array(dtype=int),
         frame_link: wp.array(dtype=int),
-        frame_placement: wp.array(dtype=transform),
-        reference: int,
+        frame_placement: wp.array(dtype=one.transform),
         # Data in
         pose: wp.array2d(dtype=transform),
-        origin: wp.array2d(dtype=vec3),
-        velocity: wp.array2d(dtype=spatial),
-        # Data out
-        frame_velocity: wp.array3d(dtype=scalar),
+        # Adjoint in
+        frame_matrix_bar: wp.array4d(dtype=scalar),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
     ):
-        """Velocity of each frame, angular first, over (frame, world)."""
-        frame, world = wp.tid()
+        """Adds to the adjoints of links and origins."""
+        frame, block = wp.tid()
         link = frame_link[frame]
+        placement = a.same_transform(frame_placement[frame])
         if link >= 0:
-            v = frames.in_reference(
-                reference,
-                velocity[link, world],
-                pose[link, world] * frame_placement[frame],
-                origin[link_tree[link], world],
+            placed = frames.place(pose[link, block], placement)
+            rows = a.matrix(a.rotation(placed))
+            x = a.mat_row(rows, 0)
+            y = a.mat_row(rows, 1)
+            z = a.mat_row(rows, 2)
+            x_bar = load_row(frame_matrix_bar, block, frame, 0)
+            y_bar = load_row(frame_matrix_bar, block, frame, 1)
+            z_bar = load_row(frame_matrix_bar, block, frame, 2)
+            # The sum over the columns of R of column x its adjoint.
+            turn = a.make_vec3(
+                a.dot(y, z_bar) - a.dot(z, y_bar), a.dot(z, x_bar) - a.dot(x, z_bar), a.dot(x, y_bar) - a.dot(y, x_bar)
             )
-            for i in range(wp.static(6)):
-                frame_velocity[world, frame, i] = v[i]
+            shift = a.make_vec3(
+                a.load_bar4(frame_matrix_bar, block, frame, 0, 3),
+                a.load_bar4(frame_matrix_bar, block, frame, 1, 3),
+                a.load_bar4(frame_matrix_bar, block, frame, 2, 3),
+            )
+            frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
+            wp.atomic_add(origin_bar, link_tree[link], block, shift)
 
     return SimpleNamespace(
         module=module,
         frame_pose=frame_pose,
+        frame_pose_adjoint=frame_pose_adjoint,
         frame_matrix=frame_matrix,
-        link_velocity=link_velocity,
-        frame_velocity=frame_velocity,
+        frame_matrix_adjoint=frame_matrix_adjoint,
     )

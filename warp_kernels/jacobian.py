@@ -1,7 +1,6 @@
 """Jacobians of frames and their time derivatives.
 
-In the common frame the columns are the motion subspaces of the degrees of freedom on the path to a frame. Kernels go over (place in the
-concatenated paths of all frames, world).
+In the common frame the columns are the motion subspaces of the degrees of freedom on the path to a frame.
 """
 
 import functools
@@ -10,27 +9,44 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
 from warp_kernels.frames import LOCAL, WORLD, frame_functions
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import FREE, kernel_module, warp_types
+from warp_kernels.types import FREE, kernel_module, lane_types, warp_types
 
 
 @functools.cache
-def jacobian_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel for one precision, with Warp's own adjoint."""
-    t = warp_types(scalar)
-    frames = frame_functions(scalar)
+def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels for one precision, launched over (frame, block of worlds). A link of -1 is the world, which doesn't move."""
+    t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
+    frames = frame_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    module = kernel_module("jacobian", scalar)
+    module = kernel_module("jacobian", scalar, lanes)
+    array4d = wp.array4d(dtype=scalar)
 
-    @wp.kernel(module=module)
+    @wp.func
+    def load_column_bar(bar: array4d, block: int, frame: int, k: int):
+        return a.join(
+            a.make_vec3(
+                a.load_bar4(bar, block, frame, 0, k),
+                a.load_bar4(bar, block, frame, 1, k),
+                a.load_bar4(bar, block, frame, 2, k),
+            ),
+            a.make_vec3(
+                a.load_bar4(bar, block, frame, 3, k),
+                a.load_bar4(bar, block, frame, 4, k),
+                a.load_bar4(bar, block, frame, 5, k),
+            ),
+        )
+
+    @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian(
         # Model
         link_tree: wp.array(dtype=int),
-        path_frame: wp.array(dtype=int),
+        path_start: wp.array(dtype=int),
         path_dof: wp.array(dtype=int),
         frame_link: wp.array(dtype=int),
-        frame_placement: wp.array(dtype=transform),
+        frame_placement: wp.array(dtype=one.transform),
         reference: int,
         # Data in
         pose: wp.array2d(dtype=transform),
@@ -39,16 +55,58 @@ def jacobian_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         jacobian: wp.array4d(dtype=scalar),
     ):
-        place, world = wp.tid()
-        frame = path_frame[place]
-        k = path_dof[place]
+        """Writes the columns of the degrees of freedom on the path to each frame, into an array of zeros."""
+        frame, block = wp.tid()
         link = frame_link[frame]
-        placed = pose[link, world] * frame_placement[frame]
-        column = frames.in_reference(reference, subspace[k, world], placed, origin[link_tree[link], world])
-        for i in range(wp.static(6)):
-            jacobian[world, frame, i, k] = column[i]
+        if link >= 0:
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
+            for place in range(path_start[frame], path_start[frame + 1]):
+                k = path_dof[place]
+                column = frames.in_reference(reference, subspace[k, block], placed, point)
+                for i in range(6):
+                    a.store4(jacobian, block, frame, i, k, column[i])
 
-    return SimpleNamespace(module=module, frame_jacobian=frame_jacobian)
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_jacobian_adjoint(
+        # Model
+        link_tree: wp.array(dtype=int),
+        path_start: wp.array(dtype=int),
+        path_dof: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        reference: int,
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=spatial),
+        # Adjoint in
+        jacobian_bar: wp.array4d(dtype=scalar),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
+        subspace_bar: wp.array2d(dtype=spatial),
+    ):
+        """Adds to the adjoints of links, origins and motion subspaces."""
+        frame, block = wp.tid()
+        link = frame_link[frame]
+        if link >= 0:
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
+            point_bar = vec3()
+            turn = vec3()
+            for place in range(path_start[frame], path_start[frame + 1]):
+                k = path_dof[place]
+                column = subspace[k, block]
+                bar = frames.along_world(reference, load_column_bar(jacobian_bar, block, frame, k), placed)
+                point_bar += a.cross(a.linear(bar), a.angular(column))
+                turn += frames.frame_turn(column, bar, point)
+                wp.atomic_add(subspace_bar, k, block, frames.about_origin(bar, point))
+            frames.add_reference_bar(
+                reference, link, link_tree[link], block, placed, turn, point_bar, pose, pose_bar, origin_bar
+            )
+
+    return SimpleNamespace(module=module, frame_jacobian=frame_jacobian, frame_jacobian_adjoint=frame_jacobian_adjoint)
 
 
 @functools.cache

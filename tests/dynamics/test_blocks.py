@@ -1,4 +1,6 @@
-"""Forward kinematics and its adjoint on blocks of several worlds beside one world at a time."""
+"""Forward kinematics, its adjoint and functions of frames on blocks of several worlds beside one world at a time."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -6,7 +8,8 @@ import warp as wp
 
 import sim
 from sim.device_model import DeviceModel
-from sim.operation import Bodies
+from sim.kinematics import matrix_operation
+from sim.operation import Bodies, run
 from tests.dynamics.trees import build, zoo
 from warp_kernels.types import LANES
 
@@ -44,3 +47,41 @@ def test_adjoint(worlds, per_world):
             own[name] = value + rng.uniform(-0.05, 0.05, (worlds, *value.shape))
     for several, single in zip(gradients(model, worlds, LANES, own), gradients(model, worlds, 1, own), strict=True):
         np.testing.assert_allclose(several, single, rtol=0, atol=1e-13 * np.abs(single).max())
+
+
+def value_and_gradients(function: Callable[..., wp.array], model: sim.Model, worlds: int) -> list[np.ndarray]:
+    """Of a function of q and qd, at random states and cotangents."""
+    m = DeviceModel(model, "cpu", 1, requires_grad=["joint_placement"])
+    rng = np.random.default_rng(3)
+    q, qd = (
+        wp.array(rng.uniform(-1.0, 1.0, (worlds, n)), dtype=wp.float64, device="cpu", requires_grad=True)
+        for n in (model.nq, model.nv)
+    )
+    with wp.Tape() as tape:
+        result = function(m, q, qd)
+    result.grad.assign(rng.standard_normal(result.shape))
+    tape.backward()
+    return [array.numpy() for array in (result, q.grad, qd.grad, m.parameters["joint_placement"].grad)]
+
+
+REFERENCES = ["local_world_aligned", "world", "local"]
+FRAMES = ["link8", "link3", "link5", "link3"]
+FUNCTIONS = {
+    "poses": lambda m, q, qd: sim.forward_kinematics(m, q, FRAMES),
+    "matrices": lambda m, q, qd: run(m, matrix_operation(m.model, tuple(FRAMES)), [q]),
+    **{f"jacobian {name}": lambda m, q, qd, name=name: sim.jacobian(m, q, FRAMES, name) for name in REFERENCES},
+    **{
+        f"velocity {name}": lambda m, q, qd, name=name: sim.link_velocities(m, q, qd, FRAMES, name)
+        for name in REFERENCES
+    },
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_functions_of_frames(function, monkeypatch):
+    """As a GPU works on them, one world a thread."""
+    model = build(zoo(), "float64")
+    several = value_and_gradients(function, model, 2 * LANES + 1)
+    monkeypatch.setattr("sim.kinematics.lanes_of", lambda model: 1)
+    for one, other in zip(several, value_and_gradients(function, model, 2 * LANES + 1), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(1.0, np.abs(other).max()))
