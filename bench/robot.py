@@ -25,7 +25,7 @@ import numpy as np
 
 import sim
 from bench.report import write_json
-from bench.robot_libraries import LIBRARIES, is_installed, library
+from bench.robot_libraries import LIBRARIES, ON_REQUEST, is_installed, library
 from bench.robot_libraries.base import CASES, Robot, State
 from bench.robot_tables import by_key, precision, print_tables
 from bench.timing import machine
@@ -103,7 +103,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
     parser.add_argument("--dtypes", nargs="+", default=list(DTYPES), choices=DTYPES)
     peers = [name for name in LIBRARIES if name != "Backswing"]
-    parser.add_argument("--libraries", nargs="*", default=peers, choices=peers, help="what to compare with")
+    usual = [name for name in peers if name not in ON_REQUEST]
+    about = f"what to compare with (all but {', '.join(ON_REQUEST)}, which takes minutes for each robot and batch)"
+    parser.add_argument("--libraries", nargs="*", default=usual, choices=peers, help=about)
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:0"')
     parser.add_argument("--longest", type=float, default=2.0, help="leave out calls that would take longer [s] (2)")
     parser.add_argument("--gigabytes", type=int, default=6, help="memory that a library may use on a CPU [GiB] (6)")

@@ -1,0 +1,24 @@
+"""BARD with torch.compile."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bench.robot_libraries import bard
+from bench.robot_libraries.base import Robot
+
+
+class Calls(bard.Calls):
+    """See :class:`TorchLibrary`."""
+
+    note = "BARD compiled: as BARD, with torch.compile, for each batch anew"
+
+    def __init__(self, robot: Robot, dtype: str, device: str):
+        super().__init__(robot, dtype, device)
+        self.bard.enable_compilation()
+
+    def function(self, case: str) -> Callable[..., Any]:
+        """See :class:`TorchLibrary`."""
+        torch.compiler.reset()  # after some shapes it would compile for any, and then no more
+        return super().function(case)
