@@ -6,9 +6,9 @@ Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), table 6.2 (CRBA)
 import warp as wp
 
 from sim.device_model import DeviceModel
-from sim.dynamics import solve_mass_matrix, taped_bodies, zeros
+from sim.dynamics import solve_mass_matrix, zeros
 from sim.model import Model
-from sim.operation import Array, Bodies, Operation, batch, on_device, run
+from sim.operation import Array, Bodies, Operation, batch, lanes_of, on_device, run
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
 from warp_kernels.crba import crba_kernels
@@ -40,10 +40,10 @@ def mass_matrix_operation(model: Model) -> Operation:
     """See :func:`mass_matrix`."""
 
     def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
-        bodies = Bodies(m, q)
+        bodies = Bodies(m, q, lanes=lanes_of(m))
         wp.launch(
-            crba_kernels(m.types.scalar).crba,
-            dim=(m.model.num_trees, q.shape[0]),
+            crba_kernels(m.types.scalar, bodies.lanes).crba,
+            dim=(m.model.num_trees, bodies.blocks),
             inputs=[
                 m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, m.parameters["armature"],
                 bodies.subspace,
@@ -126,18 +126,18 @@ def _product(m: DeviceModel, factor: float, a: wp.array, b: wp.array, c: wp.arra
 
 def _add_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
     """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
-    tape, bodies = taped_bodies(m, q)
-    crba = crba_kernels(m.types.scalar)
+    with wp.Tape() as tape:
+        bodies = Bodies(m, q, lanes=lanes_of(m))
+    crba = crba_kernels(m.types.scalar, bodies.lanes)
     wp.launch(
         crba.crba_adjoint,
-        dim=(m.model.num_trees, q.shape[0]),
+        dim=(m.model.num_trees, bodies.blocks),
         inputs=[
             m.tree_link_start, m.link_parent, m.joint_qd_start, m.dof_parent, bodies.subspace, bodies.link_inertia,
             matrix_bar,
         ],
         outputs=[
-            scratch_array(bodies.link_inertia.shape, m.types.inertia, m.device), bodies.subspace.grad,
-            bodies.link_inertia.grad,
+            bodies.scratch(m.model.num_links, bodies.types.inertia), bodies.subspace.grad, bodies.link_inertia.grad,
         ],
         device=m.device,
     )  # fmt: skip

@@ -10,48 +10,48 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import warp_types
+from warp_kernels.types import lane_types
 
 
 @functools.cache
-def composite_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions for one precision, in the order in which an adjoint calls them."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    spatial, inertia10 = t.spatial, t.inertia
+def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Warp functions for one precision and a number of worlds in a block, in the order in which an adjoint calls them."""
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    real, spatial, inertia10 = t.real, t.spatial, t.inertia
 
     @wp.func
     def start_alone(
         first: int,
         last: int,
-        world: int,
+        block: int,
         link_inertia: wp.array2d(dtype=inertia10),
         composite: wp.array2d(dtype=inertia10),
     ):
         """Every link with nothing to carry."""
         link = first
         while link < last:
-            composite[link, world] = link_inertia[link, world]
+            composite[link, block] = link_inertia[link, block]
             link += 1
 
     @wp.func
-    def add_to_parent(link: int, parent: int, world: int, composite: wp.array2d(dtype=inertia10)):
+    def add_to_parent(link: int, parent: int, block: int, composite: wp.array2d(dtype=inertia10)):
         """What the link is with all it carries, put upon its parent; the last link of a tree comes first."""
-        whole = composite[link, world]
+        whole = composite[link, block]
         if parent >= 0:
-            composite[parent, world] += whole
+            composite[parent, block] = composite[parent, block] + whole
         return whole
 
     @wp.func
     def column_adjoint(
         k: int,
-        world: int,
+        block: int,
         whole: inertia10,
         s: spatial,
         force: spatial,
         along: spatial,
-        diagonal: scalar,
+        diagonal: real,
         subspace_bar: wp.array2d(dtype=spatial),
     ):
         """The adjoint of ``whole``, from column k of the matrix; adds to that of ``s``.
@@ -61,14 +61,14 @@ def composite_functions(scalar: Any) -> SimpleNamespace:
             along: the motions S_j of k and its ancestors, weighted by the adjoints of M[k, j].
             diagonal: the adjoint of M[k, k].
         """
-        subspace_bar[k, world] += force * diagonal + sp.apply_inertia(whole, along)
+        subspace_bar[k, block] += a.scale_spatial(diagonal, force) + sp.apply_inertia(whole, along)
         return sp.inertia_quadratic(along, s)
 
     @wp.func
     def pass_to_links(
         first: int,
         last: int,
-        world: int,
+        block: int,
         link_parent: wp.array(dtype=int),
         composite_bar: wp.array2d(dtype=inertia10),
         link_inertia_bar: wp.array2d(dtype=inertia10),
@@ -77,11 +77,11 @@ def composite_functions(scalar: Any) -> SimpleNamespace:
         link = first
         while link < last:
             parent = link_parent[link]
-            total = composite_bar[link, world]
+            total = composite_bar[link, block]
             if parent >= 0:
-                total += composite_bar[parent, world]
-                composite_bar[link, world] = total
-            link_inertia_bar[link, world] += total
+                total += composite_bar[parent, block]
+                composite_bar[link, block] = total
+            link_inertia_bar[link, block] += total
             link += 1
 
     return SimpleNamespace(
