@@ -1,5 +1,6 @@
-"""Forward kinematics, its adjoint and functions of frames on blocks of several worlds beside one world at a time."""
+"""Forward kinematics, functions of frames and the mass matrix on blocks of worlds beside one world at a time."""
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -85,3 +86,31 @@ def test_functions_of_frames(function, monkeypatch):
     monkeypatch.setattr("sim.kinematics.lanes_of", lambda model: 1)
     for one, other in zip(several, value_and_gradients(function, model, 2 * LANES + 1), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(1.0, np.abs(other).max()))
+
+
+@pytest.mark.parametrize("per_world", [False, True])
+def test_mass_matrix(per_world, monkeypatch):
+    model, worlds = build(zoo(), "float64"), 2 * LANES + 1
+    several = of_mass_matrix(model, worlds, per_world)
+    # The package has a function of the module's name.
+    monkeypatch.setattr(sys.modules["sim.mass_matrix"], "lanes_of", lambda model: 1)
+    for one, other in zip(several, of_mass_matrix(model, worlds, per_world), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(1.0, np.abs(other).max()))
+
+
+def of_mass_matrix(model: sim.Model, worlds: int, per_world: bool) -> list[np.ndarray]:
+    """The mass matrix, and the gradients in q and parameters of its product with a matrix that is not symmetric."""
+    rng = np.random.default_rng(4)
+    names = (*PARAMETERS, "armature")
+    own = {}
+    if per_world:
+        for name in names:
+            value = np.asarray(model.parameters[name])
+            own[name] = value + rng.uniform(0.0, 0.05, (worlds, *value.shape))
+    m = DeviceModel(model, "cpu", worlds, own, names)
+    q = wp.array(rng.uniform(-1.0, 1.0, (worlds, model.nq)), dtype=wp.float64, device="cpu", requires_grad=True)
+    with wp.Tape() as tape:
+        matrix = sim.mass_matrix(m, q)
+    matrix.grad.assign(rng.standard_normal(matrix.shape))
+    tape.backward()
+    return [array.numpy() for array in (matrix, q.grad, *(m.parameters[name].grad for name in names))]
