@@ -69,7 +69,7 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple:
         """The gradient of a loss from that in the value."""
-        if torch._C._functorch.is_legacy_batchedtensor(grads[0]):
+        if any(map(torch._C._functorch.is_legacy_batchedtensor, grads)):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
         (kept,) = ctx.saved_tensors
         kind, wanted = ctx.kind, ctx.needs_input_grad[2:]

@@ -83,6 +83,9 @@ def test_gradients_in_a_batch_are_refused_with_a_way_out(device):
     every = torch.eye(len(result), dtype=q.dtype, device=q.device)
     with pytest.raises(RuntimeError, match=r"use torch\.func\.jacrev"):
         torch.autograd.grad(result, q, every, is_grads_batched=True)
+    for part in robot.forward_kinematics(q, "link5"):
+        with pytest.raises(RuntimeError, match=r"use torch\.func\.jacrev"):
+            torch.autograd.grad(part, q, torch.eye(len(part), dtype=q.dtype, device=device), is_grads_batched=True)
     assert torch.func.jacrev(robot.gravity_forces)(q.detach()).shape == (len(result), len(q))
 
 
