@@ -41,4 +41,22 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         row, item = wp.tid()
         matrix[row, item] = scalar(0.5) * (given[row, item] + wp.transpose(given[row, item]))
 
-    return SimpleNamespace(module=module, unit_poses=unit_poses, symmetric_parts=symmetric_parts)
+    @wp.kernel(module=module, enable_backward=False)
+    def given_pose_gradients(
+        # Data in
+        given: wp.array2d(dtype=transform),
+        # Adjoint out
+        gradient: wp.array2d(dtype=transform),
+    ):
+        """From gradients in unit poses, tangent to the sphere, those in the poses that they were made of."""
+        row, item = wp.tid()
+        length = wp.length(wp.transform_get_rotation(given[row, item]))
+        unit = gradient[row, item]
+        gradient[row, item] = transform(wp.transform_get_translation(unit), wp.transform_get_rotation(unit) / length)
+
+    return SimpleNamespace(
+        module=module,
+        unit_poses=unit_poses,
+        symmetric_parts=symmetric_parts,
+        given_pose_gradients=given_pose_gradients,
+    )

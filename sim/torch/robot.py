@@ -49,7 +49,7 @@ from sim.wrenches import link_wrench_operation
 
 Frames = str | Sequence[str] | None
 Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
-KINDS = 64
+KINDS = 128
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
 

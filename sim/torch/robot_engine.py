@@ -276,7 +276,7 @@ class _Backward:
     def run(self) -> list[torch.Tensor]:
         """Fill the gradients of inputs; returns those of parameters."""
         self.launch()
-        return self.parameters.take_gradients()
+        return [gradient.clone() for gradient in self.parameters.gradients.values()]
 
     def launch(self, at_a_time: int = WORLDS_AT_A_TIME) -> None:
         """Launch all that reads what the tensors hold now and writes the gradients, on a CPU so many rows at a time."""
@@ -288,6 +288,7 @@ class _Backward:
             self.parameters.tidy()
             operation = self.call.task.operation
             in_parts(operation.backward, self.parameters.model, self.result, self.arrays, at_a_time)
+            self.parameters.finish_gradients()
 
 
 class Graph:
@@ -298,7 +299,7 @@ class Graph:
         tensors: views of these.
         seeds: derivative of the loss in the result [rows, ...]; none for a value.
         outputs: the result, or the gradients of the inputs that are wanted [rows, ...].
-        parameters: with their gradients.
+        gradients: of the parameters that are wanted.
     """
 
     def __init__(self, base: DeviceModel, call: _Call):
@@ -316,8 +317,9 @@ class Graph:
             self.flat, self.tensors = values.like, [*values.tensors()]
             self.seeds = [] if seed is None else [seed]
             self.outputs = [output for output in outputs if output is not None]
-            self.parameters = ParameterArrays(base, task.operation.parameters, own.parameters(), task.needed)
-            work = task.work(self.parameters, own)
+            parameters = ParameterArrays(base, task.operation.parameters, own.parameters(), task.needed)
+            self.gradients = list(parameters.gradients.values())
+            self._work = work = task.work(parameters, own)
             work.run()  # compiles and loads the kernels, which a capture must not do
             with kept_scratch() as self._scratch, wp.ScopedCapture(device="cpu") as capture:
                 work.launch(ROWS_AT_A_TIME)
@@ -337,4 +339,4 @@ class Graph:
         outputs = [output for output in call.outputs if output is not None]
         if outputs:
             torch._foreach_copy_(outputs, self.outputs)
-        return self.parameters.take_gradients()
+        return [gradient.clone() for gradient in self.gradients]

@@ -48,10 +48,10 @@ class ShortWay:
         self._graph, self._own, self._outputs = graph, own, outputs
 
     def run(self, given: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs in new memory, then the gradients of the parameters that the graph has."""
+        """The outputs in new memory."""
         with turn:
             self._graph.launch(self._own, given)
-            return [output.clone() for output in self._outputs] + self._graph.parameters.take_gradients()
+            return [output.clone() for output in self._outputs]
 
 
 class Kind:
@@ -133,8 +133,8 @@ class Kind:
         if graph is not None:
             (seed,) = _seen(graph.seeds, [self.shape])
             # Of the many sets of leaves that can be wanted, the one that was wanted last.
-            way = ShortWay(graph, [graph.flat, *self._parts(seed)], _seen(graph.outputs, shapes))
-            self._gradients = {wanted: way}
+            outputs = _seen(graph.outputs + graph.gradients, shapes)
+            self._gradients = {wanted: ShortWay(graph, [graph.flat, *self._parts(seed)], outputs)}
         return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
 
     def parts(self, result: torch.Tensor) -> list[torch.Tensor]:

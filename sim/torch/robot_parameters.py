@@ -33,6 +33,7 @@ class ParameterArrays:
 
     Attributes:
         model: for the kernels; ``tidy`` brings it up to date with what the tensors hold.
+        gradients: in the tensors that are needed, once ``finish_gradients`` has come after the kernels.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class ParameterArrays:
         self.model = copy.copy(base)
         self.model.forget_double()
         self._launches: list[Any] = []
+        self._last_launches: list[Any] = []
         self.model.parameters = {name: self._array(name, tensor) for name, tensor in self.given.items()}
 
     def load(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -56,20 +58,14 @@ class ParameterArrays:
             launch.launch()
 
     def clear_gradients(self) -> None:
-        """Set all gradients to zero."""
+        """Set all gradients to zero, before the kernels add to them."""
         for name in self.gradients:
             self.model.parameters[name].grad.zero_()
 
-    def take_gradients(self) -> list[torch.Tensor]:
-        """Copies of the gradients in the tensors."""
-        return [self._take_gradient(name) for name in self.gradients]
-
-    def _take_gradient(self, name: str) -> torch.Tensor:
-        gradient = self.gradients[name].clone()
-        if PARAMETERS[name].shape == (7,):
-            # The kernels give it tangent to the sphere, for a quaternion of unit length.
-            gradient[..., 3:] /= self.given[name][..., 3:].norm(dim=-1, keepdim=True)
-        return gradient
+    def finish_gradients(self) -> None:
+        """Make gradients in the tensors of those in the model's arrays."""
+        for launch in self._last_launches:
+            launch.launch()
 
     def _array(self, name: str, tensor: torch.Tensor) -> wp.array:
         dtype = self.model.parameter_dtype(name)
@@ -83,8 +79,14 @@ class ParameterArrays:
             return given
         tidy = wp.empty(given.shape, dtype=dtype, device=given.device)
         tidy.grad = grad
-        self._launches.append(wp.launch(kernel, given.shape, [given], [tidy], device=given.device, record_cmd=True))
+        self._launches.append(_launch(kernel, given, tidy))
+        if grad is not None and kernel is kernels.unit_poses:
+            self._last_launches.append(_launch(kernels.given_pose_gradients, given, grad))
         return tidy
+
+
+def _launch(kernel: wp.Kernel, given: wp.array, result: wp.array) -> Any:
+    return wp.launch(kernel, given.shape, [given], [result], device=given.device, record_cmd=True)
 
 
 def _by_rows(name: str, tensor: torch.Tensor) -> torch.Tensor:
