@@ -11,7 +11,7 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
 from sim.model import Model
-from sim.operation import Array, Bodies, Operation, batch, on_device, run
+from sim.operation import Array, Bodies, Operation, batch, lanes_of, on_device, run
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 
@@ -82,11 +82,11 @@ def gravity_operation(model: Model) -> Operation:
 
     def forward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
         still = zeros(m, tau.shape)
-        add_rigid_body_force(Bodies(m, q), m.parameters["gravity"], still, still, None, tau)
+        add_rigid_body_force(Bodies(m, q, lanes=lanes_of(m)), m.parameters["gravity"], still, still, None, tau)
 
     def backward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
         still = zeros(m, tau.shape)
-        tape, bodies = taped_bodies(m, q)
+        tape, bodies = taped_bodies(m, q, lanes_of(m))
         add_rigid_body_gradient(bodies, tape, m.parameters["gravity"], still, still, None, tau.grad)
 
     return Operation((model.nv,), forward, backward, (*PARAMETERS, "gravity"))
@@ -104,10 +104,10 @@ def bias_operation(model: Model) -> Operation:
 
 def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, ...]) -> Operation:
     def forward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
-        add_rigid_body_force(Bodies(m, q), gravity(m), qd, zeros(m, tau.shape), None, tau)
+        add_rigid_body_force(Bodies(m, q, lanes=lanes_of(m)), gravity(m), qd, zeros(m, tau.shape), None, tau)
 
     def backward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
-        tape, bodies = taped_bodies(m, q)
+        tape, bodies = taped_bodies(m, q, lanes_of(m))
         add_rigid_body_gradient(bodies, tape, gravity(m), qd, zeros(m, tau.shape), None, tau.grad)
 
     return Operation((model.nv,), forward, backward, parameters)

@@ -82,7 +82,7 @@ def inverse_dynamics_operation(model: Model) -> Operation:
     def backward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
-        tape, bodies = taped_bodies(m, q)
+        tape, bodies = taped_bodies(m, q, lanes_of(m))
         _add_gradient(bodies, tape, q, qd, qdd, wrench, tau.grad)
 
     return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS)
@@ -118,7 +118,7 @@ def forward_dynamics_operation(model: Model) -> Operation:
     ) -> None:
         exact = m.in_double()
         q, qd, tau = (in_double(array) for array in (q, qd, tau))
-        bodies = Bodies(exact, q)
+        bodies = Bodies(exact, q, lanes=lanes_of(m))
         parameters = [exact.parameters[name] for name in (*PASSIVE, "gravity")]
         external = _common_wrench(bodies, None if wrench is None else in_double(wrench))
         with rounded(qdd) as result:
@@ -127,12 +127,12 @@ def forward_dynamics_operation(model: Model) -> Operation:
     def backward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
     ) -> None:
-        tape, bodies = taped_bodies(m, q)
+        tape, bodies = taped_bodies(m, q, lanes_of(m))
         w = _mass_matrix_solution(bodies, q, qdd.grad)
         minus_w = scratch_array(w.shape, w.dtype, m.device)
         wp.launch(
-            rnea_kernels(m.types.scalar).forward_dynamics_adjoint,
-            dim=w.shape,
+            aba_kernels(m.types.scalar, bodies.lanes).forward_dynamics_adjoint,
+            dim=bodies.blocks,
             inputs=[w],
             outputs=[tau.grad, minus_w],
             device=m.device,
@@ -227,26 +227,26 @@ def _run_articulated_body(
     qdd: wp.array,
 ) -> None:
     """The articulated-body algorithm; ``parameters`` from damping to gravity."""
-    m, t = bodies.model, bodies.model.types
+    m, t = bodies.model, bodies.types
     links, dofs = m.model.num_links, m.model.nv
     per_link = [bodies.scratch(links, dtype) for dtype in (*[t.spatial] * 3, t.articulated)]
-    per_dof = [bodies.scratch(dofs, dtype) for dtype in (t.spatial, t.scalar, t.scalar)]
+    per_dof = [bodies.scratch(dofs, dtype) for dtype in (t.spatial, t.real, t.real)]
     wp.launch(
-        aba_kernels(t.scalar).aba,
-        dim=(m.model.num_trees, bodies.worlds),
+        aba_kernels(t.scalar, bodies.lanes).aba,
+        dim=(m.model.num_trees, bodies.blocks),
         inputs=[
             m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.dof_q, t.scalar(0.0), *parameters,
-            q, qd, tau, m.no_scalars, wrench, bodies.subspace, bodies.link_inertia,
+            q, qd, tau, bodies.none(t.real), wrench, bodies.subspace, bodies.link_inertia,
         ],
         outputs=[*per_link, *per_dof, qdd],
         device=m.device,
     )  # fmt: skip
 
 
-def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
+def taped_bodies(m: DeviceModel, q: wp.array, lanes: int = 1) -> tuple[wp.Tape, Bodies]:
     """Forward kinematics with the tape that recorded them."""
     with wp.Tape() as tape:
-        bodies = Bodies(m, q)
+        bodies = Bodies(m, q, lanes=lanes)
     return tape, bodies
 
 
@@ -256,7 +256,7 @@ def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.ar
     m = bodies.model.in_double()
     if m is not bodies.model:
         q, right = in_double(q), in_double(right)
-        bodies = Bodies(m, q)
+        bodies = Bodies(m, q, lanes=bodies.lanes)
     with rounded(result) as solution:
         solve_mass_matrix(bodies, right, solution)
     return result
@@ -264,12 +264,12 @@ def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.ar
 
 def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> tuple[wp.array, wp.array]:
     """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D on the way there."""
-    m, t = bodies.model, bodies.model.types
+    m, t = bodies.model, bodies.types
     per_link = [bodies.scratch(m.model.num_links, dtype) for dtype in (t.articulated, t.spatial)]
-    per_dof = [bodies.scratch(m.model.nv, dtype) for dtype in (t.spatial, t.scalar, t.scalar)]
+    per_dof = [bodies.scratch(m.model.nv, dtype) for dtype in (t.spatial, t.real, t.real)]
     wp.launch(
-        aba_kernels(t.scalar).solve_mass_matrix,
-        dim=(m.model.num_trees, bodies.worlds),
+        aba_kernels(t.scalar, bodies.lanes).solve_mass_matrix,
+        dim=(m.model.num_trees, bodies.blocks),
         inputs=[
             m.tree_link_start, m.link_parent, m.joint_qd_start, m.parameters["armature"], right, bodies.subspace,
             bodies.link_inertia,
@@ -318,13 +318,13 @@ def add_rigid_body_gradient(
     weight: wp.array,
 ) -> None:
     """Add the gradient of weight . :func:`add_rigid_body_force`; the tape is that of the bodies, and is walked back."""
-    m = bodies.model
+    m, t = bodies.model, bodies.types
     with tape:
         external = _common_wrench(bodies, wrench)
-    scratch = [scratch_array((m.model.num_links, bodies.worlds), m.types.spatial, m.device) for _ in range(6)]
+    scratch = [bodies.scratch(m.model.num_links, t.spatial) for _ in range(6)]
     wp.launch(
-        rnea_adjoint_kernels(m.types.scalar).rnea_adjoint,
-        dim=(m.model.num_trees, bodies.worlds),
+        rnea_adjoint_kernels(t.scalar, bodies.lanes).rnea_adjoint,
+        dim=(m.model.num_trees, bodies.blocks),
         inputs=[
             m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd, external,
             bodies.subspace, bodies.link_inertia, weight,

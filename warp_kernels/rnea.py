@@ -203,20 +203,6 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 a.add3(wrench_bar, block, link, i, moment_bar[i])
                 a.add3(wrench_bar, block, link, 3 + i, force_bar[i])
 
-    @wp.kernel(module=module, enable_backward=False)
-    def forward_dynamics_adjoint(
-        # Adjoint in
-        w: wp.array2d(dtype=scalar),
-        # Adjoint out
-        tau_bar: wp.array2d(dtype=scalar),
-        minus_w: wp.array2d(dtype=scalar),
-    ):
-        """Adds w to the adjoint of tau, where it is asked for, and turns its sign, over (world, dof)."""
-        world, k = wp.tid()
-        if tau_bar.shape[0] > 0:
-            tau_bar[world, k] += w[world, k]
-        minus_w[world, k] = -w[world, k]
-
     return SimpleNamespace(
         module=module,
         rnea=rnea,
@@ -224,5 +210,4 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         passive_force_adjoint=passive_force_adjoint,
         wrench_to_common_frame=wrench_to_common_frame,
         wrench_to_common_frame_adjoint=wrench_to_common_frame_adjoint,
-        forward_dynamics_adjoint=forward_dynamics_adjoint,
     )

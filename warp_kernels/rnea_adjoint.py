@@ -18,19 +18,20 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
 from warp_kernels.kinematics import joint_functions
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import FREE, kernel_module, warp_types
+from warp_kernels.types import FREE, kernel_module, lane_types, warp_types
 
 
 @functools.cache
-def rnea_adjoint_kernels(scalar: Any) -> SimpleNamespace:
-    """The adjoint of the kernel ``rnea`` for one precision, launched over (tree, world)."""
-    t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    joints = joint_functions(scalar)
+def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """The adjoint of the kernel ``rnea`` for one precision and a number of worlds in a block, over (tree, block)."""
+    t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
+    sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
-    module = kernel_module("rnea_adjoint", scalar)
+    one_vec3 = warp_types(scalar).vec3
+    module = kernel_module("rnea_adjoint", scalar, lanes)
 
     @wp.kernel(module=module, enable_backward=False)
     def rnea_adjoint(
@@ -40,7 +41,7 @@ def rnea_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         joint_type: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
         # Parameters
-        gravity: wp.array2d(dtype=vec3),
+        gravity: wp.array2d(dtype=one_vec3),
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
@@ -55,7 +56,7 @@ def rnea_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         velocity_bar: wp.array2d(dtype=spatial),
         acceleration_bar: wp.array2d(dtype=spatial),
         force: wp.array2d(dtype=spatial),
-        gravity_bar: wp.array2d(dtype=vec3),
+        gravity_bar: wp.array2d(dtype=one_vec3),
         qd_bar: wp.array2d(dtype=scalar),
         qdd_bar: wp.array2d(dtype=scalar),
         wrench_bar: wp.array2d(dtype=spatial),
@@ -63,68 +64,72 @@ def rnea_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
         """weight: the cotangent of the joint forces. Six arrays of scratch, then what is added to, where it has rows."""
-        tree, world = wp.tid()
+        tree, block = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        g = gravity[wp.min(world, gravity.shape[0] - 1), 0]
+        g = a.own_vec3(gravity, block, 0)
         for link in range(first, last):
             parent = link_parent[link]
             v_parent = spatial()
-            a = sp.join(vec3(), -g)
+            acc = a.join(vec3(), -g)
             y = spatial()
             if parent >= 0:
-                v_parent = velocity[parent, world]
-                a = acceleration[parent, world]
-                y = direction[parent, world]
+                v_parent = velocity[parent, block]
+                acc = acceleration[parent, block]
+                y = direction[parent, block]
             v_joint = spatial()
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                s = subspace[k, world]
-                v_joint += s * qd[world, k]
-                a += s * qdd[world, k]
-                y += s * weight[world, k]
-            a += joints.velocity_product(joint_type[link], v_parent, v_joint)
+                s = subspace[k, block]
+                v_joint += a.scale_spatial(a.load(qd, block, k), s)
+                acc += a.scale_spatial(a.load(qdd, block, k), s)
+                y += a.scale_spatial(a.load_bar(weight, block, k), s)
+            acc += joints.velocity_product(joint_type[link], v_parent, v_joint)
             v = v_parent + v_joint
-            velocity[link, world] = v
-            acceleration[link, world] = a
-            direction[link, world] = y
-            rigid = link_inertia[link, world]
+            velocity[link, block] = v
+            acceleration[link, block] = acc
+            direction[link, block] = y
+            rigid = link_inertia[link, block]
             momentum = sp.apply_inertia(rigid, v)
             turning = sp.cross_motion(y, v)
-            f = sp.apply_inertia(rigid, a) + sp.cross_force(v, momentum)
+            f = sp.apply_inertia(rigid, acc) + sp.cross_force(v, momentum)
             if wrench.shape[0] > 0:
-                f -= wrench[link, world]
+                f -= wrench[link, block]
             if wrench_bar.shape[0] > 0:
-                wrench_bar[link, world] -= y
-            force[link, world] = f
-            acceleration_bar[link, world] = sp.apply_inertia(rigid, y)
-            velocity_bar[link, world] = sp.apply_inertia(rigid, turning) - sp.cross_force(y, momentum)
-            link_inertia_bar[link, world] += sp.inertia_quadratic(y, a) + sp.inertia_quadratic(turning, v)
+                wrench_bar[link, block] -= y
+            force[link, block] = f
+            acceleration_bar[link, block] = sp.apply_inertia(rigid, y)
+            velocity_bar[link, block] = sp.apply_inertia(rigid, turning) - sp.cross_force(y, momentum)
+            link_inertia_bar[link, block] += sp.inertia_quadratic(y, acc) + sp.inertia_quadratic(turning, v)
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            v_bar = velocity_bar[link, world]
-            a_bar = acceleration_bar[link, world]
-            f = force[link, world]
+            v_bar = velocity_bar[link, block]
+            a_bar = acceleration_bar[link, block]
+            f = force[link, block]
             joint_bar = v_bar
             if parent >= 0:
-                v_parent = velocity[parent, world]
+                v_parent = velocity[parent, block]
                 joint_bar -= sp.cross_force(v_parent, a_bar)
-                velocity_bar[parent, world] += v_bar + sp.cross_force(velocity[link, world] - v_parent, a_bar)
-                acceleration_bar[parent, world] += a_bar
-                force[parent, world] += f
+                velocity_bar[parent, block] += v_bar + sp.cross_force(velocity[link, block] - v_parent, a_bar)
+                acceleration_bar[parent, block] += a_bar
+                force[parent, block] += f
             elif gravity_bar.shape[0] > 0:
-                wp.atomic_add(gravity_bar, wp.min(world, gravity_bar.shape[0] - 1), 0, -sp.linear(a_bar))
+                a.add_vec3(gravity_bar, block, 0, -a.linear(a_bar))
             if joint_type[link] == FREE:
                 # At a root; its velocity product is v x w.
-                v = velocity[link, world]
-                linear_bar = sp.linear(a_bar)
-                joint_bar += sp.join(wp.cross(linear_bar, sp.linear(v)), wp.cross(sp.angular(v), linear_bar))
+                v = velocity[link, block]
+                linear_bar = a.linear(a_bar)
+                joint_bar += a.join(a.cross(linear_bar, a.linear(v)), a.cross(a.angular(v), linear_bar))
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                s = subspace[k, world]
+                s = subspace[k, block]
                 if qd_bar.shape[0] > 0:
-                    qd_bar[world, k] += wp.dot(s, joint_bar)
+                    a.add(qd_bar, block, k, a.dot_spatial(s, joint_bar))
                 if qdd_bar.shape[0] > 0:
-                    qdd_bar[world, k] += wp.dot(s, a_bar)
-                subspace_bar[k, world] += joint_bar * qd[world, k] + a_bar * qdd[world, k] + f * weight[world, k]
+                    a.add(qdd_bar, block, k, a.dot_spatial(s, a_bar))
+                subspace_bar[k, block] += (
+                    a.scale_spatial(a.load(qd, block, k), joint_bar)
+                    + a.scale_spatial(a.load(qdd, block, k), a_bar)
+                    + a.scale_spatial(a.load_bar(weight, block, k), f)
+                )
 
     return SimpleNamespace(module=module, rnea_adjoint=rnea_adjoint)

@@ -85,7 +85,7 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """
     if lanes == 1:
         return SimpleNamespace(lanes=1, real=scalar, **vars(warp_types(scalar)))
-    rows = {"vec3": 3, "quat": 4, "mat33": 9, "transform": 7, "spatial": 6, "inertia": 10}
+    rows = {"vec3": 3, "quat": 4, "mat33": 9, "transform": 7, "spatial": 6, "inertia": 10, "articulated": 21}
     types = {name: wp.types.matrix((count, lanes), scalar) for name, count in rows.items()}
     return SimpleNamespace(lanes=lanes, scalar=scalar, real=wp.types.vector(lanes, scalar), **types)
 

@@ -1,4 +1,4 @@
-"""Forward kinematics, functions of frames and the mass matrix on blocks of worlds beside one world at a time."""
+"""Kinematics, functions of frames, mass matrix and dynamics on blocks of worlds beside one world at a time."""
 
 import sys
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import warp as wp
 import sim
 from sim.device_model import DeviceModel
 from sim.kinematics import matrix_operation
-from sim.operation import Bodies, run
+from sim.operation import DYNAMICS_PARAMETERS, Bodies, run
 from tests.dynamics.trees import build, zoo
 from warp_kernels.types import LANES
 
@@ -114,3 +114,37 @@ def of_mass_matrix(model: sim.Model, worlds: int, per_world: bool) -> list[np.nd
     matrix.grad.assign(rng.standard_normal(matrix.shape))
     tape.backward()
     return [array.numpy() for array in (matrix, q.grad, *(m.parameters[name].grad for name in names))]
+
+
+def dynamics(function: Callable[..., wp.array], model: sim.Model, worlds: int, per_world: bool) -> list[np.ndarray]:
+    """Value of inverse or forward dynamics, and its gradients in all arguments and parameters."""
+    rng = np.random.default_rng(4)
+    values = {name: np.asarray(model.parameters[name]) for name in DYNAMICS_PARAMETERS}
+    if per_world:
+        values = {name: x + rng.uniform(0.0, 0.05, (worlds, *x.shape)) for name, x in values.items()}
+    m = DeviceModel(model, "cpu", worlds, values, DYNAMICS_PARAMETERS)
+    shapes = [(model.nq,), (model.nv,), (model.nv,), (model.num_links, 6)]
+    given = [
+        wp.array(rng.uniform(-1.0, 1.0, (worlds, *n)), dtype=wp.float64, device="cpu", requires_grad=True)
+        for n in shapes
+    ]
+    with wp.Tape() as tape:
+        result = function(m, *given)
+    result.grad.assign(rng.standard_normal(result.shape))
+    tape.backward()
+    return [
+        result.numpy(),
+        *(array.grad.numpy() for array in given),
+        *(m.parameters[name].grad.numpy() for name in DYNAMICS_PARAMETERS),
+    ]
+
+
+@pytest.mark.parametrize("per_world", [False, True])
+@pytest.mark.parametrize("function", [sim.inverse_dynamics, sim.forward_dynamics])
+def test_dynamics(function, per_world, monkeypatch):
+    model = build(zoo(), "float64")
+    several = dynamics(function, model, 2 * LANES + 1, per_world)
+    monkeypatch.setattr("sim.dynamics.lanes_of", lambda model: 1)
+    for one, other in zip(several, dynamics(function, model, 2 * LANES + 1, per_world), strict=True):
+        assert np.abs(other).max() > 0.0
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * max(1.0, np.abs(other).max()))

@@ -12,6 +12,7 @@ def one_world(scalar: Any) -> SimpleNamespace:
     """See :mod:`warp_kernels.algebra`; :func:`several_worlds` has the same functions."""
     t = warp_types(scalar)
     vec3, quat, mat33, transform, spatial, inertia10 = t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia
+    articulated = t.articulated
     array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=dtype) for dtype in (vec3, mat33, transform))
 
@@ -84,6 +85,16 @@ def one_world(scalar: Any) -> SimpleNamespace:
         return inertia10(
             mass, moment[0], moment[1], moment[2], diagonal[0], diagonal[1], diagonal[2],
             off_diagonal[0], off_diagonal[1], off_diagonal[2],
+        )  # fmt: skip
+
+    @wp.func
+    def make_articulated(
+        diagonal_a: vec3, rest_a: vec3, row_0: vec3, row_1: vec3, row_2: vec3, diagonal_c: vec3, rest_c: vec3
+    ):
+        return articulated(
+            diagonal_a[0], diagonal_a[1], diagonal_a[2], rest_a[0], rest_a[1], rest_a[2],
+            row_0[0], row_0[1], row_0[2], row_1[0], row_1[1], row_1[2], row_2[0], row_2[1], row_2[2],
+            diagonal_c[0], diagonal_c[1], diagonal_c[2], rest_c[0], rest_c[1], rest_c[2],
         )  # fmt: skip
 
     @wp.func

@@ -24,6 +24,7 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     lane, vec3, quat, mat33, transform, spatial, inertia10 = (
         t.real, t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia,
     )  # fmt: skip
+    articulated = t.articulated
     one_vec3, one_quat, one_mat33, one_transform = plain.vec3, plain.quat, plain.mat33, plain.transform
     array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
@@ -145,6 +146,16 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     @wp.func
     def make_inertia(m: lane, h: vec3, d: vec3, o: vec3):
         return inertia10(wp.matrix_from_rows(m, h[0], h[1], h[2], d[0], d[1], d[2], o[0], o[1], o[2]))
+
+    @wp.func
+    def make_articulated(da: vec3, ra: vec3, r0: vec3, r1: vec3, r2: vec3, dc: vec3, rc: vec3):
+        return articulated(
+            wp.matrix_from_rows(
+                da[0], da[1], da[2], ra[0], ra[1], ra[2],
+                r0[0], r0[1], r0[2], r1[0], r1[1], r1[2], r2[0], r2[1], r2[2],
+                dc[0], dc[1], dc[2], rc[0], rc[1], rc[2],
+            )
+        )  # fmt: skip
 
     @wp.func
     def scale(x: lane, v: vec3):
