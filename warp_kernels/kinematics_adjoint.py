@@ -50,7 +50,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         spatial_functions(scalar, lanes),
     )
     joints, turns = joint_functions(scalar, lanes), turn_functions(scalar, lanes)
-    vec3, quat, transform, spatial, inertia10 = t.vec3, t.quat, t.transform, t.spatial, t.inertia
+    vec3, quat, mat33, transform, spatial, inertia10 = t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia
     axis3 = one.vec3
     module = kernel_module("kinematics_adjoint", scalar, lanes)
     array2d = wp.array2d(dtype=scalar)
@@ -75,8 +75,8 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Add what the column of a rotational degree of freedom gives."""
         linear = a.linear(column_bar)
-        turn_bar[link, block] += a.cross(axis, a.angular(column_bar) + a.cross(linear, r))
-        shift_bar[link, block] += a.cross(axis, linear)
+        turn_bar[link, block] = turn_bar[link, block] + a.cross(axis, a.angular(column_bar) + a.cross(linear, r))
+        shift_bar[link, block] = shift_bar[link, block] + a.cross(axis, linear)
 
     @wp.func
     def add_subspace_bars(
@@ -97,7 +97,9 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             column_bar = subspace_bar[dof, block]
             add_column_bars(a.rotate(r, a.same_vec3(axis)), p, column_bar, link, block, turn_bar, shift_bar)
         if kind == PRISMATIC:
-            turn_bar[link, block] += a.cross(a.rotate(r, a.same_vec3(axis)), a.linear(subspace_bar[dof, block]))
+            turn_bar[link, block] = turn_bar[link, block] + a.cross(
+                a.rotate(r, a.same_vec3(axis)), a.linear(subspace_bar[dof, block])
+            )
         if kind == SPHERICAL:
             for k in range(3):
                 column = a.rotate(r, joints.basis(k))
@@ -111,6 +113,21 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             a.make_vec3(i[4], half * i[7], half * i[8]),
             a.make_vec3(half * i[7], i[5], half * i[9]),
             a.make_vec3(half * i[8], half * i[9], i[6]),
+        )
+
+    @wp.func
+    def axial(m: mat33, n: mat33):
+        """Of the product of two symmetric matrices: (12 - 21, 20 - 02, 01 - 10)."""
+        x = a.mat_row(m, 0)
+        y = a.mat_row(m, 1)
+        z = a.mat_row(m, 2)
+        x_other = a.mat_row(n, 0)
+        y_other = a.mat_row(n, 1)
+        z_other = a.mat_row(n, 2)
+        return a.make_vec3(
+            a.dot(y, z_other) - a.dot(z, y_other),
+            a.dot(z, x_other) - a.dot(x, z_other),
+            a.dot(x, y_other) - a.dot(y, x_other),
         )
 
     @wp.func
@@ -139,19 +156,10 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         trace = ten[4] + ten[5] + ten[6]
         c_bar = a.scale(m, h_bar + scalar(2.0) * (a.scale(trace, c) - g_c))
         cc = a.dot(c, c)
-        # With J = R Ic R' the turn gets twice the axial vector of the antisymmetric part of J g.
-        to_origin = a.outer(a.scale(m, c), c)
-        mcc = a.mul(m, cc)
-        none = mcc - mcc
-        spread = a.mat_rows(a.make_vec3(mcc, none, none), a.make_vec3(none, mcc, none), a.make_vec3(none, none, mcc))
-        about_com = sp.rotational(about_origin) - spread + to_origin
-        x = a.vec_mat(a.mat_row(about_com, 0), g)
-        y = a.vec_mat(a.mat_row(about_com, 1), g)
-        z = a.vec_mat(a.mat_row(about_com, 2), g)
-        turn_bar[link, block] += (
-            scalar(2.0) * a.make_vec3(y[2] - z[1], z[0] - x[2], x[1] - y[0]) + a.cross(offset, c_bar)
-        )  # fmt: skip
-        shift_bar[link, block] += c_bar
+        # R Ic R' = I - m (c . c) 1 + m c c' turns with the link: twice the axial vector of its product with g.
+        turn = axial(sp.rotational(about_origin), g) + a.cross(a.scale(m, c), g_c)
+        turn_bar[link, block] = turn_bar[link, block] + scalar(2.0) * turn + a.cross(offset, c_bar)
+        shift_bar[link, block] = shift_bar[link, block] + c_bar
         if mass_bar.shape[0] > 0:
             a.add_scalar(mass_bar, block, link, ten[0] + a.dot(h_bar, c) + a.mul(trace, cc) - a.dot(c, g_c))
         if com_bar.shape[0] > 0:
@@ -191,11 +199,11 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """A turn of the joint's frame swings what the joint moves away from it."""
         if kind == PRISMATIC:
             along = a.rotate(own, a.same_vec3(axis))
-            turn_bar[link, block] += a.cross(a.scale(a.load(q, block, start), along), shift)
+            turn_bar[link, block] = turn_bar[link, block] + a.cross(a.scale(a.load(q, block, start), along), shift)
         if kind == FREE:
             joint_turn = joints.load_turn(q, block, start + 3)
             moved = a.rotate(own, a.rotate_back(joint_turn, joints.load_position(q, block, start)))
-            turn_bar[link, block] += a.cross(moved, shift)
+            turn_bar[link, block] = turn_bar[link, block] + a.cross(moved, shift)
 
     @wp.func
     def placement_change(carrier: quat, placement: transform, turn: vec3, shift: vec3):
@@ -268,8 +276,8 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 add_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, block, q_bar)
             if parent >= 0:
                 arm = a.position(own) - a.position(pose[parent, block])
-                turn_bar[parent, block] += turn + a.cross(arm, shift)
-                shift_bar[parent, block] += shift
+                turn_bar[parent, block] = turn_bar[parent, block] + turn + a.cross(arm, shift)
+                shift_bar[parent, block] = shift_bar[parent, block] + shift
             if joint_placement_bar.shape[0] > 0:
                 add_moved_turn(kind, axis, a.rotation(own), q, start, shift, link, block, turn_bar)
                 placement = a.own_transform(joint_placement, block, link)
