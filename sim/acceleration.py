@@ -8,7 +8,7 @@ from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
 from sim.kinematics import run_velocities
 from sim.model import Model
-from sim.operation import Array, Motions, Operation, batch, on_device, replay, run
+from sim.operation import Array, Motions, Operation, batch, launch_last, on_device, replay, run
 from warp_kernels.acceleration import acceleration_kernels
 from warp_kernels.jacobian import jacobian_derivative_kernels
 
@@ -59,13 +59,8 @@ def acceleration_operation(model: Model, names: Names, reference: str) -> Operat
             outputs=motion,
             device=m.device,
         )
-        wp.launch(
-            kernels.frame_acceleration,
-            dim=(len(names), q.shape[0]),
-            inputs=[m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, *motion],
-            outputs=[result],
-            device=m.device,
-        )
+        inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, *motion]
+        launch_last(kernels.frame_acceleration, (len(names), q.shape[0]), inputs, result)
 
     return Operation((len(names), 6), forward, replay(forward), ("joint_placement",))
 
@@ -113,16 +108,12 @@ def jacobian_derivative_operation(model: Model, frame: str | Sequence[str], refe
             device=m.device,
         )
         path = m.frame_paths(names)[1:]
-        wp.launch(
-            kernels.frame_jacobian_derivative,
-            dim=(path[0].shape[0], q.shape[0]),
-            inputs=[
-                m.link_tree, *path, *m.frame_arrays(names), code, bodies.pose, bodies.origin, bodies.subspace, rate,
-                velocity,
-            ],
-            outputs=[result.reshape((q.shape[0], len(names), 6, model.nv))],
-            device=m.device,
-        )  # fmt: skip
+        inputs = [
+            m.link_tree, *path, *m.frame_arrays(names), code, bodies.pose, bodies.origin, bodies.subspace, rate,
+            velocity,
+        ]  # fmt: skip
+        by_frame = result.reshape((q.shape[0], len(names), 6, model.nv))
+        launch_last(kernels.frame_jacobian_derivative, (path[0].shape[0], q.shape[0]), inputs, by_frame)
 
     shape = (6, model.nv) if isinstance(frame, str) else (len(names), 6, model.nv)
     return Operation(shape, forward, replay(forward), ("joint_placement",))

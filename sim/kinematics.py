@@ -18,7 +18,7 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
 from sim.model import Model
-from sim.operation import Array, Motions, Operation, Poses, batch, lanes_of, on_device, replay, run
+from sim.operation import Array, Motions, Operation, Poses, batch, lanes_of, launch_last, on_device, replay, run
 from warp_kernels.frames import frame_kernels
 from warp_kernels.integrate import integrate_kernels
 from warp_kernels.jacobian import jacobian_kernels
@@ -253,12 +253,8 @@ def difference_operation(model: Model) -> Operation:
 
 def _over_joints(kernel: str, size: int, constants: list[float]) -> Operation:
     def forward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
-        wp.launch(
-            getattr(integrate_kernels(m.types.scalar), kernel),
-            dim=(m.model.num_links, result.shape[0]),
-            inputs=[m.joint_type, m.joint_q_start, m.joint_qd_start, *map(m.types.scalar, constants), *inputs],
-            outputs=[result],
-            device=m.device,
-        )
+        given = [m.joint_type, m.joint_q_start, m.joint_qd_start, *map(m.types.scalar, constants), *inputs]
+        dim = (m.model.num_links, result.shape[0])
+        launch_last(getattr(integrate_kernels(m.types.scalar), kernel), dim, given, result)
 
     return Operation((size,), forward, replay(forward))

@@ -176,6 +176,18 @@ def replay(forward: Work) -> Work:
     return backward
 
 
+def launch_last(kernel: wp.Kernel, dim: int | tuple[int, ...], inputs: Sequence[Any], result: wp.array) -> None:
+    """Launch the kernel that writes the result of an operation; while a tape records, only record it.
+
+    Gradients need what the kernels before it left, not the result itself.
+    """
+    tape = active_tape()
+    if tape is None:
+        wp.launch(kernel, dim, inputs, [result], device=result.device)
+    else:
+        tape.record_launch(kernel, dim, 0, list(inputs), [result], result.device)
+
+
 def detached(array: wp.array) -> wp.array:
     """The same memory without the gradient; the caller keeps ``array`` alive."""
     return wp.array(

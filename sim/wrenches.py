@@ -7,7 +7,7 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
 from sim.model import Model
-from sim.operation import Array, Operation, Poses, batch, on_device, replay, run
+from sim.operation import Array, Operation, Poses, batch, launch_last, on_device, replay, run
 from warp_kernels.wrench import wrench_kernels
 
 
@@ -45,12 +45,7 @@ def link_wrench_operation(model: Model, names: Names, reference: str) -> Operati
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, wrench: wp.array) -> None:
         bodies = Poses(m, q)
-        wp.launch(
-            wrench_kernels(m.types.scalar).wrench_to_link,
-            dim=q.shape[0],
-            inputs=[m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, wrench],
-            outputs=[result],
-            device=m.device,
-        )
+        inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, wrench]
+        launch_last(wrench_kernels(m.types.scalar).wrench_to_link, q.shape[0], inputs, result)
 
     return Operation((model.num_links, 6), forward, replay(forward), ("joint_placement",))

@@ -40,7 +40,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         own = pose[link, block]
         arm = a.position(frame) - a.position(own)
         turn_bar = turns.quaternion_of_turn(a.rotation(own), turn + a.cross(arm, shift))
-        wp.atomic_add(pose_bar, link, block, a.make_pose(shift, turn_bar))
+        a.sum_transform(pose_bar, link, block, a.make_pose(shift, turn_bar))
 
     @wp.func
     def reference_point(reference: int, frame: transform, tree: int, block: int, origin: origins):
@@ -91,7 +91,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Add what the choice of the point and axes gives."""
         if reference == WORLD:
-            wp.atomic_add(origin_bar, tree, block, -point_bar)
+            a.sum_vec3(origin_bar, tree, block, -point_bar)
         if reference == LOCAL_WORLD_ALIGNED:
             add_frame_bar(link, block, frame, vec3(), point_bar, pose, pose_bar)
         if reference == LOCAL:
@@ -190,7 +190,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             )
             turn = turns.turn_of_quaternion(a.rotation(placed), quaternion_bar)
             frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
-            wp.atomic_add(origin_bar, link_tree[link], block, shift)
+            a.sum_vec3(origin_bar, link_tree[link], block, shift)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_matrix(
@@ -252,7 +252,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 a.load_bar4(frame_matrix_bar, block, frame, 2, 3),
             )
             frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
-            wp.atomic_add(origin_bar, link_tree[link], block, shift)
+            a.sum_vec3(origin_bar, link_tree[link], block, shift)
 
     return SimpleNamespace(
         module=module,

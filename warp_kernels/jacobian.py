@@ -101,7 +101,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 bar = frames.along_world(reference, load_column_bar(jacobian_bar, block, frame, k), placed)
                 point_bar += a.cross(a.linear(bar), a.angular(column))
                 turn += frames.frame_turn(column, bar, point)
-                wp.atomic_add(subspace_bar, k, block, frames.about_origin(bar, point))
+                a.sum_spatial(subspace_bar, k, block, frames.about_origin(bar, point))
             frames.add_reference_bar(
                 reference, link, link_tree[link], block, placed, turn, point_bar, pose, pose_bar, origin_bar
             )

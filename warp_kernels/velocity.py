@@ -137,7 +137,7 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 k = path_dof[place]
                 if qd_bar.shape[0] > 0:
                     a.add(qd_bar, block, k, a.dot_spatial(subspace[k, block], body_bar))
-                wp.atomic_add(subspace_bar, k, block, a.scale_spatial(a.load(qd, block, k), body_bar))
+                a.sum_spatial(subspace_bar, k, block, a.scale_spatial(a.load(qd, block, k), body_bar))
             frames.add_reference_bar(
                 reference, link, link_tree[link], block, placed, frames.frame_turn(v, bar, point),
                 a.cross(a.linear(bar), a.angular(v)), pose, pose_bar, origin_bar,

@@ -209,4 +209,17 @@ def one_world(scalar: Any) -> SimpleNamespace:
     def add_transform(bars: array_transform, block: int, item: int, x: transform):
         wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
 
+    # Scratch [items, blocks] to which several threads of a GPU may add.
+    @wp.func
+    def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, block: int, x: spatial):
+        wp.atomic_add(bars, item, block, x)
+
+    @wp.func
+    def sum_transform(bars: wp.array2d(dtype=transform), item: int, block: int, x: transform):
+        wp.atomic_add(bars, item, block, x)
+
+    @wp.func
+    def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
+        wp.atomic_add(bars, item, block, x)
+
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

@@ -382,4 +382,16 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
                         one_vec3(x[0, i], x[1, i], x[2, i]), one_quat(x[3, i], x[4, i], x[5, i], x[6, i])
                     )
 
+    @wp.func
+    def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, block: int, x: spatial):
+        bars[item, block] = bars[item, block] + x
+
+    @wp.func
+    def sum_transform(bars: wp.array2d(dtype=transform), item: int, block: int, x: transform):
+        bars[item, block] = bars[item, block] + x
+
+    @wp.func
+    def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
+        bars[item, block] = bars[item, block] + x
+
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
