@@ -10,7 +10,7 @@ import torch
 import torch.utils.checkpoint
 
 import sim
-from sim.torch.robot_engine import CAPTURED_AT_CALL, CAPTURED_CALLS, MOST_CAPTURED_ROWS
+from sim.torch.robot_engine import CAPTURED_AT_CALL, MOST_CAPTURED_ROWS
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
 
 every_method = pytest.mark.parametrize("name", CALLS)
@@ -114,7 +114,7 @@ def test_no_rows(name, device):
     assert not any(g.any() for g in found[len(leaves) :])
 
 
-@pytest.mark.parametrize("name", ["jacobian", "inverse_dynamics", "forward_dynamics"])
+@pytest.mark.parametrize("name", ["forward_kinematics", "jacobian", "inverse_dynamics", "forward_dynamics"])
 def test_graphs_of_inference_mode_serve_gradients_and_the_other_way_round(name, device):
     robot = zoo_robot(device)
     call = CALLS[name][0]
@@ -240,13 +240,32 @@ def test_copies_of_a_robot(device):
     assert torch.equal(robot.forward_dynamics(*inputs), result)
 
 
-def test_more_kinds_of_calls_than_are_kept(device):
+def test_more_kinds_of_calls_than_are_kept(device, monkeypatch):
+    """In turn, each often enough to be captured, and one again and again among many that come once."""
+    monkeypatch.setattr("sim.torch.robot.KINDS", 5)
+    monkeypatch.setattr("sim.torch.robot_engine.CAPTURED_CALLS", 4)
     robot = zoo_robot(device)
-    q = state(robot, (CAPTURED_CALLS + 10,))[0]
+    q = state(robot, (30,))[0].requires_grad_()
     expected = robot.forward_kinematics_matrix(q)
+    (slope,) = torch.autograd.grad(expected.sum(), q, retain_graph=True)
+
+    def check(rows: int) -> None:
+        part = q[:rows].detach().requires_grad_()
+        found = robot.forward_kinematics_matrix(part)
+        assert torch.equal(found, expected[:rows])
+        assert torch.equal(torch.autograd.grad(found.sum(), part)[0], slope[:rows])
+
     for _ in range(AGAIN):
-        for rows in range(1, CAPTURED_CALLS + 10):
-            assert torch.equal(robot.forward_kinematics_matrix(q[:rows]), expected[:rows])
+        for rows in range(1, 11):
+            check(rows)
+    for rows in (2, 3):
+        for _ in range(AGAIN):
+            check(rows)
+    for rows in range(11, 30):
+        check(rows)
+        check(2)
+    assert len(robot._kinds) == 5
+    assert all(len(engine.graphs) <= 4 for engine in robot._engines.values())
 
 
 def test_threads(device):
