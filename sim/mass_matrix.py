@@ -6,14 +6,14 @@ Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), table 6.2 (CRBA)
 import warp as wp
 
 from sim.device_model import DeviceModel
-from sim.dynamics import solve_mass_matrix, zeros
+from sim.dynamics import solve_mass_matrix, taped_bodies, zeros
 from sim.model import Model
 from sim.operation import Array, Bodies, Operation, batch, lanes_of, on_device, run
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
 from warp_kernels.crba import crba_kernels
-from warp_kernels.factor import factor_kernels
 from warp_kernels.inverse import inverse_kernels
+from warp_kernels.types import lane_types
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia", "armature")
 
@@ -83,51 +83,37 @@ def mass_matrix_inverse_operation(model: Model) -> Operation:
 
     def forward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
         m, q = m.in_double(), in_double(q)
-        bodies = Bodies(m, q)
+        bodies = Bodies(m, q, lanes=lanes_of(m))
         nothing, solution = (zeros(m, (q.shape[0], m.model.nv)) for _ in range(2))
         u, d = solve_mass_matrix(bodies, nothing, solution)
-        lower = bodies.scratch(m.ancestor.shape[0], m.types.scalar)
+        kernels, nv, real = inverse_kernels(m.types.scalar, bodies.lanes), m.model.nv, bodies.types.real
+        lower = bodies.scratch(m.ancestor.shape[0], real)
+        columns = scratch_array((bodies.blocks, nv * nv), real, m.device)
         rows = [m.dof_depth, m.dof_row_start, m.ancestor]
-        wp.launch(
-            factor_kernels(m.types.scalar).factor_mass_matrix,
-            dim=(1, q.shape[0]),
-            inputs=[1, *rows, u, d, bodies.subspace],
-            outputs=[lower],
-            device=m.device,
-        )
+        wp.launch(kernels.lower_factor, (nv, bodies.blocks), [*rows, u, d, bodies.subspace], [lower], device=m.device)
         with rounded(inverse) as result:
-            wp.launch(
-                inverse_kernels(m.types.scalar).inverse_mass_matrix,
-                dim=(m.model.nv, q.shape[0]),
-                inputs=[*rows, lower, d],
-                outputs=[result],
-                device=m.device,
-            )
+            inputs = [m.dof_parent, *rows, lower, d]
+            dim = (bodies.blocks, nv)
+            wp.launch(kernels.inverse_mass_matrix, dim, inputs, [columns, result], device=m.device)
 
     def backward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
-        # With A the inverse: the adjoint of the matrix is -A A_bar A.
-        right, matrix_bar = (scratch_array(inverse.shape, inverse.dtype, m.device) for _ in range(2))
-        _product(m, 1.0, inverse.grad, inverse, right)
-        _product(m, -1.0, inverse, right, matrix_bar)
+        # With A the inverse, S the symmetric part of its adjoint: that of the matrix is -A S A.
+        lanes, nv = lanes_of(m), m.model.nv
+        kernels, real = inverse_kernels(m.types.scalar, lanes), lane_types(m.types.scalar, lanes).real
+        dim = (-(-q.shape[0] // lanes), nv)
+        a, s, right = (scratch_array((dim[0], nv * nv), real, m.device) for _ in range(3))
+        matrix_bar = scratch_array(inverse.shape, inverse.dtype, m.device)
+        wp.launch(kernels.load_matrices, dim, [inverse, inverse.grad], [a, s], device=m.device)
+        wp.launch(kernels.product, dim, [nv, s, a], [right], device=m.device)
+        wp.launch(kernels.mass_matrix_bar, dim, [m.dof_parent, a, right], [matrix_bar], device=m.device)
         _add_gradient(m, q, matrix_bar)
 
     return Operation((model.nv, model.nv), forward, backward, PARAMETERS, needs_result=True)
 
 
-def _product(m: DeviceModel, factor: float, a: wp.array, b: wp.array, c: wp.array) -> None:
-    wp.launch(
-        inverse_kernels(m.types.scalar).product,
-        dim=(m.model.nv, m.model.nv, a.shape[0]),
-        inputs=[m.types.scalar(factor), a, b],
-        outputs=[c],
-        device=m.device,
-    )
-
-
 def _add_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
     """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
-    with wp.Tape() as tape:
-        bodies = Bodies(m, q, lanes=lanes_of(m))
+    tape, bodies = taped_bodies(m, q, lanes_of(m))
     crba = crba_kernels(m.types.scalar, bodies.lanes)
     wp.launch(
         crba.crba_adjoint,

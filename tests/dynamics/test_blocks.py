@@ -89,17 +89,18 @@ def test_functions_of_frames(function, monkeypatch):
 
 
 @pytest.mark.parametrize("per_world", [False, True])
-def test_mass_matrix(per_world, monkeypatch):
+@pytest.mark.parametrize("function", [sim.mass_matrix, sim.mass_matrix_inverse])
+def test_mass_matrix(function, per_world, monkeypatch):
     model, worlds = build(zoo(), "float64"), 2 * LANES + 1
-    several = of_mass_matrix(model, worlds, per_world)
+    several = of_matrix(function, model, worlds, per_world)
     # The package has a function of the module's name.
     monkeypatch.setattr(sys.modules["sim.mass_matrix"], "lanes_of", lambda model: 1)
-    for one, other in zip(several, of_mass_matrix(model, worlds, per_world), strict=True):
+    for one, other in zip(several, of_matrix(function, model, worlds, per_world), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(1.0, np.abs(other).max()))
 
 
-def of_mass_matrix(model: sim.Model, worlds: int, per_world: bool) -> list[np.ndarray]:
-    """The mass matrix, and the gradients in q and parameters of its product with a matrix that is not symmetric."""
+def of_matrix(function: Callable[..., wp.array], model: sim.Model, worlds: int, per_world: bool) -> list[np.ndarray]:
+    """The matrix, and the gradients in q and parameters of its product with a matrix that is not symmetric."""
     rng = np.random.default_rng(4)
     names = (*PARAMETERS, "armature")
     own = {}
@@ -110,7 +111,7 @@ def of_mass_matrix(model: sim.Model, worlds: int, per_world: bool) -> list[np.nd
     m = DeviceModel(model, "cpu", worlds, own, names)
     q = wp.array(rng.uniform(-1.0, 1.0, (worlds, model.nq)), dtype=wp.float64, device="cpu", requires_grad=True)
     with wp.Tape() as tape:
-        matrix = sim.mass_matrix(m, q)
+        matrix = function(m, q)
     matrix.grad.assign(rng.standard_normal(matrix.shape))
     tape.backward()
     return [array.numpy() for array in (matrix, q.grad, *(m.parameters[name].grad for name in names))]
