@@ -13,7 +13,7 @@ from sim.device_model import DeviceModel
 from sim.errors import ModelError
 from sim.kinematics import run_velocities
 from sim.model import Model
-from sim.operation import Array, Bodies, Operation, batch, on_device, replay, run
+from sim.operation import Array, Bodies, Operation, batch, launch_last, on_device, replay, run
 from warp_kernels.momentum import momentum_kernels
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
@@ -177,7 +177,7 @@ def centre_of_mass_operation(model: Model) -> Operation:
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = _Composite(m, q)
         kernel = momentum_kernels(m.types.scalar).centre_of_mass
-        wp.launch(kernel, q.shape[0], [bodies.origin, bodies.mass, bodies.moment], [result], device=m.device)
+        launch_last(kernel, q.shape[0], [bodies.origin, bodies.mass, bodies.moment], result)
 
     return Operation((3,), forward, replay(forward), PARAMETERS)
 
@@ -188,13 +188,9 @@ def centre_of_mass_jacobian_operation(model: Model) -> Operation:
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = _Composite(m, q)
-        wp.launch(
-            momentum_kernels(m.types.scalar).centre_of_mass_jacobian,
-            dim=(model.nv, q.shape[0]),
-            inputs=[m.dof_link, bodies.subspace, bodies.composite, bodies.mass],
-            outputs=[result],
-            device=m.device,
-        )
+        kernel = momentum_kernels(m.types.scalar).centre_of_mass_jacobian
+        inputs = [m.dof_link, bodies.subspace, bodies.composite, bodies.mass]
+        launch_last(kernel, (model.nv, q.shape[0]), inputs, result)
 
     return Operation((3, model.nv), forward, replay(forward), PARAMETERS)
 
@@ -218,7 +214,7 @@ def centroidal_momentum_operation(model: Model) -> Operation:
         matrix = bodies.scratch(6 * model.nv, m.types.scalar).reshape((q.shape[0], 6, model.nv))
         bodies.run_momentum_matrix(matrix)
         kernel = momentum_kernels(m.types.scalar).momentum
-        wp.launch(kernel, (6, q.shape[0]), [matrix, qd], [result], device=m.device)
+        launch_last(kernel, (6, q.shape[0]), [matrix, qd], result)
 
     return Operation((6,), forward, replay(forward), PARAMETERS)
 
@@ -231,7 +227,7 @@ def kinetic_energy_operation(model: Model) -> Operation:
         velocity = run_velocities(bodies, qd)
         kernel = momentum_kernels(m.types.scalar).kinetic_energy
         inputs = [m.parameters["armature"], qd, velocity, bodies.link_inertia]
-        wp.launch(kernel, q.shape[0], inputs, [result], device=m.device)
+        launch_last(kernel, q.shape[0], inputs, result)
 
     return Operation((), forward, replay(forward), (*PARAMETERS, "armature"))
 
@@ -244,7 +240,7 @@ def potential_energy_operation(model: Model) -> Operation:
         parameters = [m.parameters[name] for name in ("gravity", "stiffness", "rest_position")]
         kernel = momentum_kernels(m.types.scalar).potential_energy
         inputs = [m.link_tree, m.link_tail_dof, m.dof_q, *parameters, q, bodies.origin, bodies.link_inertia]
-        wp.launch(kernel, q.shape[0], inputs, [result], device=m.device)
+        launch_last(kernel, q.shape[0], inputs, result)
 
     return Operation((), forward, replay(forward), (*PARAMETERS, "gravity", "stiffness", "rest_position"))
 

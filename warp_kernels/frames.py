@@ -1,4 +1,4 @@
-"""Poses and velocities of frames that move with links, and their adjoints."""
+"""Poses of frames that move with links, and velocities in a reference; with adjoints written by hand."""
 
 import functools
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in a block."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     turns = turn_functions(scalar, lanes)
-    vec3, quat, transform, spatial = t.vec3, t.quat, t.transform, t.spatial
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
     poses, origins = wp.array2d(dtype=transform), wp.array2d(dtype=vec3)
 
     @wp.func
