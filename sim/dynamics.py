@@ -243,7 +243,7 @@ def _run_articulated_body(
     )  # fmt: skip
 
 
-def taped_bodies(m: DeviceModel, q: wp.array, lanes: int = 1) -> tuple[wp.Tape, Bodies]:
+def taped_bodies(m: DeviceModel, q: wp.array, lanes: int) -> tuple[wp.Tape, Bodies]:
     """Forward kinematics with the tape that recorded them."""
     with wp.Tape() as tape:
         bodies = Bodies(m, q, lanes=lanes)
