@@ -8,7 +8,7 @@ import pytest
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.algebra.several_worlds import FAR
+from warp_kernels.algebra.trigonometry import FAR
 from warp_kernels.types import LANES, kernel_module, warp_types
 
 SCALARS = {"float32": wp.float32, "float64": wp.float64}

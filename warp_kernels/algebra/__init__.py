@@ -16,12 +16,26 @@ from types import SimpleNamespace
 from typing import Any
 
 from warp_kernels.algebra.one_world import one_world
+from warp_kernels.algebra.one_world_arrays import one_world_arrays
 from warp_kernels.algebra.rotations import rotation_functions
 from warp_kernels.algebra.several_worlds import several_worlds
+from warp_kernels.algebra.several_worlds_arrays import several_worlds_arrays
+from warp_kernels.algebra.trigonometry import trigonometry_functions
 
 
 @functools.cache
 def algebra(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """The functions for one precision and a number of worlds in a block."""
-    basic = one_world(scalar) if lanes == 1 else several_worlds(scalar, lanes)
+    basic = _of_one(scalar) if lanes == 1 else _of_several(scalar, lanes)
     return SimpleNamespace(**vars(basic), **vars(rotation_functions(scalar, lanes, basic)))
+
+
+def _of_one(scalar: Any) -> SimpleNamespace:
+    return SimpleNamespace(**vars(one_world(scalar)), **vars(one_world_arrays(scalar)))
+
+
+def _of_several(scalar: Any, lanes: int) -> SimpleNamespace:
+    arithmetic = several_worlds(scalar, lanes)
+    trigonometry = trigonometry_functions(scalar, lanes, arithmetic.real)
+    arrays = several_worlds_arrays(scalar, lanes, arithmetic)
+    return SimpleNamespace(**vars(arithmetic), **vars(trigonometry), **vars(arrays))

@@ -1,6 +1,5 @@
-"""The basic functions for blocks of several worlds."""
+"""Arithmetic for blocks of several worlds."""
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,26 +7,15 @@ import warp as wp
 
 from warp_kernels.types import lane_types, warp_types
 
-# Angles up to FAR have multiples of pi taken away and their sine and cosine worked out by the Taylor series of TERMS powers.
-# The first two parts of pi have so few digits that their products with the multiples are exact (Cody and Waite 1980).
-PI_PARTS = {
-    "float64": (3.1415926535846666, 5.1266883031679116e-12, 2.1125998133974855e-23),
-    "float32": (3.140625, 0.0009675025939941406, 1.5099580252808664e-07),
-}
-FAR = {"float64": 1.0e5, "float32": 1.0e4}
-TERMS = {"float64": 12, "float32": 8}
-
 
 def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
-    """See :mod:`warp_kernels.algebra`; :func:`one_world` has the same functions."""
+    """See :mod:`warp_kernels.algebra`; :func:`one_world` has the same functions, but the sine and cosine."""
     t, plain = lane_types(scalar, lanes), warp_types(scalar)
     lane, vec3, quat, mat33, transform, spatial, inertia10 = (
         t.real, t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia,
     )  # fmt: skip
     articulated = t.articulated
-    one_vec3, one_quat, one_mat33, one_transform = plain.vec3, plain.quat, plain.mat33, plain.transform
-    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
-    array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
+    one_vec3, one_transform = plain.vec3, plain.transform
 
     @wp.func
     def real(x: scalar):
@@ -70,46 +58,6 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
         for i in range(wp.static(lanes)):
             y[i] = wp.where(x[i] > scalar(0.0), scalar(1.0), wp.where(x[i] < scalar(0.0), scalar(-1.0), scalar(0.0)))
         return y
-
-    precision = scalar.__name__
-    terms = TERMS[precision]
-    pi_parts = wp.types.vector(3, scalar)(*PI_PARTS[precision])
-    over_pi, far = scalar(1.0 / math.pi), scalar(FAR[precision])
-    sine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k + 1) for k in range(terms)))
-    cosine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k) for k in range(terms)))
-
-    @wp.func
-    def brought_near(x: lane):
-        """The angles, those beyond ``far`` within a turn."""
-        beyond = int(0)
-        for i in range(wp.static(lanes)):
-            beyond += wp.where(wp.abs(x[i]) > far, 1, 0)
-        i = int(0)
-        while beyond > 0 and i < lanes:
-            x[i] = wp.atan2(wp.sin(x[i]), wp.cos(x[i]))
-            i += 1
-        return x
-
-    @wp.func
-    def sine_cosine(angle: lane):
-        x = brought_near(angle)
-        turns = lane()
-        for i in range(wp.static(lanes)):
-            turns[i] = wp.rint(x[i] * over_pi)
-        rest = x - turns * pi_parts[0] - turns * pi_parts[1] - turns * pi_parts[2]
-        square = wp.cw_mul(rest, rest)
-        sine = real(sine_terms[terms - 1])
-        cosine = real(cosine_terms[terms - 1])
-        for k in range(wp.static(terms - 1)):
-            sine = wp.cw_mul(sine, square) + real(sine_terms[terms - 2 - k])
-            cosine = wp.cw_mul(cosine, square) + real(cosine_terms[terms - 2 - k])
-        # Both change their signs with every turn of pi: 1 - 2 (turns mod 2).
-        pairs = lane()
-        for i in range(wp.static(lanes)):
-            pairs[i] = wp.rint(turns[i] * scalar(0.5))
-        odd = turns - scalar(2.0) * pairs
-        sign = real(scalar(1.0)) - scalar(2.0) * wp.cw_mul(odd, odd)
-        return wp.cw_mul(wp.cw_mul(sine, rest), sign), wp.cw_mul(cosine, sign)
 
     @wp.func
     def make_vec3(x: lane, y: lane, z: lane):
@@ -212,186 +160,10 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
         return mat_rows(scale(u[0], v), scale(u[1], v), scale(u[2], v))
 
     @wp.func
-    def load(values: array2d, block: int, k: int):
-        x = lane()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            x[i] = values[wp.min(block * lanes + i, last), k]
-        return x
-
-    @wp.func
-    def load_bar(values: array2d, block: int, k: int):
-        x = lane()
-        for i in range(wp.static(lanes)):
-            if block * lanes + i < values.shape[0]:
-                x[i] = values[block * lanes + i, k]
-        return x
-
-    @wp.func
-    def store(values: array2d, block: int, k: int, x: lane):
-        for i in range(wp.static(lanes)):
-            if block * lanes + i < values.shape[0]:
-                values[block * lanes + i, k] = x[i]
-
-    @wp.func
-    def add(values: array2d, block: int, k: int, x: lane):
-        for i in range(wp.static(lanes)):
-            if block * lanes + i < values.shape[0]:
-                values[block * lanes + i, k] += x[i]
-
-    @wp.func
-    def own_scalar(values: array2d, block: int, item: int):
-        if values.shape[0] == 1:
-            return real(values[0, item])
-        return load(values, block, item)
-
-    @wp.func
-    def own_vec3(values: array_vec3, block: int, item: int):
-        if values.shape[0] == 1:
-            return same_vec3(values[0, item])
-        x = vec3()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            one = values[wp.min(block * lanes + i, last), item]
-            for c in range(3):
-                x[c, i] = one[c]
-        return x
-
-    @wp.func
-    def own_mat33(values: array_mat33, block: int, item: int):
-        if values.shape[0] == 1:
-            m = values[0, item]
-            return mat_rows(same_vec3(m[0]), same_vec3(m[1]), same_vec3(m[2]))
-        x = mat33()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            one = values[wp.min(block * lanes + i, last), item]
-            for r in range(3):
-                for c in range(3):
-                    x[3 * r + c, i] = one[r, c]
-        return x
-
-    @wp.func
-    def own_transform(values: array_transform, block: int, item: int):
-        if values.shape[0] == 1:
-            return same_transform(values[0, item])
-        x = transform()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            one = values[wp.min(block * lanes + i, last), item]
-            p = wp.transform_get_translation(one)
-            r = wp.transform_get_rotation(one)
-            for c in range(3):
-                x[c, i] = p[c]
-            for c in range(4):
-                x[3 + c, i] = r[c]
-        return x
-
-    @wp.func
-    def load3(values: array3d, block: int, i: int, j: int):
-        x = lane()
-        last = values.shape[0] - 1
-        for n in range(wp.static(lanes)):
-            x[n] = values[wp.min(block * lanes + n, last), i, j]
-        return x
-
-    @wp.func
-    def add3(values: array3d, block: int, i: int, j: int, x: lane):
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                values[block * lanes + n, i, j] += x[n]
-
-    @wp.func
-    def load_bar3(values: array3d, block: int, i: int, j: int):
-        x = lane()
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                x[n] = values[block * lanes + n, i, j]
-        return x
-
-    @wp.func
-    def store3(values: array3d, block: int, i: int, j: int, x: lane):
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                values[block * lanes + n, i, j] = x[n]
-
-    @wp.func
-    def load_bar4(values: array4d, block: int, frame: int, i: int, j: int):
-        x = lane()
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                x[n] = values[block * lanes + n, frame, i, j]
-        return x
-
-    @wp.func
-    def store4(values: array4d, block: int, frame: int, i: int, j: int, x: lane):
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                values[block * lanes + n, frame, i, j] = x[n]
-
-    @wp.func
     def total(x: lane):
         sum = scalar(0.0)
         for i in range(wp.static(lanes)):
             sum += x[i]
         return sum
-
-    @wp.func
-    def add_scalar(bars: array2d, block: int, item: int, x: lane):
-        if bars.shape[0] == 1:
-            wp.atomic_add(bars, 0, item, total(x))
-        else:
-            add(bars, block, item, x)
-
-    @wp.func
-    def add_vec3(bars: array_vec3, block: int, item: int, x: vec3):
-        if bars.shape[0] == 1:
-            wp.atomic_add(bars, 0, item, one_vec3(total(x[0]), total(x[1]), total(x[2])))
-        else:
-            for i in range(wp.static(lanes)):
-                if block * lanes + i < bars.shape[0]:
-                    bars[block * lanes + i, item] += one_vec3(x[0, i], x[1, i], x[2, i])
-
-    @wp.func
-    def add_mat33(bars: array_mat33, block: int, item: int, x: mat33):
-        if bars.shape[0] == 1:
-            whole = one_mat33(
-                total(x[0]), total(x[1]), total(x[2]), total(x[3]), total(x[4]), total(x[5]), total(x[6]), total(x[7]),
-                total(x[8]),
-            )  # fmt: skip
-            wp.atomic_add(bars, 0, item, whole)
-        else:
-            for i in range(wp.static(lanes)):
-                if block * lanes + i < bars.shape[0]:
-                    bars[block * lanes + i, item] += one_mat33(
-                        x[0, i], x[1, i], x[2, i], x[3, i], x[4, i], x[5, i], x[6, i], x[7, i], x[8, i]
-                    )  # fmt: skip
-
-    @wp.func
-    def add_transform(bars: array_transform, block: int, item: int, x: transform):
-        if bars.shape[0] == 1:
-            whole = one_transform(
-                one_vec3(total(x[0]), total(x[1]), total(x[2])),
-                one_quat(total(x[3]), total(x[4]), total(x[5]), total(x[6])),
-            )
-            wp.atomic_add(bars, 0, item, whole)
-        else:
-            for i in range(wp.static(lanes)):
-                if block * lanes + i < bars.shape[0]:
-                    bars[block * lanes + i, item] += one_transform(
-                        one_vec3(x[0, i], x[1, i], x[2, i]), one_quat(x[3, i], x[4, i], x[5, i], x[6, i])
-                    )
-
-    @wp.func
-    def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, block: int, x: spatial):
-        bars[item, block] = bars[item, block] + x
-
-    @wp.func
-    def sum_transform(bars: wp.array2d(dtype=transform), item: int, block: int, x: transform):
-        bars[item, block] = bars[item, block] + x
-
-    @wp.func
-    def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
-        bars[item, block] = bars[item, block] + x
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

@@ -1,0 +1,125 @@
+"""Reading and writing arrays for blocks of one world."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import warp_types
+
+
+def one_world_arrays(scalar: Any) -> SimpleNamespace:
+    """See :mod:`warp_kernels.algebra`; :func:`several_worlds_arrays` has the same functions."""
+    t = warp_types(scalar)
+    vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
+    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
+    array_vec3, array_mat33, array_transform = (wp.array2d(dtype=dtype) for dtype in (vec3, mat33, transform))
+
+    @wp.func
+    def load(values: array2d, block: int, k: int):
+        return values[block, k]
+
+    @wp.func
+    def load_bar(values: array2d, block: int, k: int):
+        return values[block, k]
+
+    @wp.func
+    def store(values: array2d, block: int, k: int, x: scalar):
+        values[block, k] = x
+
+    @wp.func
+    def add(values: array2d, block: int, k: int, x: scalar):
+        values[block, k] += x
+
+    @wp.func
+    def load3(values: array3d, block: int, i: int, j: int):
+        return values[block, i, j]
+
+    @wp.func
+    def add3(values: array3d, block: int, i: int, j: int, x: scalar):
+        values[block, i, j] += x
+
+    @wp.func
+    def load_bar3(values: array3d, block: int, i: int, j: int):
+        return values[block, i, j]
+
+    @wp.func
+    def store3(values: array3d, block: int, i: int, j: int, x: scalar):
+        values[block, i, j] = x
+
+    @wp.func
+    def load_bar4(values: array4d, block: int, frame: int, i: int, j: int):
+        return values[block, frame, i, j]
+
+    @wp.func
+    def store4(values: array4d, block: int, frame: int, i: int, j: int, x: scalar):
+        values[block, frame, i, j] = x
+
+    @wp.func
+    def own_scalar(values: array2d, block: int, item: int):
+        return values[wp.min(block, values.shape[0] - 1), item]
+
+    @wp.func
+    def own_vec3(values: array_vec3, block: int, item: int):
+        return values[wp.min(block, values.shape[0] - 1), item]
+
+    @wp.func
+    def own_mat33(values: array_mat33, block: int, item: int):
+        return values[wp.min(block, values.shape[0] - 1), item]
+
+    @wp.func
+    def own_transform(values: array_transform, block: int, item: int):
+        return values[wp.min(block, values.shape[0] - 1), item]
+
+    @wp.func
+    def add_scalar(bars: array2d, block: int, item: int, x: scalar):
+        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+
+    @wp.func
+    def add_vec3(bars: array_vec3, block: int, item: int, x: vec3):
+        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+
+    @wp.func
+    def add_mat33(bars: array_mat33, block: int, item: int, x: mat33):
+        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+
+    @wp.func
+    def add_transform(bars: array_transform, block: int, item: int, x: transform):
+        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+
+    # Scratch [items, blocks] to which several threads of a GPU may add.
+    @wp.func
+    def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, block: int, x: spatial):
+        wp.atomic_add(bars, item, block, x)
+
+    @wp.func
+    def sum_transform(bars: wp.array2d(dtype=transform), item: int, block: int, x: transform):
+        wp.atomic_add(bars, item, block, x)
+
+    @wp.func
+    def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
+        wp.atomic_add(bars, item, block, x)
+
+    return SimpleNamespace(
+        load=load,
+        load_bar=load_bar,
+        store=store,
+        add=add,
+        load3=load3,
+        add3=add3,
+        load_bar3=load_bar3,
+        store3=store3,
+        load_bar4=load_bar4,
+        store4=store4,
+        own_scalar=own_scalar,
+        own_vec3=own_vec3,
+        own_mat33=own_mat33,
+        own_transform=own_transform,
+        add_scalar=add_scalar,
+        add_vec3=add_vec3,
+        add_mat33=add_mat33,
+        add_transform=add_transform,
+        sum_spatial=sum_spatial,
+        sum_transform=sum_transform,
+        sum_vec3=sum_vec3,
+    )

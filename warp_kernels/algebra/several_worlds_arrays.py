@@ -1,0 +1,221 @@
+"""Reading and writing arrays for blocks of several worlds.
+
+``values`` and ``bars`` are arrays of the user [world, ...] and parameters [P, n], one for all worlds where P = 1.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import lane_types, warp_types
+
+
+def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
+    """See :mod:`warp_kernels.algebra`; :func:`one_world_arrays` has the same functions. ``a`` has the arithmetic."""
+    t, plain = lane_types(scalar, lanes), warp_types(scalar)
+    lane, vec3, mat33, transform, spatial = t.real, t.vec3, t.mat33, t.transform, t.spatial
+    one_vec3, one_quat, one_mat33, one_transform = plain.vec3, plain.quat, plain.mat33, plain.transform
+    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
+    array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
+    real, total = a.real, a.total
+
+    @wp.func
+    def load(values: array2d, block: int, k: int):
+        x = lane()
+        last = values.shape[0] - 1
+        for i in range(wp.static(lanes)):
+            x[i] = values[wp.min(block * lanes + i, last), k]
+        return x
+
+    @wp.func
+    def load_bar(values: array2d, block: int, k: int):
+        x = lane()
+        for i in range(wp.static(lanes)):
+            if block * lanes + i < values.shape[0]:
+                x[i] = values[block * lanes + i, k]
+        return x
+
+    @wp.func
+    def store(values: array2d, block: int, k: int, x: lane):
+        for i in range(wp.static(lanes)):
+            if block * lanes + i < values.shape[0]:
+                values[block * lanes + i, k] = x[i]
+
+    @wp.func
+    def add(values: array2d, block: int, k: int, x: lane):
+        for i in range(wp.static(lanes)):
+            if block * lanes + i < values.shape[0]:
+                values[block * lanes + i, k] += x[i]
+
+    @wp.func
+    def own_scalar(values: array2d, block: int, item: int):
+        if values.shape[0] == 1:
+            return real(values[0, item])
+        return load(values, block, item)
+
+    @wp.func
+    def own_vec3(values: array_vec3, block: int, item: int):
+        if values.shape[0] == 1:
+            return a.same_vec3(values[0, item])
+        x = vec3()
+        last = values.shape[0] - 1
+        for i in range(wp.static(lanes)):
+            one = values[wp.min(block * lanes + i, last), item]
+            for c in range(3):
+                x[c, i] = one[c]
+        return x
+
+    @wp.func
+    def own_mat33(values: array_mat33, block: int, item: int):
+        if values.shape[0] == 1:
+            m = values[0, item]
+            return a.mat_rows(a.same_vec3(m[0]), a.same_vec3(m[1]), a.same_vec3(m[2]))
+        x = mat33()
+        last = values.shape[0] - 1
+        for i in range(wp.static(lanes)):
+            one = values[wp.min(block * lanes + i, last), item]
+            for r in range(3):
+                for c in range(3):
+                    x[3 * r + c, i] = one[r, c]
+        return x
+
+    @wp.func
+    def own_transform(values: array_transform, block: int, item: int):
+        if values.shape[0] == 1:
+            return a.same_transform(values[0, item])
+        x = transform()
+        last = values.shape[0] - 1
+        for i in range(wp.static(lanes)):
+            one = values[wp.min(block * lanes + i, last), item]
+            p = wp.transform_get_translation(one)
+            r = wp.transform_get_rotation(one)
+            for c in range(3):
+                x[c, i] = p[c]
+            for c in range(4):
+                x[3 + c, i] = r[c]
+        return x
+
+    @wp.func
+    def load3(values: array3d, block: int, i: int, j: int):
+        x = lane()
+        last = values.shape[0] - 1
+        for n in range(wp.static(lanes)):
+            x[n] = values[wp.min(block * lanes + n, last), i, j]
+        return x
+
+    @wp.func
+    def add3(values: array3d, block: int, i: int, j: int, x: lane):
+        for n in range(wp.static(lanes)):
+            if block * lanes + n < values.shape[0]:
+                values[block * lanes + n, i, j] += x[n]
+
+    @wp.func
+    def load_bar3(values: array3d, block: int, i: int, j: int):
+        x = lane()
+        for n in range(wp.static(lanes)):
+            if block * lanes + n < values.shape[0]:
+                x[n] = values[block * lanes + n, i, j]
+        return x
+
+    @wp.func
+    def store3(values: array3d, block: int, i: int, j: int, x: lane):
+        for n in range(wp.static(lanes)):
+            if block * lanes + n < values.shape[0]:
+                values[block * lanes + n, i, j] = x[n]
+
+    @wp.func
+    def load_bar4(values: array4d, block: int, frame: int, i: int, j: int):
+        x = lane()
+        for n in range(wp.static(lanes)):
+            if block * lanes + n < values.shape[0]:
+                x[n] = values[block * lanes + n, frame, i, j]
+        return x
+
+    @wp.func
+    def store4(values: array4d, block: int, frame: int, i: int, j: int, x: lane):
+        for n in range(wp.static(lanes)):
+            if block * lanes + n < values.shape[0]:
+                values[block * lanes + n, frame, i, j] = x[n]
+
+    @wp.func
+    def add_scalar(bars: array2d, block: int, item: int, x: lane):
+        if bars.shape[0] == 1:
+            wp.atomic_add(bars, 0, item, total(x))
+        else:
+            add(bars, block, item, x)
+
+    @wp.func
+    def add_vec3(bars: array_vec3, block: int, item: int, x: vec3):
+        if bars.shape[0] == 1:
+            wp.atomic_add(bars, 0, item, one_vec3(total(x[0]), total(x[1]), total(x[2])))
+        else:
+            for i in range(wp.static(lanes)):
+                if block * lanes + i < bars.shape[0]:
+                    bars[block * lanes + i, item] += one_vec3(x[0, i], x[1, i], x[2, i])
+
+    @wp.func
+    def add_mat33(bars: array_mat33, block: int, item: int, x: mat33):
+        if bars.shape[0] == 1:
+            whole = one_mat33(
+                total(x[0]), total(x[1]), total(x[2]), total(x[3]), total(x[4]), total(x[5]), total(x[6]), total(x[7]),
+                total(x[8]),
+            )  # fmt: skip
+            wp.atomic_add(bars, 0, item, whole)
+        else:
+            for i in range(wp.static(lanes)):
+                if block * lanes + i < bars.shape[0]:
+                    bars[block * lanes + i, item] += one_mat33(
+                        x[0, i], x[1, i], x[2, i], x[3, i], x[4, i], x[5, i], x[6, i], x[7, i], x[8, i]
+                    )  # fmt: skip
+
+    @wp.func
+    def add_transform(bars: array_transform, block: int, item: int, x: transform):
+        if bars.shape[0] == 1:
+            whole = one_transform(
+                one_vec3(total(x[0]), total(x[1]), total(x[2])),
+                one_quat(total(x[3]), total(x[4]), total(x[5]), total(x[6])),
+            )
+            wp.atomic_add(bars, 0, item, whole)
+        else:
+            for i in range(wp.static(lanes)):
+                if block * lanes + i < bars.shape[0]:
+                    bars[block * lanes + i, item] += one_transform(
+                        one_vec3(x[0, i], x[1, i], x[2, i]), one_quat(x[3, i], x[4, i], x[5, i], x[6, i])
+                    )
+
+    @wp.func
+    def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, block: int, x: spatial):
+        bars[item, block] = bars[item, block] + x
+
+    @wp.func
+    def sum_transform(bars: wp.array2d(dtype=transform), item: int, block: int, x: transform):
+        bars[item, block] = bars[item, block] + x
+
+    @wp.func
+    def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
+        bars[item, block] = bars[item, block] + x
+
+    return SimpleNamespace(
+        load=load,
+        load_bar=load_bar,
+        store=store,
+        add=add,
+        load3=load3,
+        add3=add3,
+        load_bar3=load_bar3,
+        store3=store3,
+        load_bar4=load_bar4,
+        store4=store4,
+        own_scalar=own_scalar,
+        own_vec3=own_vec3,
+        own_mat33=own_mat33,
+        own_transform=own_transform,
+        add_scalar=add_scalar,
+        add_vec3=add_vec3,
+        add_mat33=add_mat33,
+        add_transform=add_transform,
+        sum_spatial=sum_spatial,
+        sum_transform=sum_transform,
+        sum_vec3=sum_vec3,
+    )

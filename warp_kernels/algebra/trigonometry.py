@@ -1,0 +1,64 @@
+"""Sine and cosine for blocks of several worlds, without a branch for each of them."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import lane_types
+
+# Angles up to FAR have multiples of pi taken away and their sine and cosine worked out by the Taylor series of TERMS powers.
+# The first two parts of pi have so few digits that their products with the multiples are exact (Cody and Waite 1980).
+PI_PARTS = {
+    "float64": (3.1415926535846666, 5.1266883031679116e-12, 2.1125998133974855e-23),
+    "float32": (3.140625, 0.0009675025939941406, 1.5099580252808664e-07),
+}
+FAR = {"float64": 1.0e5, "float32": 1.0e4}
+TERMS = {"float64": 12, "float32": 8}
+
+
+def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> SimpleNamespace:
+    """The functions for a precision and a number of lanes; ``real`` gives all lanes the same number."""
+    lane = lane_types(scalar, lanes).real
+    precision = scalar.__name__
+    terms = TERMS[precision]
+    pi_parts = wp.types.vector(3, scalar)(*PI_PARTS[precision])
+    over_pi, far = scalar(1.0 / math.pi), scalar(FAR[precision])
+    sine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k + 1) for k in range(terms)))
+    cosine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k) for k in range(terms)))
+
+    @wp.func
+    def brought_near(x: lane):
+        """The angles, those beyond ``far`` within a turn."""
+        beyond = int(0)
+        for i in range(wp.static(lanes)):
+            beyond += wp.where(wp.abs(x[i]) > far, 1, 0)
+        i = int(0)
+        while beyond > 0 and i < lanes:
+            x[i] = wp.atan2(wp.sin(x[i]), wp.cos(x[i]))
+            i += 1
+        return x
+
+    @wp.func
+    def sine_cosine(angle: lane):
+        x = brought_near(angle)
+        turns = lane()
+        for i in range(wp.static(lanes)):
+            turns[i] = wp.rint(x[i] * over_pi)
+        rest = x - turns * pi_parts[0] - turns * pi_parts[1] - turns * pi_parts[2]
+        square = wp.cw_mul(rest, rest)
+        sine = real(sine_terms[terms - 1])
+        cosine = real(cosine_terms[terms - 1])
+        for k in range(wp.static(terms - 1)):
+            sine = wp.cw_mul(sine, square) + real(sine_terms[terms - 2 - k])
+            cosine = wp.cw_mul(cosine, square) + real(cosine_terms[terms - 2 - k])
+        # Both change their signs with every turn of pi: 1 - 2 (turns mod 2).
+        pairs = lane()
+        for i in range(wp.static(lanes)):
+            pairs[i] = wp.rint(turns[i] * scalar(0.5))
+        odd = turns - scalar(2.0) * pairs
+        sign = real(scalar(1.0)) - scalar(2.0) * wp.cw_mul(odd, odd)
+        return wp.cw_mul(wp.cw_mul(sine, rest), sign), wp.cw_mul(cosine, sign)
+
+    return SimpleNamespace(sine_cosine=sine_cosine)
