@@ -9,6 +9,7 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -28,7 +29,8 @@ from bench.timing import pinned, time_call
 BOUNDS = {"float32": (1e-3, 1e-2), "float64": (1e-6, 1e-4)}
 ALWAYS = 64  # a batch up to this is timed however long it takes
 CHECKED = 16  # states whose values are compared before any time is taken
-LONG = 0.5  # a call that takes longer is timed once after the first one [s]
+LONG = 0.5  # a call that takes longer is timed once after the first one; others warm up for so long at most [s]
+WARM_UP = 8  # or for so many calls
 
 
 @dataclass
@@ -151,11 +153,25 @@ def _too_long(times: Times, last_us: float | None, plan: dict[str, Any]) -> bool
     return last_us is not None and times.batch > ALWAYS and last_us * 1e-6 * times.batch > plan["longest"]
 
 
-def _microseconds(call: Call, name: str, plan: dict[str, Any]) -> float:
-    run = getattr(call, name)
+def _warm_up(run: Callable[[], object]) -> float:
+    """Call until the process has what memory it needs, which large results take some calls to settle.
+
+    Returns:
+        how long the first call took [s].
+    """
     start = time.perf_counter()
     run()
-    once = time.perf_counter() - start > LONG
+    first = time.perf_counter() - start
+    for _ in range(WARM_UP):
+        if time.perf_counter() - start > LONG:
+            break
+        run()
+    return first
+
+
+def _microseconds(call: Call, name: str, plan: dict[str, Any]) -> float:
+    run = getattr(call, name)
+    once = _warm_up(run) > LONG
     taken = time_call(run, seconds=plan["seconds"], repeats=1 if once else 5, warm_up=not once).median
     states, overhead = getattr(call, f"{name}_states"), getattr(call, f"{name}_overhead")
     return (taken / states - overhead) * 1e6
