@@ -2,8 +2,9 @@
 
 import importlib
 import inspect
+import itertools
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -18,32 +19,34 @@ def source_modules() -> list[ModuleType]:
     return [importlib.import_module(info.name) for info in found if info.name != __name__]
 
 
-def all_kernels(scalar: Any) -> list[wp.Kernel]:
+def all_kernels(scalar: Any, lanes: Sequence[int] = (1,)) -> list[wp.Kernel]:
     """Every kernel of one precision.
 
-    A factory is a function ``<name>_kernels(scalar)`` that returns a namespace holding kernels, those of one lane where it
-    takes ``lanes``: GPUs have no others. Where one takes further arguments, its file lists their values: ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
+    A factory is a function ``<name>_kernels(scalar)`` or ``<name>_kernels(scalar, lanes)`` that returns a namespace
+    holding kernels. Where one takes further arguments, its file lists their values:
+    ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
 
     Args:
         scalar: ``wp.float32`` or ``wp.float64``.
+        lanes: numbers of worlds in a block, for factories that take it. A GPU has one alone.
 
     Raises:
         TypeError: if a factory takes arguments that its file doesn't list.
     """
     kernels: dict[int, wp.Kernel] = {}
     for source in source_modules():
-        for namespace in _built(source, scalar):
+        for namespace in _built(source, scalar, lanes):
             kernels.update({id(k): k for k in vars(namespace).values() if isinstance(k, wp.Kernel)})
     return list(kernels.values())
 
 
-def all_modules(scalar: Any) -> list[wp.Module]:
-    """Every Warp module of one precision, each with all its kernels defined, by name."""
-    modules = {kernel.module.name: kernel.module for kernel in all_kernels(scalar)}
+def all_modules(scalar: Any, lanes: Sequence[int] = (1,)) -> list[wp.Module]:
+    """Every Warp module of one precision, each with all its kernels defined, by name; as :func:`all_kernels`."""
+    modules = {kernel.module.name: kernel.module for kernel in all_kernels(scalar, lanes)}
     return [modules[name] for name in sorted(modules)]
 
 
-def _built(source: ModuleType, scalar: Any) -> Iterator[SimpleNamespace]:
+def _built(source: ModuleType, scalar: Any, lanes: Sequence[int]) -> Iterator[SimpleNamespace]:
     variants = getattr(source, "VARIANTS", {})
     for name, factory in vars(source).items():
         if not name.endswith("_kernels") or getattr(factory, "__module__", None) != source.__name__:
@@ -56,5 +59,6 @@ def _built(source: ModuleType, scalar: Any) -> Iterator[SimpleNamespace]:
             )
         # Drawing has one precision: its factory takes no scalar type.
         precision = (scalar,) if "scalar" in parameters else ()
-        for arguments in variants.get(name, [()]):
-            yield factory(*precision, *arguments)
+        widths = [{"lanes": width} for width in lanes] if "lanes" in parameters else [{}]
+        for arguments, width in itertools.product(variants.get(name, [()]), widths):
+            yield factory(*precision, *arguments, **width)

@@ -1,4 +1,4 @@
-"""Compile kernels ahead and keep them: those that a file needs to be simulated, or without a file all there are."""
+"""Compile kernels ahead and keep them: those that a file needs to be simulated, without a file all of one precision."""
 
 import argparse
 import sys
@@ -9,9 +9,10 @@ import warp as wp
 from tqdm import tqdm
 
 from sim.cli.files import UsageError, add_file, read_file, say
+from sim.device_model import find_device
 from sim.simulator import Simulator
 from warp_kernels.registry import all_modules
-from warp_kernels.types import DTYPES
+from warp_kernels.types import DTYPES, LANES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +31,10 @@ def run(given: argparse.Namespace) -> int:
     elif given.gradients:
         raise UsageError("--gradients is for a file; without one all kernels are compiled")
     else:
-        modules = all_modules(DTYPES[given.dtype])
+        device = find_device(given.device)
+        modules = all_modules(DTYPES[given.dtype], (1, LANES) if device.is_cpu else (1,))
         for module in tqdm(modules, unit="module", disable=not sys.stderr.isatty()):
-            module.load(wp.get_device(given.device))
+            module.load(device)
     print(f"ready after {time.perf_counter() - began:.1f} s; kernels are kept in {wp.config.kernel_cache_dir}")
     return 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import warp as wp
 from PIL import Image
 
 import sim
@@ -143,6 +144,14 @@ def test_motion_as_usd(hopper, tmp_path):
 def test_warmup(capsys, hopper):
     assert main(["warmup", hopper, "--gradients"]) == 0
     assert capsys.readouterr().out.startswith("ready after ")
+
+
+def test_warmup_without_a_file(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(wp.Module, "load", lambda module, device: loaded.append(module.name))
+    assert main(["warmup"]) == 0
+    assert {"backswing.integrate.float32", "backswing.aba.float32", "backswing.aba.float32x8"} <= set(loaded)
+    assert not any("float64" in name for name in loaded)
 
 
 @pytest.mark.parametrize(
