@@ -11,7 +11,7 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
 from sim.model import Model
-from sim.operation import Array, Bodies, Operation, batch, lanes_of, on_device, run
+from sim.operation import Array, Bodies, Operation, lanes_of, of_position, of_velocity
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 
@@ -31,9 +31,7 @@ def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
     """
-    m = on_device(model, q)
-    m.require_masses()
-    return run(m, gravity_operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+    return of_position(gravity_operation, model, q)
 
 
 def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
@@ -50,7 +48,7 @@ def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
     """
-    return _of_velocity(coriolis_operation, model, q, qd)
+    return of_velocity(coriolis_operation, model, q, qd)
 
 
 def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
@@ -67,14 +65,7 @@ def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
     """
-    return _of_velocity(bias_operation, model, q, qd)
-
-
-def _of_velocity(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
-    m = on_device(model, q, qd)
-    m.require_masses()
-    q = batch(m, "q", q, (m.model.nq,))
-    return run(m, operation(m.model), [q, batch(m, "qd", qd, (m.model.nv,), q.shape[0])])
+    return of_velocity(bias_operation, model, q, qd)
 
 
 def gravity_operation(model: Model) -> Operation:
@@ -86,7 +77,7 @@ def gravity_operation(model: Model) -> Operation:
 
     def backward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
         still = zeros(m, tau.shape)
-        tape, bodies = taped_bodies(m, q, lanes_of(m))
+        tape, bodies = taped_bodies(m, q)
         add_rigid_body_gradient(bodies, tape, m.parameters["gravity"], still, still, None, tau.grad)
 
     return Operation((model.nv,), forward, backward, (*PARAMETERS, "gravity"))
@@ -107,7 +98,7 @@ def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, .
         add_rigid_body_force(Bodies(m, q, lanes=lanes_of(m)), gravity(m), qd, zeros(m, tau.shape), None, tau)
 
     def backward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
-        tape, bodies = taped_bodies(m, q, lanes_of(m))
+        tape, bodies = taped_bodies(m, q)
         add_rigid_body_gradient(bodies, tape, gravity(m), qd, zeros(m, tau.shape), None, tau.grad)
 
     return Operation((model.nv,), forward, backward, parameters)

@@ -47,7 +47,6 @@ class DeviceModel:
         parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
-        no_scalars, no_motion, no_inertia: scalars, spatial vectors and inertias [0, 0], for a kernel to leave out.
 
     Raises:
         ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
@@ -95,22 +94,14 @@ class DeviceModel:
         self._visits: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
         self.every_link = upload(np.arange(model.num_links))
         self._double: tuple[DeviceModel, list[Any]] | None = None
-        self._make_empty_arrays()
-        self._no_bar = {
-            name: wp.zeros((0, 0), dtype=self.parameter_dtype(name), device=self.device) for name in PARAMETERS
-        }
+        self._none: dict[type, wp.array] = {}
+        self._no_bar = {name: self.none(self.parameter_dtype(name)) for name in PARAMETERS}
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
         self._per_world: dict[str, bool] = {}
         values = {**model.parameters, **(parameters or {})}
         for name, value in values.items():
             self.set_parameter(name, value)
-
-    def _make_empty_arrays(self) -> None:
-        self.no_scalars: wp.array = wp.zeros((0, 0), dtype=self.types.scalar, device=self.device)
-        self.no_motion: wp.array = wp.zeros((0, 0), dtype=self.types.spatial, device=self.device)
-        self.no_inertia: wp.array = wp.zeros((0, 0), dtype=self.types.inertia, device=self.device)
-        self._none: dict[type, wp.array] = {}
 
     def none(self, dtype: type) -> wp.array:
         """An array [0, 0] of a type, for a kernel to leave out."""
@@ -225,7 +216,6 @@ class DeviceModel:
         model.model = replace(self.model, dtype="float64")
         model.types = warp_types(model.model.scalar)
         model.joint_axis = wp.array(self.model.joint_axis, dtype=model.types.vec3, device=self.device)
-        model._make_empty_arrays()
         model._double = None
         model.requires_grad = ()
         model.parameters = {

@@ -82,7 +82,7 @@ def inverse_dynamics_operation(model: Model) -> Operation:
     def backward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
-        tape, bodies = taped_bodies(m, q, lanes_of(m))
+        tape, bodies = taped_bodies(m, q)
         _add_gradient(bodies, tape, q, qd, qdd, wrench, tau.grad)
 
     return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS)
@@ -127,7 +127,7 @@ def forward_dynamics_operation(model: Model) -> Operation:
     def backward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
     ) -> None:
-        tape, bodies = taped_bodies(m, q, lanes_of(m))
+        tape, bodies = taped_bodies(m, q)
         w = _mass_matrix_solution(bodies, q, qdd.grad)
         minus_w = scratch_array(w.shape, w.dtype, m.device)
         wp.launch(
@@ -186,7 +186,7 @@ def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
     """
     m, tape = bodies.model, active_tape()
     if wrench is None:
-        return bodies.none(bodies.types.spatial)
+        return m.none(bodies.types.spatial)
     kernels, dim = rnea_kernels(m.types.scalar, bodies.lanes), (m.model.num_links, bodies.blocks)
     common = bodies.scratch(m.model.num_links, bodies.types.spatial)
     given = [bodies.pose, wrench]
@@ -236,17 +236,17 @@ def _run_articulated_body(
         dim=(m.model.num_trees, bodies.blocks),
         inputs=[
             m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.dof_q, t.scalar(0.0), *parameters,
-            q, qd, tau, bodies.none(t.real), wrench, bodies.subspace, bodies.link_inertia,
+            q, qd, tau, m.none(t.real), wrench, bodies.subspace, bodies.link_inertia,
         ],
         outputs=[*per_link, *per_dof, qdd],
         device=m.device,
     )  # fmt: skip
 
 
-def taped_bodies(m: DeviceModel, q: wp.array, lanes: int) -> tuple[wp.Tape, Bodies]:
+def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
     """Forward kinematics with the tape that recorded them."""
     with wp.Tape() as tape:
-        bodies = Bodies(m, q, lanes=lanes)
+        bodies = Bodies(m, q, lanes=lanes_of(m))
     return tape, bodies
 
 

@@ -123,7 +123,7 @@ def velocity_operation(model: Model, names: Names, reference: str) -> Operation:
             frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity_adjoint,
             dim=(len(names), bodies.blocks),
             inputs=[*inputs(bodies, qd), result.grad],
-            outputs=[qd.grad if qd.requires_grad else m.no_scalars, *_bars(bodies)],
+            outputs=[qd.grad, *_bars(bodies)],
             device=m.device,
         )
         tape.backward()

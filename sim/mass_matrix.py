@@ -8,7 +8,7 @@ import warp as wp
 from sim.device_model import DeviceModel
 from sim.dynamics import solve_mass_matrix, taped_bodies, zeros
 from sim.model import Model
-from sim.operation import Array, Bodies, Operation, batch, lanes_of, on_device, run
+from sim.operation import Array, Bodies, Operation, lanes_of, of_position
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
 from warp_kernels.crba import crba_kernels
@@ -31,9 +31,7 @@ def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
     """
-    m = on_device(model, q)
-    m.require_masses()
-    return run(m, mass_matrix_operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+    return of_position(mass_matrix_operation, model, q)
 
 
 def mass_matrix_operation(model: Model) -> Operation:
@@ -73,9 +71,7 @@ def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
     """
-    m = on_device(model, q)
-    m.require_masses()
-    return run(m, mass_matrix_inverse_operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+    return of_position(mass_matrix_inverse_operation, model, q)
 
 
 def mass_matrix_inverse_operation(model: Model) -> Operation:
@@ -113,7 +109,7 @@ def mass_matrix_inverse_operation(model: Model) -> Operation:
 
 def _add_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
     """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
-    tape, bodies = taped_bodies(m, q, lanes_of(m))
+    tape, bodies = taped_bodies(m, q)
     crba = crba_kernels(m.types.scalar, bodies.lanes)
     wp.launch(
         crba.crba_adjoint,

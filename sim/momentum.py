@@ -5,15 +5,13 @@ Links that are welded to the world don't count, be they merged into it (``collap
 Source: Orin and Goswami, *Centroidal momentum matrix of a humanoid robot* (IROS 2008).
 """
 
-from collections.abc import Callable
-
 import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.errors import ModelError
 from sim.kinematics import run_velocities
 from sim.model import Model
-from sim.operation import Array, Bodies, Operation, batch, launch_last, on_device, replay, run
+from sim.operation import Array, Bodies, Operation, launch_last, of_position, of_velocity, replay
 from warp_kernels.momentum import momentum_kernels
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
@@ -32,7 +30,7 @@ def centre_of_mass(model: Model | DeviceModel, q: Array) -> wp.array:
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`, and for a model without any mass.
     """
-    return _of_position(centre_of_mass_operation, model, q)
+    return of_position(centre_of_mass_operation, model, q)
 
 
 def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
@@ -48,7 +46,7 @@ def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
     Raises:
         ModelError: as :func:`centre_of_mass`.
     """
-    return _of_position(centre_of_mass_jacobian_operation, model, q)
+    return of_position(centre_of_mass_jacobian_operation, model, q)
 
 
 def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
@@ -64,7 +62,7 @@ def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array
     Raises:
         ModelError: as :func:`centre_of_mass`.
     """
-    return _of_position(centroidal_momentum_matrix_operation, model, q)
+    return of_position(centroidal_momentum_matrix_operation, model, q)
 
 
 def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
@@ -81,7 +79,7 @@ def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.a
     Raises:
         ModelError: as :func:`centre_of_mass`.
     """
-    return _of_velocity(centroidal_momentum_operation, model, q, qd)
+    return of_velocity(centroidal_momentum_operation, model, q, qd)
 
 
 def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
@@ -98,7 +96,7 @@ def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
     """
-    return _of_velocity(kinetic_energy_operation, model, q, qd)
+    return of_velocity(kinetic_energy_operation, model, q, qd)
 
 
 def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
@@ -114,20 +112,7 @@ def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
     """
-    return _of_position(potential_energy_operation, model, q)
-
-
-def _of_position(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array) -> wp.array:
-    m = on_device(model, q)
-    m.require_masses()
-    return run(m, operation(m.model), [batch(m, "q", q, (m.model.nq,))])
-
-
-def _of_velocity(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
-    m = on_device(model, q, qd)
-    m.require_masses()
-    q = batch(m, "q", q, (m.model.nq,))
-    return run(m, operation(m.model), [q, batch(m, "qd", qd, (m.model.nv,), q.shape[0])])
+    return of_position(potential_energy_operation, model, q)
 
 
 class _Composite(Bodies):

@@ -141,6 +141,21 @@ def run(model: DeviceModel, operation: Operation, inputs: Sequence[wp.array | No
     return result
 
 
+def of_position(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array) -> wp.array:
+    """The result of an operation that depends on masses, for its argument q as a user gave it."""
+    m = on_device(model, q)
+    m.require_masses()
+    return run(m, operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+
+
+def of_velocity(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """As :func:`of_position`, for q and qd."""
+    m = on_device(model, q, qd)
+    m.require_masses()
+    q = batch(m, "q", q, (m.model.nq,))
+    return run(m, operation(m.model), [q, batch(m, "qd", qd, (m.model.nv,), q.shape[0])])
+
+
 @one_at_a_time
 def in_parts(
     work: Work,
@@ -233,7 +248,7 @@ def run_kinematics(
         return
     pose, _origin, _subspace, link_inertia = outputs
     given = [*topology, *parameters[:3], q, pose, link_inertia, *(array.grad for array in outputs)]
-    bars = [*scratch, *model.parameter_bars(*names), q.grad if q.requires_grad else model.no_scalars]
+    bars = [*scratch, *model.parameter_bars(*names), q.grad]
     adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
     tape.record_func(
         lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False),
@@ -269,11 +284,7 @@ class Poses:
         run_kinematics(model, q, outputs, scratch, frames, lanes)
 
     def _further(self) -> list[wp.array]:
-        return [self.none(self.types.spatial), self.none(self.types.inertia)]
-
-    def none(self, dtype: type) -> wp.array:
-        """An array without entries, for a kernel to leave out."""
-        return self.model.none(dtype)
+        return [self.model.none(self.types.spatial), self.model.none(self.types.inertia)]
 
     def scratch(self, items: int, dtype: type) -> wp.array:
         """An array ``[items, blocks]`` of arbitrary content; its gradient, while a tape records, is zero."""
@@ -289,7 +300,7 @@ class Motions(Poses):
 
     def _further(self) -> list[wp.array]:
         self.subspace = self.scratch(self.model.model.nv, self.types.spatial)
-        return [self.subspace, self.none(self.types.inertia)]
+        return [self.subspace, self.model.none(self.types.inertia)]
 
 
 class Bodies(Motions):

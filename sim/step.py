@@ -97,8 +97,8 @@ class Step(Workspace):
         p = d.parameters
         inputs = [
             d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, d.dof_q, self.dt, p["damping"],
-            p["armature"], p["stiffness"], p["rest_position"], d.no_scalars, p["gravity"], self.q, self.qd,
-            self.joint_force, self.implicit, self.no_wrench, self.subspace, self.link_inertia,
+            p["armature"], p["stiffness"], p["rest_position"], d.none(self.scalar), p["gravity"], self.q, self.qd,
+            self.joint_force, self.implicit, d.none(d.types.spatial), self.subspace, self.link_inertia,
         ]  # fmt: skip
         outputs = [
             self.velocity, self.acceleration, self.bias_force, self.articulated, self.factor_u, self.factor_d,

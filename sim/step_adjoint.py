@@ -45,7 +45,7 @@ class DifferentiableStep(Step):
             return wp.zeros((count, n), dtype=dtype, device=self.device)
 
         self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
-        self.power_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
+        self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = _shared_gradients(
             [
                 self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
@@ -222,7 +222,7 @@ class DifferentiableStep(Step):
             self.block_response, self.block_coupling, self.qd_next.grad,
         ]  # fmt: skip
         outputs = [
-            self.power_weight, self.mass_bar, self.mass_bar_diagonal, self.q.grad, self.qd.grad, self.tau.grad,
+            self.motion_weight, self.mass_bar, self.mass_bar_diagonal, self.q.grad, self.qd.grad, self.tau.grad,
             *self.device_model.parameter_bars("damping", "armature", "stiffness", "rest_position"),
         ]  # fmt: skip
         kernel = impulse_kernels(self.scalar).free_step_adjoint
@@ -270,7 +270,7 @@ class DifferentiableStep(Step):
         d = self.device_model
         inputs = [
             d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, d.parameters["gravity"], self.qd,
-            self.qdd, self.no_wrench, self.subspace, self.link_inertia, self.power_weight,
+            self.qdd, d.none(d.types.spatial), self.subspace, self.link_inertia, self.motion_weight,
         ]  # fmt: skip
         outputs = [
             self.velocity, self.acceleration, self.bias_force, *self.motion_scratch, *d.parameter_bars("gravity"),

@@ -117,10 +117,9 @@ class Workspace:
         self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
         # Without actuators the joint forces are tau itself, and nothing else stands on the mass matrix's diagonal.
         self.joint_force = wp.zeros_like(self.tau) if m.nu else self.tau
-        self.implicit = worlds_last(nv, scalar) if m.nu else self.device_model.no_scalars
+        self.implicit = worlds_last(nv, scalar) if m.nu else self.device_model.none(scalar)
         self.actuator_row = worlds_last(m.nu, t.vec3)
         self.q.assign(np.tile(m.q0, (n, 1)))
-        self.no_wrench = wp.zeros((0, 0), dtype=t.spatial, device=self.device)
         self.pose = worlds_last(m.num_links, t.transform)
         self.origin = worlds_last(m.num_trees, t.vec3)
         self.subspace = worlds_last(nv, t.spatial)

@@ -267,7 +267,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         coupling: wp.array2d(dtype=vec3),
         qd_next_bar: wp.array2d(dtype=scalar),
         # Adjoint out
-        power_weight: wp.array2d(dtype=scalar),
+        motion_weight: wp.array2d(dtype=scalar),
         mass_bar: wp.array2d(dtype=scalar),
         mass_bar_diagonal: wp.array2d(dtype=scalar),
         q_bar: wp.array2d(dtype=scalar),
@@ -278,7 +278,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         stiffness_bar: wp.array2d(dtype=scalar),
         rest_position_bar: wp.array2d(dtype=scalar),
     ):
-        """One degree of freedom: power_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
+        """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
         weight holds w, response Y and coupling G, both empty where D isn't there; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
         """
@@ -300,7 +300,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     for d in range(dof_depth[k]):
                         mass_bar[first + d, world] -= wp.dot(y, coupling[at + ancestor[first + d], world])
             mass_bar_diagonal[k, world] = diagonal
-            power_weight[world, k] = -dt * w
+            motion_weight[world, k] = -dt * w
             tau_bar[world, k] += dt * w
             change = dt * qdd[world, k]
             free = qd[world, k] + change

@@ -95,6 +95,7 @@ def test_mass_matrix(function, per_world, monkeypatch):
     several = of_matrix(function, model, worlds, per_world)
     # The package has a function of the module's name.
     monkeypatch.setattr(sys.modules["sim.mass_matrix"], "lanes_of", lambda model: 1)
+    monkeypatch.setattr("sim.dynamics.lanes_of", lambda model: 1)
     for one, other in zip(several, of_matrix(function, model, worlds, per_world), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(1.0, np.abs(other).max()))
 
