@@ -13,7 +13,6 @@ from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
 from warp_kernels.crba import crba_kernels
 from warp_kernels.inverse import inverse_kernels
-from warp_kernels.types import lane_types
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia", "armature")
 
@@ -51,7 +50,7 @@ def mass_matrix_operation(model: Model) -> Operation:
         )  # fmt: skip
 
     def backward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
-        _add_gradient(m, q, matrix.grad)
+        _add_gradient(*taped_bodies(m, q), matrix.grad)
 
     return Operation((model.nv, model.nv), forward, backward, PARAMETERS)
 
@@ -94,22 +93,22 @@ def mass_matrix_inverse_operation(model: Model) -> Operation:
 
     def backward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
         # With A the inverse, S the symmetric part of its adjoint: that of the matrix is -A S A.
-        lanes, nv = lanes_of(m), m.model.nv
-        kernels, real = inverse_kernels(m.types.scalar, lanes), lane_types(m.types.scalar, lanes).real
-        dim = (-(-q.shape[0] // lanes), nv)
-        a, s, right = (scratch_array((dim[0], nv * nv), real, m.device) for _ in range(3))
+        tape, bodies = taped_bodies(m, q)
+        kernels, nv = inverse_kernels(m.types.scalar, bodies.lanes), m.model.nv
+        dim = (bodies.blocks, nv)
+        a, s, right = (scratch_array((bodies.blocks, nv * nv), bodies.types.real, m.device) for _ in range(3))
         matrix_bar = scratch_array(inverse.shape, inverse.dtype, m.device)
         wp.launch(kernels.load_matrices, dim, [inverse, inverse.grad], [a, s], device=m.device)
         wp.launch(kernels.product, dim, [nv, s, a], [right], device=m.device)
         wp.launch(kernels.mass_matrix_bar, dim, [m.dof_parent, a, right], [matrix_bar], device=m.device)
-        _add_gradient(m, q, matrix_bar)
+        _add_gradient(tape, bodies, matrix_bar)
 
     return Operation((model.nv, model.nv), forward, backward, PARAMETERS, needs_result=True)
 
 
-def _add_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
-    """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and of the parameters."""
-    tape, bodies = taped_bodies(m, q)
+def _add_gradient(tape: wp.Tape, bodies: Bodies, matrix_bar: wp.array) -> None:
+    """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and parameters."""
+    m = bodies.model
     crba = crba_kernels(m.types.scalar, bodies.lanes)
     wp.launch(
         crba.crba_adjoint,
@@ -126,5 +125,5 @@ def _add_gradient(m: DeviceModel, q: wp.array, matrix_bar: wp.array) -> None:
     tape.backward()
     armature = m.parameters["armature"]
     if armature.requires_grad:
-        dim = (q.shape[0], m.model.nv)
+        dim = (bodies.worlds, m.model.nv)
         wp.launch(crba.armature_adjoint, dim=dim, inputs=[matrix_bar], outputs=[armature.grad], device=m.device)
