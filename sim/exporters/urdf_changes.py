@@ -1,13 +1,16 @@
 """URDF: write new values of physical parameters into a robot file."""
 
 import os
+import tempfile
+import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from sim.errors import ModelError
+from sim.builder import ModelBuilder
+from sim.errors import ModelError, URDFWarning
 from sim.exporters.text import number
 from sim.exporters.urdf_elements import child, set_inertial, set_origin
 from sim.model import Model
@@ -31,10 +34,10 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
             "friction_loss" are written.
 
     Raises:
-        ModelError: for a link or joint that is not in the file, and for a change that URDF has no place for.
+        ModelError: for a link or joint that is not in the file, for a change that URDF has no place for, and for one
+            with which the file could not be read again. Then nothing is written.
     """
-    tree = ET.parse(source, ET.XMLParser(target=ET.TreeBuilder(insert_comments=True)))
-    robot = tree.getroot()
+    robot = ET.parse(source, ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))).getroot()
     links = {str(link.get("name")): link for link in robot.findall("link")}
     joints = {str(joint.get("name")): joint for joint in robot.findall("joint")}
     if set(links) != set(model.link_names):
@@ -64,7 +67,22 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
                         f"{parameter} of joint '{joint}' has changed, and the file has no place for {values.tolist()}"
                     )
                 child(joints[joint], "dynamics").set(attribute, number(values[0]))
-    tree.write(path, encoding="utf-8", xml_declaration=True)
+    _write(ET.tostring(robot, encoding="utf-8", xml_declaration=True), Path(path))
+
+
+def _write(text: bytes, path: Path) -> None:
+    """Write a file that is read first, with no link merged, so that an error is about the values in it."""
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", URDFWarning)  # what there was to say was said when the robot was read
+        new = Path(folder) / path.name
+        new.write_bytes(text)
+        builder = ModelBuilder()
+        try:
+            builder.add_urdf(new, visual=False, collision=False, mimic="free")
+            builder.finalize(collapse_fixed=False)
+        except ModelError as error:
+            raise ModelError(f"{str(error).replace(str(new), str(path))}; set it right before writing") from None
+        new.replace(path)
 
 
 def _differs(change: tuple[np.ndarray, np.ndarray], index: int) -> bool:

@@ -38,6 +38,7 @@ from sim.momentum import (
 from sim.operation import DYNAMICS_PARAMETERS, Operation
 from sim.torch.arrays import DTYPES
 from sim.torch.parametrisations import Parametrisation
+from sim.torch.recent import next_use, pop_least_recent
 from sim.torch.robot_arguments import Arguments
 from sim.torch.robot_engine import Engine
 from sim.torch.robot_function import evaluate
@@ -49,6 +50,8 @@ from sim.wrenches import link_wrench_operation
 
 Frames = str | Sequence[str] | None
 Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
+# Kinds of calls that are kept, with their operations: those of every method at five shapes of the batch. Each takes a
+# few kilobytes; the memory is in the graphs, see :class:`sim.torch.robot_engine.Engine`.
 KINDS = 128
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
@@ -243,13 +246,16 @@ class Robot(torch.nn.Module):
             path: the file to write.
 
         Raises:
-            ModelError: for a robot that isn't from a URDF file or had its fixed joints merged, and for a changed
-                parameter that URDF has no place for.
+            ModelError: for a robot that isn't from a URDF file or had its fixed joints merged, for a parameter with a
+                value for each row, for a changed one that URDF has no place for, and for values that couldn't be read
+                again, such as a negative damping. Then nothing is written.
         """
         if self._source is None:
             raise ModelError("the robot was made from a model and not from a file, so there is no URDF to write into")
         with torch.no_grad():
-            values = {name: self.value(name).double().cpu().numpy() for name in DYNAMICS_PARAMETERS}
+            tensors = {name: self.value(name) for name in DYNAMICS_PARAMETERS}
+        self._arguments.check_shared(tensors)
+        values = {name: tensor.detach().double().cpu().numpy() for name, tensor in tensors.items()}
         # Rounding to float32, now or at some time before, is no change.
         first = {name: self.model.parameters[name] for name in values}
         single = {name: value.astype(np.float32).astype(float) for name, value in first.items()}
@@ -513,7 +519,7 @@ class Robot(torch.nn.Module):
         """
         operation = self._operations.get(key)
         if operation is None:
-            operation = self._operations[key] = make()
+            operation = make()
         like = self._like
         tensors = [*inputs.values(), *self._values(operation.parameters)]
         try:
@@ -523,12 +529,18 @@ class Robot(torch.nn.Module):
             self._arguments.batch(inputs, like)
             raise
         if kind is None:
-            kind = self._new_kind(look, like, inputs, tensors)
+            kind = self._new_kind(key, look, like, inputs, tensors)
+        kind.used = next_use()
         return evaluate(kind, tensors)
 
     @one_at_a_time
     def _new_kind(
-        self, look: tuple, like: torch.Tensor, inputs: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]
+        self,
+        key: Hashable,
+        look: tuple,
+        like: torch.Tensor,
+        inputs: Mapping[str, torch.Tensor],
+        tensors: Sequence[torch.Tensor],
     ) -> Kind:
         """What calls have in common that look like this one. Raises ModelError if their tensors aren't as they must."""
         operation, single, split = look[:3]
@@ -538,7 +550,10 @@ class Robot(torch.nn.Module):
         inner = [x.shape[x.dim() - len(self._arguments.inner[name]) :] for name, x in inputs.items()]
         shape = torch.Size((*batch, *(operation.shape[1:] if single else operation.shape)))
         if len(self._kinds) == KINDS:
-            self._kinds.pop(next(iter(self._kinds)))
+            pop_least_recent(self._kinds)
+            there = {other.operation for other in self._kinds.values()}
+            self._operations = {name: made for name, made in self._operations.items() if made in there}
+        self._operations[key] = operation
         kind = self._kinds[look] = Kind(self._engine(like), operation, batch, inner, tensors, shape, split)
         return kind
 

@@ -56,6 +56,16 @@ class Arguments:
             )
         return value.shape[:split]
 
+    def check_shared(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Raise ModelError if a parameter, by its name, doesn't have the model's shape."""
+        for name, value in values.items():
+            single = self.parameters[name]
+            if value.shape != single:
+                raise ModelError(
+                    f"parameter '{name}' has shape {tuple(value.shape)}; a file holds one value for all rows, of shape "
+                    f"{single}: put one in its place, such as robot.{name} = robot.{name}[0]"
+                )
+
     def check_parameters(
         self, names: Sequence[str], values: Sequence[torch.Tensor], rows: int, like: torch.Tensor
     ) -> None:

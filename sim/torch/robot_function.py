@@ -29,6 +29,10 @@ NO_BATCHED_GRADIENTS = (
 )
 
 
+# Whether a backward pass leaves in place what it needs, for another one.
+_keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
+
+
 def evaluate(kind: Kind, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
     """The parts of a call's result, with their gradients where any are asked for.
 
@@ -56,6 +60,11 @@ class Recorded(torch.autograd.Function):
     The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
     is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
     the tensors that get a gradient.
+
+    A derivative of the gradient must find its way to the leaves, which are kept for this alone: themselves, since torch
+    doesn't let tensors that it saves be changed before the gradient, and weak references would be dead where nobody
+    else holds them. A leaf changed in place, ``q += robot.f(q)``, then depends on what keeps it, a cycle that Python
+    can't see; so they are let go with all else that torch frees after the backward pass.
     """
 
     @staticmethod
@@ -77,6 +86,8 @@ class Recorded(torch.autograd.Function):
             found = iter(_differentiable_gradients(kind, kept, ctx.leaves, wanted, grads))
         else:
             found = iter(kind.gradients(kept, wanted, grads))
+        if not _keeps_graph():
+            ctx.leaves = ()
         return None, None, *[next(found) if want else None for want in wanted]
 
 

@@ -3,7 +3,8 @@
 What a call needs to know beside the numbers (that its arguments are right, what gets a gradient, which graphs do the
 work) is found out for the first call of a kind and kept. Later calls that look the same take a short way: tensors are
 copied into those of a graph, the graph runs, results are copied out. Nothing that a kind keeps depends on the numbers
-in the tensors or on where they lie.
+in the tensors or on where they lie. The graphs are the engine's, which bounds their number: when one of them goes, the
+kinds that use it forget it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Sequence
 import torch
 
 from sim.operation import Operation
+from sim.torch.recent import next_use
 from sim.torch.robot_engine import Engine, Graph, Task
 from sim.torch.robot_values import Values, pack
-from sim.turns import turn
+from sim.turns import one_at_a_time, turn
 
 # All that can be different about a plain tensor beside its numbers, without and with gradients.
 _WITHOUT_GRADIENTS = operator.attrgetter("shape", "dtype", "device")
@@ -68,6 +70,7 @@ class Kind:
 
     Attributes:
         leaves: which of the tensors get a gradient.
+        used: the number of its last use.
     """
 
     def __init__(
@@ -91,6 +94,11 @@ class Kind:
         self._broadcast = [tensor.shape for tensor in tensors] != self.shapes
         needs = [torch.is_grad_enabled() and tensor.requires_grad for tensor in tensors]
         self.leaves = [number for number, need in enumerate(needs) if need]
+        self.used = next_use()
+        self.forget_graphs()
+
+    def forget_graphs(self) -> None:
+        """Take the long way again, which finds graphs or makes them anew."""
         self._value: ShortWay | None = None
         self._gradients: dict[tuple[bool, ...], ShortWay] = {}
 
@@ -106,15 +114,12 @@ class Kind:
 
     def value(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """The parts of the result, and if there are leaves a copy of all that the gradient needs, in one piece."""
-        if self._value is not None:
-            return self._value.run(tensors)
+        way = self._value
+        if way is not None:
+            return way.run(tensors)
         values = self.flat(tensors)
         result = self.engine.forward(self.operation, Values(values, self.inputs), self.shape)
-        graph = self.engine.graphs.get(Task.value(self.operation, self.flat_shapes))
-        if graph is not None:
-            kept = [graph.flat] if self.leaves else []
-            (whole,) = _seen(graph.outputs, [self.shape])
-            self._value = ShortWay(graph, _seen(graph.tensors, self.shapes), self._parts(whole) + kept)
+        self._find_value()
         needed = [*values, result] if self.operation.needs_result else values
         return [*self.parts(result), *([pack(needed)] if self.leaves else [])]
 
@@ -129,13 +134,27 @@ class Kind:
         values = Values.from_flat(kept, self.kept_shapes, self.inputs)
         found = self.engine.backward(self.operation, values, every, self.whole(grads))
         shapes = [shape for shape, want in zip(self.shapes, every, strict=True) if want]
-        graph = self.engine.graphs.get(Task.gradient(self.operation, self.flat_shapes, every))
+        self._find_gradients(wanted, every, shapes)
+        return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
+
+    @one_at_a_time
+    def _find_value(self) -> None:
+        """Find the short way to the value, if there is one by now."""
+        graph = self.engine.kept_graph(Task.value(self.operation, self.flat_shapes), self)
+        if graph is not None:
+            kept = [graph.flat] if self.leaves else []
+            (whole,) = _seen(graph.outputs, [self.shape])
+            self._value = ShortWay(graph, _seen(graph.tensors, self.shapes), self._parts(whole) + kept)
+
+    @one_at_a_time
+    def _find_gradients(self, wanted: tuple[bool, ...], every: tuple[bool, ...], shapes: list[torch.Size]) -> None:
+        """Find the short way to gradients of these shapes, if there is one by now."""
+        graph = self.engine.kept_graph(Task.gradient(self.operation, self.flat_shapes, every), self)
         if graph is not None:
             (seed,) = _seen(graph.seeds, [self.shape])
-            # Of the many sets of leaves that can be wanted, the one that was wanted last.
             outputs = _seen(graph.outputs + graph.gradients, shapes)
+            # Of the many sets of leaves that can be wanted, the one that was wanted last.
             self._gradients = {wanted: ShortWay(graph, [graph.flat, *self._parts(seed)], outputs)}
-        return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
 
     def parts(self, result: torch.Tensor) -> list[torch.Tensor]:
         """The tensors to give for a result, each with memory of its own."""

@@ -59,6 +59,11 @@ def test_second_derivatives_raise(name, device):
     linear = torch.autograd.grad(CALLS[name][0](robot, *leaves).sum(), leaves, create_graph=True, allow_unused=True)
     with pytest.raises(RuntimeError, match="first derivatives only"):
         torch.autograd.grad(sum(g.sum() for g in linear if g is not None), leaves[0])
+    # In what the arguments come from, which nobody holds themselves.
+    result = CALLS[name][0](robot, *(1.0 * x for x in leaves))
+    gradients = torch.autograd.grad(result.square().sum(), leaves[0], create_graph=True)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(gradients[0].sum(), leaves[0], allow_unused=True)
 
 
 @every_method

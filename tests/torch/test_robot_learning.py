@@ -255,13 +255,28 @@ def test_an_unchanged_robot_is_the_same_file(robot, tmp_path):
     [
         (lambda r: r.armature.add_(1.0), "armature has changed, and URDF has no place for it"),
         (lambda r: r.joint_placement[0].add_(1.0), "placement of joint 'base_fixed' has changed"),
+        (
+            lambda r: setattr(r, "mass", r.mass.repeat(2, 1)),
+            r"'mass' has shape \(2, 6\); .* robot.mass = robot.mass\[0\]",
+        ),
+        (
+            lambda r: setattr(r, "gravity", r.gravity.repeat(2, 1)),
+            r"'gravity' has shape \(2, 3\); .* one value for all",
+        ),
+        (lambda r: r.damping[1].sub_(0.5), r"^\S+out.urdf:.* joint 'continuous'.*: damping is -0.3; it must be"),
+        (lambda r: r.friction_loss[1].sub_(0.5), r"joint 'continuous'.*: friction_loss is -0.0\d+; it must be"),
+        (lambda r: r.mass[2].sub_(2.0), r"link 'turn'.*: mass is -0.3\d*; it must be"),
+        (lambda r: r.inertia[2].sub_(1.0), "link 'turn': with what is welded to it, its principal moments"),
+        (lambda r: r.com[2].fill_(torch.nan), "link 'turn'"),
+        (lambda r: r.joint_placement[2].fill_(torch.inf), "joint 'continuous'"),
     ],
 )
-def test_what_has_no_place_in_a_file_is_refused(change, message, robot, tmp_path):
+def test_what_a_file_can_not_hold_is_refused(change, message, robot, tmp_path):
+    """And nothing is written, nor left beside the place."""
     change(robot)
     with pytest.raises(sim.ModelError, match=message):
         robot.save_urdf(tmp_path / "out.urdf")
-    assert not (tmp_path / "out.urdf").exists()
+    assert [file.name for file in tmp_path.iterdir()] == ["robot.urdf"]
 
 
 @pytest.mark.filterwarnings("ignore::sim.errors.URDFWarning")

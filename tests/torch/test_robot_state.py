@@ -4,13 +4,16 @@ import copy
 import io
 import itertools
 import threading
+import weakref
+from typing import Any
 
 import pytest
 import torch
 import torch.utils.checkpoint
 
 import sim
-from sim.torch.robot_engine import CAPTURED_AT_CALL, MOST_CAPTURED_ROWS
+from sim.torch.robot_engine import CAPTURED_AT_CALL, MOST_CAPTURED_ROWS, Graph
+from sim.torch.robot_kinds import Kind
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
 
 every_method = pytest.mark.parametrize("name", CALLS)
@@ -266,6 +269,62 @@ def test_more_kinds_of_calls_than_are_kept(device, monkeypatch):
         check(2)
     assert len(robot._kinds) == 5
     assert all(len(engine.graphs) <= 4 for engine in robot._engines.values())
+
+
+def test_what_is_used_is_kept_and_what_is_not_is_freed(monkeypatch):
+    """One call beside many others is prepared once, its graph serves another shape of the batch as well."""
+    captured, batches, living = [], [], weakref.WeakSet()
+
+    class SeenGraph(Graph):
+        def __init__(self, base: Any, call: Any):
+            super().__init__(base, call)
+            captured.append(call.task.rows)
+            living.add(self)
+
+    class SeenKind(Kind):
+        def __init__(self, engine: Any, operation: Any, batch: torch.Size, *others: Any):
+            super().__init__(engine, operation, batch, *others)
+            batches.append(tuple(batch))
+
+    monkeypatch.setattr("sim.torch.robot.KINDS", 5)
+    monkeypatch.setattr("sim.torch.robot.Kind", SeenKind)
+    monkeypatch.setattr("sim.torch.robot_engine.CAPTURED_CALLS", 3)
+    monkeypatch.setattr("sim.torch.robot_engine.Graph", SeenGraph)
+    robot = zoo_robot("cpu")
+    q, qd, _, _ = state(robot, (20,))
+    for rows in range(2, 12):
+        for _ in range(AGAIN):
+            robot.gravity_forces(q[:rows])
+            robot.gravity_forces(q[0])
+    assert batches.count(()) == 1
+    for _ in range(AGAIN):
+        robot.gravity_forces(q[:1, None])
+    assert captured.count(1) == 1
+    assert len(captured) == 11
+    assert len(living) == 3
+    operation = robot._operations["gravity"]
+    for step in range(20):
+        robot.integrate(q, qd, 0.01 * step)
+        robot.gravity_forces(q[0])
+    assert len(robot._operations) <= 5
+    assert robot._operations["gravity"] is operation
+
+
+def test_an_argument_changed_in_place_is_freed(device):
+    """By the backward pass: it then depends on the result, and what the result keeps for its gradient must go."""
+    robot = zoo_robot(device)
+    q, qd, _, _ = state(robot, (2,))
+    q.requires_grad_()
+    expected = gradients(q + robot.integrate(q, qd), [q])
+    for _ in range(AGAIN):
+        changed = q * 1.0
+        changed += robot.integrate(changed, qd)
+        (found,) = gradients(changed, [q], retain_graph=True)
+        assert torch.equal(found, expected[0])
+        assert torch.equal(gradients(changed, [q])[0], expected[0])
+        seen = weakref.ref(changed)
+        del changed
+        assert seen() is None
 
 
 def test_threads(device):
