@@ -194,7 +194,7 @@ class DifferentiableStep(Step):
             self._launch(kernel, self.num_worlds, inputs, [self.carried_impulse])
         inputs = [
             self.block_threads, *sizes, self.couplings, self.matrix, self.block_count, self.start, self.impulse_history,
-            self.value_bar_history, self.scale_bar, self.own_bar, self.first_sweep, self.impulse, self.rhs_bar,
+            self.first_sweep, self.impulse, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
         ]  # fmt: skip
         self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar, self.softness_bar])
         inputs = [
@@ -205,7 +205,7 @@ class DifferentiableStep(Step):
         self._launch(kernels.block_response, self._blocks, inputs, [self.block_response])
         inputs = [
             self.block_threads, *self._trees_of_dofs, self.block_count, self.block_tail, self.couplings,
-            self.matrix_bar, self.block_response,
+            self.block_response, self.matrix_bar,
         ]  # fmt: skip
         self._launch(kernels.block_coupling, self._blocks, inputs, [self.block_coupling])
 
@@ -236,8 +236,8 @@ class DifferentiableStep(Step):
             self.q, self.qd, self.qd_next, self.origin, self.subspace, self.contact_point, self.contact_frame,
             self.contact_distance, self.contact_restitution, self.contact_spring, self.anchor_point, *self._cone_arrays,
             self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference, self.approach,
-            self.impulse, self.weight, self.rhs_bar, self.bound_bar, self.softness_bar, self.couplings,
-            self.block_coupling,
+            self.impulse, self.weight, self.couplings, self.block_coupling, self.rhs_bar, self.bound_bar,
+            self.softness_bar,
         ]  # fmt: skip
         limit_bars = dict(zip(LIMITS.values(), d.parameter_bars(*LIMITS.values()), strict=True))
         outputs = [

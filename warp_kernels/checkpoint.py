@@ -263,6 +263,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
+        # Adjoint in
         q_bar: wp.array2d(dtype=scalar),
         qd_bar: wp.array2d(dtype=scalar),
         tau_bar: wp.array2d(dtype=scalar),

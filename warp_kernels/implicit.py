@@ -73,6 +73,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         contact_resistance: wp.array2d(dtype=vec2),
         scale: wp.array2d(dtype=vec3),
         impulse: wp.array2d(dtype=vec3),
+        # Adjoint in
         final_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         value: wp.array2d(dtype=vec3),

@@ -88,6 +88,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         block_count: wp.array(dtype=int),
         block_tail: wp.array2d(dtype=int),
+        # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
@@ -125,6 +126,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         block_count: wp.array(dtype=int),
         block_tail: wp.array2d(dtype=int),
+        # Adjoint in
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
@@ -209,8 +211,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         block_count: wp.array(dtype=int),
         block_tail: wp.array2d(dtype=int),
         couplings: Couplings,
-        matrix_bar: wp.array2d(dtype=mat33),
         response: wp.array2d(dtype=vec3),
+        # Adjoint in
+        matrix_bar: wp.array2d(dtype=mat33),
         # Adjoint out
         coupling: wp.array2d(dtype=vec3),
     ):
@@ -265,6 +268,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         response: wp.array2d(dtype=vec3),
         coupling: wp.array2d(dtype=vec3),
+        # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
         # Adjoint out
         motion_weight: wp.array2d(dtype=scalar),

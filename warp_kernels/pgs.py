@@ -133,6 +133,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         scale: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
+        # Adjoint in
         final_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         impulse_bar: wp.array2d(dtype=vec3),
@@ -254,11 +255,12 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         block_count: wp.array(dtype=int),
         start: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
+        first_sweep: wp.array(dtype=int),
+        impulse: wp.array2d(dtype=vec3),
+        # Adjoint in
         value_bar_history: wp.array2d(dtype=vec3),
         scale_bar: wp.array2d(dtype=vec3),
         own_bar: wp.array2d(dtype=mat33),
-        first_sweep: wp.array(dtype=int),
-        impulse: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         matrix_bar: wp.array2d(dtype=mat33),

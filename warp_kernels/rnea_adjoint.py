@@ -48,6 +48,7 @@ def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         wrench: wp.array2d(dtype=spatial),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint in
         weight: wp.array2d(dtype=scalar),
         # Adjoint out
         velocity: wp.array2d(dtype=spatial),

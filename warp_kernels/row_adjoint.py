@@ -100,11 +100,12 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         approach: wp.array2d(dtype=scalar),
         impulse: wp.array2d(dtype=vec3),
         weight: wp.array2d(dtype=scalar),
+        couplings: Couplings,
+        coupling: wp.array2d(dtype=vec3),
+        # Adjoint in
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
-        couplings: Couplings,
-        coupling: wp.array2d(dtype=vec3),
         # Adjoint out
         q_bar: wp.array2d(dtype=scalar),
         qd_bar: wp.array2d(dtype=scalar),

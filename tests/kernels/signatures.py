@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 INPUT_GROUPS = ("Model", "Parameters", "Data in", "Adjoint in")
 OUTPUT_GROUPS = ("Data out", "Adjoint out")
 GROUPS = INPUT_GROUPS + OUTPUT_GROUPS
+ADJOINT_GROUPS = ("Adjoint in", "Adjoint out")
 DIMENSIONS = {"array": 1, "array1d": 1, "array2d": 2, "array3d": 3, "array4d": 4}
 # Built-in functions of Warp that write to their first argument.
 WRITERS = re.compile(r"^(atomic_\w+|store|tile_store|tile_atomic_add|tile_assign)$")
@@ -119,6 +120,12 @@ def _check_kernel(node: ast.FunctionDef, lines: list[str], written: dict[tuple[s
             problems.append(f"line {argument.lineno}: kernel {node.name}: argument {argument.arg} belongs to no group")
         else:
             group_of[argument.arg] = above[-1]
+    for argument in arguments:
+        group = group_of.get(argument.arg)
+        if argument.arg.endswith("_bar") and group is not None and group not in ADJOINT_GROUPS:
+            problems.append(
+                f"line {argument.lineno}: kernel {node.name}: {argument.arg} is an adjoint under '# {group}'"
+            )
     for name, number in _written_names(node, written).items():
         if group_of.get(name) in INPUT_GROUPS:
             problems.append(f"line {number}: kernel {node.name}: writes to {name}, an input ('# {group_of[name]}')")

@@ -105,6 +105,13 @@ def test_checker_finds_missing_groups(groups: str, message: str) -> None:
     assert any(message in problem for problem in check_file(kernel("x = q[i]", groups)))
 
 
+def test_checker_finds_adjoints_among_the_data() -> None:
+    groups = "# Data in\n    q_bar: wp.array(dtype=float),\n    # Data out\n    y: wp.array(dtype=float),"
+    (problem,) = check_file(kernel("y[i] = q_bar[i]", groups))
+    assert "q_bar is an adjoint under '# Data in'" in problem
+    assert check_file(kernel("y[i] = q_bar[i]", groups.replace("# Data in", "# Adjoint in"))) == []
+
+
 def test_kernel_files_are_found() -> None:
     names = {path.name for path in KERNEL_FILES}
     assert {"kinematics.py", "dynamics.py"} <= names
