@@ -1,11 +1,12 @@
-"""Constraint rows in blocks of three: contacts with their friction, joint limits, dry joint friction, actuators beyond their force
-limit, equality constraints.
+"""Constraint rows in blocks of three: contacts with their friction, joint limits, dry joint friction, actuators beyond
+their force limit, equality constraints.
 
-A block is a vector of up to three impulses: normal and two tangents of a contact; its resistance to spinning and to rolling; those of
-two points or orientations that coincide; one entry for all that acts on a joint, whose other two rows are zero. Each side of a block acts on the degrees of
-freedom from a tail to its root; rows are kept along that path, already multiplied by L'^-1 (M = L' D L), so that the Delassus
-matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs nothing but dot products over the degrees of freedom that two paths share.
-The sign of a side is part of its rows: a block's velocity is that of b less that of a.
+A block is a vector of up to three impulses: normal and two tangents of a contact; its resistance to spinning and to
+rolling; those of two points or orientations that coincide; one entry for all that acts on a joint, whose other two rows
+are zero. Each side of a block acts on the degrees of freedom from a tail to its root; rows are kept along that path,
+already multiplied by L'^-1 (M = L' D L), so that the Delassus matrix J M^-1 J' (:mod:`warp_kernels.delassus`) needs
+nothing but dot products over the degrees of freedom that two paths share. The sign of a side is part of its rows: a
+block's velocity is that of b less that of a.
 
 Layout: ``[block, world]``; row entries ``[(2 block + side) max_depth + d, world]``. A world's blocks are shared out among so many
 ``threads``, launched over (thread, world).
