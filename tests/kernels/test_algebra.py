@@ -12,6 +12,9 @@ from warp_kernels.algebra.trigonometry import FAR
 from warp_kernels.types import LANES, kernel_module, warp_types
 
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
+# Near the least number of a precision, and from small to far beyond FAR.
+SIZES = [(p, size) for p, least in (("float32", 1e-35), ("float64", 1e-300))
+         for size in (least, 1e-4, 1.0, 10.0, 1e3, 1e5, 1e8, 1e30)]  # fmt: skip
 # Sine and cosine are of the order of one, so this many units in the last place of one are what they may be off: the
 # argument is reduced by three parts of pi, and two series of up to 12 terms are summed.
 ULPS = 2.0
@@ -22,7 +25,7 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
     scalar = SCALARS[precision]
     a, one = algebra(scalar, lanes), warp_types(scalar)
     module = kernel_module("test_algebra", scalar, lanes)
-    array2d, array3d = wp.array2d(dtype=scalar), wp.array3d(dtype=scalar)
+    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
 
     @wp.kernel(module=module, enable_backward=False)
     def sine_cosine(angle: array2d, result: array3d):
@@ -50,7 +53,20 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
         a.add_mat33(matrices, block, 0, a.mat_rows(v, scalar(2.0) * v, scalar(3.0) * v))
         a.add_transform(poses, block, 0, a.make_pose(v, a.make_quat(x, y, z, x)))
 
-    return SimpleNamespace(sine_cosine=sine_cosine, accumulate=accumulate)
+    @wp.kernel(module=module, enable_backward=False)
+    def copy(bar3: array3d, bar4: array4d, total: array2d, stored3: array3d, stored4: array4d, added3: array3d):
+        block = wp.tid()
+        for i in range(bar3.shape[1]):
+            for j in range(bar3.shape[2]):
+                x = a.load_bar3(bar3, block, i, j)
+                y = a.load_bar4(bar4, block, 1, i, j)
+                a.add_scalar(total, block, 0, x)
+                a.add_scalar(total, block, 1, y)
+                a.store3(stored3, block, i, j, x)
+                a.store4(stored4, block, 1, i, j, y)
+                a.add3(added3, block, i, j, x)
+
+    return SimpleNamespace(sine_cosine=sine_cosine, accumulate=accumulate, copy=copy)
 
 
 def sine_and_cosine(precision: str, angles: np.ndarray, lanes: int = LANES) -> tuple[np.ndarray, np.ndarray]:
@@ -63,12 +79,10 @@ def sine_and_cosine(precision: str, angles: np.ndarray, lanes: int = LANES) -> t
     return result.numpy()[..., 0], result.numpy()[..., 1]
 
 
-@pytest.mark.parametrize("precision", SCALARS)
-@pytest.mark.parametrize("size", [1e-300, 1e-4, 1.0, 10.0, 1e3, 1e5, 1e8, 1e30])
+@pytest.mark.parametrize(("precision", "size"), SIZES)
 def test_sine_and_cosine(precision, size):
-    random = np.random.default_rng(0)
-    with np.errstate(under="ignore"):
-        angles = random.uniform(-size, size, (5 * LANES + 3, 7)).astype(precision)
+    angles = np.random.default_rng(0).uniform(-size, size, (5 * LANES + 3, 7)).astype(precision)
+    assert (angles != 0.0).all()
     sine, cosine = sine_and_cosine(precision, angles)
     exact = angles.astype(np.float64 if precision == "float32" else np.longdouble)
     bound = ULPS * np.finfo(precision).eps
@@ -117,3 +131,24 @@ def test_lanes_without_a_world_add_nothing(lanes, worlds, shared):
     for output, expected, shape in zip(outputs, each, types, strict=True):
         expected = expected.sum(axis=0, keepdims=True) if shared else expected
         np.testing.assert_allclose(output.numpy().reshape(rows, *shape), expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("worlds", [1, LANES, 2 * LANES + 1])
+def test_lanes_without_a_world_are_not_stored(lanes, worlds):
+    """Into the front of arrays of which the rest stays as it is."""
+    rng = np.random.default_rng(0)
+    rows = 4 * LANES
+    bar3, bar4 = rng.normal(size=(worlds, 2, 3)), rng.normal(size=(worlds, 2, 2, 3))
+    before = [rng.normal(size=(rows, *bar.shape[1:])) for bar in (bar3, bar4, bar3)]
+    given = [wp.array(bar, dtype=wp.float64, device="cpu") for bar in (bar3, bar4)]
+    total = wp.zeros((1, 2), dtype=wp.float64, device="cpu")
+    whole = [wp.array(x, dtype=wp.float64, device="cpu") for x in before]
+    outputs = [total, *(array[:worlds] for array in whole)]
+    wp.launch(trial_kernels("float64", lanes).copy, -(-worlds // lanes), given, outputs, device="cpu")
+    stored3, stored4, added3 = (x.copy() for x in before)
+    stored3[:worlds], stored4[:worlds, 1] = bar3, bar4[:, 1]
+    added3[:worlds] += bar3
+    for array, expected in zip(whole, (stored3, stored4, added3), strict=True):
+        np.testing.assert_array_equal(array.numpy(), expected)
+    np.testing.assert_allclose(total.numpy()[0], [bar3.sum(), bar4[:, 1].sum()], rtol=0, atol=1e-13)
