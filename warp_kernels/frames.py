@@ -108,31 +108,45 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     vec3, transform = t.vec3, t.transform
     module = kernel_module("frames", scalar, lanes)
     array3d, array4d = wp.array3d(dtype=scalar), wp.array4d(dtype=scalar)
+    ints, placements, poses = wp.array(dtype=int), wp.array(dtype=one.transform), wp.array2d(dtype=transform)
 
     @wp.func
-    def store_pose(result: array3d, block: int, frame: int, position: vec3, rotation: t.quat):
+    def in_world(
+        frame: int,
+        block: int,
+        link_tree: ints,
+        frame_link: ints,
+        frame_placement: placements,
+        pose: poses,
+        origin: wp.array2d(dtype=vec3),
+    ):
+        """Pose of a frame in the world; of one that moves with no link its placement."""
+        placement = a.same_transform(frame_placement[frame])
+        link = frame_link[frame]
+        if link < 0:
+            return placement
+        placed = frames.place(pose[link, block], placement)
+        return a.make_pose(origin[link_tree[link], block] + a.position(placed), a.rotation(placed))
+
+    @wp.func
+    def store_pose(result: array3d, block: int, frame: int, pose: transform):
+        position = a.position(pose)
+        rotation = a.rotation(pose)
         for i in range(3):
             a.store3(result, block, frame, i, position[i])
         for i in range(4):
             a.store3(result, block, frame, 3 + i, rotation[i])
 
     @wp.func
-    def store_matrix(result: array4d, block: int, frame: int, position: vec3, rotation: t.quat):
-        rows = a.matrix(rotation)
+    def store_matrix(result: array4d, block: int, frame: int, pose: transform):
+        position = a.position(pose)
+        rows = a.matrix(a.rotation(pose))
         for i in range(3):
             row = a.mat_row(rows, i)
             for j in range(3):
                 a.store4(result, block, frame, i, j, row[j])
             a.store4(result, block, frame, i, 3, position[i])
         a.store4(result, block, frame, 3, 3, a.real(scalar(1.0)))
-
-    @wp.func
-    def load_row(bar: array4d, block: int, frame: int, i: int):
-        return a.make_vec3(
-            a.load_bar4(bar, block, frame, i, 0),
-            a.load_bar4(bar, block, frame, i, 1),
-            a.load_bar4(bar, block, frame, i, 2),
-        )
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_pose(
@@ -148,14 +162,8 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """World pose of each frame: position, quaternion xyzw."""
         frame, block = wp.tid()
-        link = frame_link[frame]
-        placement = a.same_transform(frame_placement[frame])
-        if link >= 0:
-            placed = frames.place(pose[link, block], placement)
-            position = origin[link_tree[link], block] + a.position(placed)
-            store_pose(frame_pose, block, frame, position, a.rotation(placed))
-        else:
-            store_pose(frame_pose, block, frame, a.position(placement), a.rotation(placement))
+        placed = in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin)
+        store_pose(frame_pose, block, frame, placed)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_pose_adjoint(
@@ -174,21 +182,10 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Adds to the adjoints of links and origins."""
         frame, block = wp.tid()
         link = frame_link[frame]
-        placement = a.same_transform(frame_placement[frame])
         if link >= 0:
-            placed = frames.place(pose[link, block], placement)
-            shift = a.make_vec3(
-                a.load_bar3(frame_pose_bar, block, frame, 0),
-                a.load_bar3(frame_pose_bar, block, frame, 1),
-                a.load_bar3(frame_pose_bar, block, frame, 2),
-            )
-            quaternion_bar = a.make_quat(
-                a.load_bar3(frame_pose_bar, block, frame, 3),
-                a.load_bar3(frame_pose_bar, block, frame, 4),
-                a.load_bar3(frame_pose_bar, block, frame, 5),
-                a.load_bar3(frame_pose_bar, block, frame, 6),
-            )
-            turn = turns.turn_of_quaternion(a.rotation(placed), quaternion_bar)
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            shift = a.load_bar3_vec3(frame_pose_bar, block, frame, 0)
+            turn = turns.turn_of_quaternion(a.rotation(placed), a.load_bar3_quat(frame_pose_bar, block, frame, 3))
             frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
             a.sum_vec3(origin_bar, link_tree[link], block, shift)
 
@@ -206,14 +203,8 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """World pose of each frame as a homogeneous matrix, into an array of zeros."""
         frame, block = wp.tid()
-        link = frame_link[frame]
-        placement = a.same_transform(frame_placement[frame])
-        if link >= 0:
-            placed = frames.place(pose[link, block], placement)
-            position = origin[link_tree[link], block] + a.position(placed)
-            store_matrix(frame_matrix, block, frame, position, a.rotation(placed))
-        else:
-            store_matrix(frame_matrix, block, frame, a.position(placement), a.rotation(placement))
+        placed = in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin)
+        store_matrix(frame_matrix, block, frame, placed)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_matrix_adjoint(
@@ -232,25 +223,15 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Adds to the adjoints of links and origins."""
         frame, block = wp.tid()
         link = frame_link[frame]
-        placement = a.same_transform(frame_placement[frame])
         if link >= 0:
-            placed = frames.place(pose[link, block], placement)
-            rows = a.matrix(a.rotation(placed))
-            x = a.mat_row(rows, 0)
-            y = a.mat_row(rows, 1)
-            z = a.mat_row(rows, 2)
-            x_bar = load_row(frame_matrix_bar, block, frame, 0)
-            y_bar = load_row(frame_matrix_bar, block, frame, 1)
-            z_bar = load_row(frame_matrix_bar, block, frame, 2)
-            # The sum over the columns of R of column x its adjoint.
-            turn = a.make_vec3(
-                a.dot(y, z_bar) - a.dot(z, y_bar), a.dot(z, x_bar) - a.dot(x, z_bar), a.dot(x, y_bar) - a.dot(y, x_bar)
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            shift = a.load_bar4_column(frame_matrix_bar, block, frame, 0, 3)
+            matrix_bar = a.mat_rows(
+                a.load_bar4_row(frame_matrix_bar, block, frame, 0),
+                a.load_bar4_row(frame_matrix_bar, block, frame, 1),
+                a.load_bar4_row(frame_matrix_bar, block, frame, 2),
             )
-            shift = a.make_vec3(
-                a.load_bar4(frame_matrix_bar, block, frame, 0, 3),
-                a.load_bar4(frame_matrix_bar, block, frame, 1, 3),
-                a.load_bar4(frame_matrix_bar, block, frame, 2, 3),
-            )
+            turn = a.axial(a.matrix(a.rotation(placed)), matrix_bar)
             frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
             a.sum_vec3(origin_bar, link_tree[link], block, shift)
 

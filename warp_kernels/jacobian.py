@@ -26,18 +26,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def load_column_bar(bar: array4d, block: int, frame: int, k: int):
-        return a.join(
-            a.make_vec3(
-                a.load_bar4(bar, block, frame, 0, k),
-                a.load_bar4(bar, block, frame, 1, k),
-                a.load_bar4(bar, block, frame, 2, k),
-            ),
-            a.make_vec3(
-                a.load_bar4(bar, block, frame, 3, k),
-                a.load_bar4(bar, block, frame, 4, k),
-                a.load_bar4(bar, block, frame, 5, k),
-            ),
-        )
+        return a.join(a.load_bar4_column(bar, block, frame, 0, k), a.load_bar4_column(bar, block, frame, 3, k))
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian(
@@ -61,8 +50,8 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
-            for place in range(path_start[frame], path_start[frame + 1]):
-                k = path_dof[place]
+            for at in range(path_start[frame], path_start[frame + 1]):
+                k = path_dof[at]
                 column = frames.in_reference(reference, subspace[k, block], placed, point)
                 for i in range(6):
                     a.store4(jacobian, block, frame, i, k, column[i])
@@ -95,8 +84,8 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
             point_bar = vec3()
             turn = vec3()
-            for place in range(path_start[frame], path_start[frame + 1]):
-                k = path_dof[place]
+            for at in range(path_start[frame], path_start[frame + 1]):
+                k = path_dof[at]
                 column = subspace[k, block]
                 bar = frames.along_world(reference, load_column_bar(jacobian_bar, block, frame, k), placed)
                 point_bar += a.cross(a.linear(bar), a.angular(column))
@@ -176,9 +165,9 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         derivative: wp.array4d(dtype=scalar),
     ):
-        place, world = wp.tid()
-        frame = path_frame[place]
-        k = path_dof[place]
+        at, world = wp.tid()
+        frame = path_frame[at]
+        k = path_dof[at]
         link = frame_link[frame]
         placed = pose[link, world] * frame_placement[frame]
         column = derivative_in_reference(

@@ -27,13 +27,8 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return a.make_quat(s * axis[0], s * axis[1], s * axis[2], c)
 
     @wp.func
-    def load_position(q: array2d, block: int, start: int):
-        return a.make_vec3(a.load(q, block, start), a.load(q, block, start + 1), a.load(q, block, start + 2))
-
-    @wp.func
     def load_turn(q: array2d, block: int, start: int):
-        v = load_position(q, block, start)
-        return a.unit(a.make_quat(v[0], v[1], v[2], a.load(q, block, start + 3)))
+        return a.unit(a.load_quat(q, block, start))
 
     @wp.func
     def joint_transform(placement: transform, kind: int, axis: axis3, q: array2d, block: int, start: int):
@@ -48,7 +43,7 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if kind == SPHERICAL:
             r = a.product(r, load_turn(q, block, start))
         if kind == FREE:
-            p += a.rotate(r, load_position(q, block, start))
+            p += a.rotate(r, a.load_vec3(q, block, start))
             r = a.product(r, load_turn(q, block, start + 3))
         return a.make_pose(p, r)
 
@@ -76,7 +71,6 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return c
 
     return SimpleNamespace(
-        load_position=load_position,
         load_turn=load_turn,
         joint_transform=joint_transform,
         basis=basis,

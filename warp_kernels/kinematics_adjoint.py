@@ -1,4 +1,4 @@
-"""The adjoint of forward kinematics, written by hand: half the time of the generated one.
+"""The adjoint of forward kinematics, written by hand: nothing of the forward part is run again.
 
 One pass from the leaves to the roots. What reaches a link is kept as two vectors in world axes: ``turn_bar``, the derivative in a
 rotation of the link about its own origin, and ``shift_bar``, that in a displacement of it. A unit quaternion q turned by a small
@@ -50,7 +50,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         spatial_functions(scalar, lanes),
     )
     joints, turns = joint_functions(scalar, lanes), turn_functions(scalar, lanes)
-    vec3, quat, mat33, transform, spatial, inertia10 = t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia
+    vec3, quat, transform, spatial, inertia10 = t.vec3, t.quat, t.transform, t.spatial, t.inertia
     axis3 = one.vec3
     module = kernel_module("kinematics_adjoint", scalar, lanes)
     array2d = wp.array2d(dtype=scalar)
@@ -59,13 +59,10 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def add_quaternion_bar(q: array2d, q_bar: array2d, block: int, start: int, turn: vec3):
-        """Add the derivative in a quaternion that is normalised on entry."""
-        x = a.load(q, block, start)
-        y = a.load(q, block, start + 1)
-        z = a.load(q, block, start + 2)
-        w = a.load(q, block, start + 3)
-        over = a.div(a.real(scalar(1.0)), a.root(a.mul(x, x) + a.mul(y, y) + a.mul(z, z) + a.mul(w, w)))
-        unit_bar = turns.quaternion_of_turn(a.unit(a.make_quat(x, y, z, w)), turn)
+        """Add the derivative in a quaternion that is normalised on entry; nothing where it is zero, which stands for no turn."""
+        given = a.load_quat(q, block, start)
+        over = a.over_length(given)
+        unit_bar = turns.quaternion_of_turn(a.unit(given), turn)
         for i in range(4):
             a.add(q_bar, block, start + i, a.mul(unit_bar[i], over))
 
@@ -116,21 +113,6 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         )
 
     @wp.func
-    def axial(m: mat33, n: mat33):
-        """Of the product of two symmetric matrices: (12 - 21, 20 - 02, 01 - 10)."""
-        x = a.mat_row(m, 0)
-        y = a.mat_row(m, 1)
-        z = a.mat_row(m, 2)
-        x_other = a.mat_row(n, 0)
-        y_other = a.mat_row(n, 1)
-        z_other = a.mat_row(n, 2)
-        return a.make_vec3(
-            a.dot(y, z_other) - a.dot(z, y_other),
-            a.dot(z, x_other) - a.dot(x, z_other),
-            a.dot(x, y_other) - a.dot(y, x_other),
-        )
-
-    @wp.func
     def add_inertia_bars(
         own: transform,
         mass: array2d,
@@ -157,7 +139,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         c_bar = a.scale(m, h_bar + scalar(2.0) * (a.scale(trace, c) - g_c))
         cc = a.dot(c, c)
         # R Ic R' = I - m (c . c) 1 + m c c' turns with the link: twice the axial vector of its product with g.
-        turn = axial(sp.rotational(about_origin), g) + a.cross(a.scale(m, c), g_c)
+        turn = a.axial(sp.rotational(about_origin), g) + a.cross(a.scale(m, c), g_c)
         turn_bar[link, block] = turn_bar[link, block] + scalar(2.0) * turn + a.cross(offset, c_bar)
         shift_bar[link, block] = shift_bar[link, block] + c_bar
         if mass_bar.shape[0] > 0:
@@ -202,7 +184,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             turn_bar[link, block] = turn_bar[link, block] + a.cross(a.scale(a.load(q, block, start), along), shift)
         if kind == FREE:
             joint_turn = joints.load_turn(q, block, start + 3)
-            moved = a.rotate(own, a.rotate_back(joint_turn, joints.load_position(q, block, start)))
+            moved = a.rotate(own, a.rotate_back(joint_turn, a.load_vec3(q, block, start)))
             turn_bar[link, block] = turn_bar[link, block] + a.cross(moved, shift)
 
     @wp.func
@@ -230,6 +212,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         q: wp.array2d(dtype=scalar),
         pose: wp.array2d(dtype=transform),
         link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint in
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
         subspace_bar: wp.array2d(dtype=spatial),

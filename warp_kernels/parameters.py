@@ -6,13 +6,14 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
 from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
 def parameter_kernels(scalar: Any) -> SimpleNamespace:
     """The kernels for one precision, launched over (row, item)."""
-    t = warp_types(scalar)
+    t, a = warp_types(scalar), algebra(scalar)
     mat33, transform = t.mat33, t.transform
     module = kernel_module("parameters", scalar)
 
@@ -48,11 +49,14 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         gradient: wp.array2d(dtype=transform),
     ):
-        """From gradients in unit poses, tangent to the sphere, those in the poses that they were made of."""
+        """From gradients in unit poses, tangent to the sphere, those in the poses that they were made of.
+
+        In a quaternion of zeros, which stands for no turn, it is zero.
+        """
         row, item = wp.tid()
-        length = wp.length(wp.transform_get_rotation(given[row, item]))
         unit = gradient[row, item]
-        gradient[row, item] = transform(wp.transform_get_translation(unit), wp.transform_get_rotation(unit) / length)
+        turn_bar = a.over_length(wp.transform_get_rotation(given[row, item])) * wp.transform_get_rotation(unit)
+        gradient[row, item] = transform(wp.transform_get_translation(unit), turn_bar)
 
     return SimpleNamespace(
         module=module,

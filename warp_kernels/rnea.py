@@ -170,12 +170,8 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, block)."""
         link, block = wp.tid()
-        moment = a.make_vec3(
-            a.load3(wrench, block, link, 0), a.load3(wrench, block, link, 1), a.load3(wrench, block, link, 2)
-        )
-        force = a.make_vec3(
-            a.load3(wrench, block, link, 3), a.load3(wrench, block, link, 4), a.load3(wrench, block, link, 5)
-        )
+        moment = a.load3_vec3(wrench, block, link, 0)
+        force = a.load3_vec3(wrench, block, link, 3)
         wrench_common[link, block] = a.join(moment + a.cross(a.position(pose[link, block]), force), force)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -193,9 +189,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link, block = wp.tid()
         bar = wrench_common_bar[link, block]
         moment_bar = a.angular(bar)
-        force = a.make_vec3(
-            a.load3(wrench, block, link, 3), a.load3(wrench, block, link, 4), a.load3(wrench, block, link, 5)
-        )
+        force = a.load3_vec3(wrench, block, link, 3)
         pose_bar[link, block] += a.make_pose(a.cross(force, moment_bar), quat())
         if wrench_bar.shape[0] > 0:
             force_bar = a.linear(bar) + a.cross(moment_bar, a.position(pose[link, block]))

@@ -52,7 +52,8 @@ LANE_FLAGS = (
     "-march=native -ffp-contract=fast -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
 )
 
-# How many worlds the kernels of a robot work on at a time on a CPU, see :mod:`warp_kernels.algebra`.
+# How many worlds the kernels of kinematics and dynamics work on at a time on a CPU, see :mod:`warp_kernels.algebra`: those of
+# :class:`sim.torch.Robot` and of the free functions of :mod:`sim`. The kernels of the simulator work on one.
 LANES = 8
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
@@ -87,10 +88,10 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     for each world, everything else a matrix with a row for each component; mat33 has its nine row by row.
     """
     if lanes == 1:
-        return SimpleNamespace(lanes=1, real=scalar, **vars(warp_types(scalar)))
+        return SimpleNamespace(real=scalar, **vars(warp_types(scalar)))
     rows = {"vec3": 3, "quat": 4, "mat33": 9, "transform": 7, "spatial": 6, "inertia": 10, "articulated": 21}
     types = {name: wp.types.matrix((count, lanes), scalar) for name, count in rows.items()}
-    return SimpleNamespace(lanes=lanes, scalar=scalar, real=wp.types.vector(lanes, scalar), **types)
+    return SimpleNamespace(scalar=scalar, real=wp.types.vector(lanes, scalar), **types)
 
 
 def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:

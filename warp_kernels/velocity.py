@@ -56,8 +56,8 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     def body_velocity(frame: int, block: int, path_start: ints, path_dof: ints, qd: array2d, subspace: motions):
         """Velocity of what carries a frame, about the tree's origin."""
         v = spatial()
-        for place in range(path_start[frame], path_start[frame + 1]):
-            k = path_dof[place]
+        for at in range(path_start[frame], path_start[frame + 1]):
+            k = path_dof[at]
             v += a.scale_spatial(a.load(qd, block, k), subspace[k, block])
         return v
 
@@ -120,21 +120,13 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
             v = body_velocity(frame, block, path_start, path_dof, qd, subspace)
             given = a.join(
-                a.make_vec3(
-                    a.load_bar3(frame_velocity_bar, block, frame, 0),
-                    a.load_bar3(frame_velocity_bar, block, frame, 1),
-                    a.load_bar3(frame_velocity_bar, block, frame, 2),
-                ),
-                a.make_vec3(
-                    a.load_bar3(frame_velocity_bar, block, frame, 3),
-                    a.load_bar3(frame_velocity_bar, block, frame, 4),
-                    a.load_bar3(frame_velocity_bar, block, frame, 5),
-                ),
+                a.load_bar3_vec3(frame_velocity_bar, block, frame, 0),
+                a.load_bar3_vec3(frame_velocity_bar, block, frame, 3),
             )
             bar = frames.along_world(reference, given, placed)
             body_bar = frames.about_origin(bar, point)
-            for place in range(path_start[frame], path_start[frame + 1]):
-                k = path_dof[place]
+            for at in range(path_start[frame], path_start[frame + 1]):
+                k = path_dof[at]
                 if qd_bar.shape[0] > 0:
                     a.add(qd_bar, block, k, a.dot_spatial(subspace[k, block], body_bar))
                 a.sum_spatial(subspace_bar, k, block, a.scale_spatial(a.load(qd, block, k), body_bar))

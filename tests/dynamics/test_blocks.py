@@ -1,8 +1,11 @@
 """Kinematics, functions of frames, mass matrix and dynamics on blocks of worlds beside one world at a time."""
 
+import functools
 import sys
 from collections.abc import Callable
+from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 import warp as wp
@@ -11,10 +14,52 @@ import sim
 from sim.device_model import DeviceModel
 from sim.kinematics import matrix_operation
 from sim.operation import DYNAMICS_PARAMETERS, Bodies, run
-from tests.dynamics.trees import build, zoo
-from warp_kernels.types import LANES
+from tests.dynamics.trees import describe, rotations, zoo
+from warp_kernels.types import FIXED, LANES
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
+WORLDS = 2 * LANES + 1
+# Of the largest entry. Both widths compute the same but for rounding: several lanes have sine and cosine of their own,
+# take a product and a sum in one instruction, and add up gradients of what the worlds share in another order.
+BOUND = 1e-13
+# Accelerations are quotients by articulated inertias, differences of larger numbers: rounding is ten times as large.
+DYNAMICS_BOUND = 1e-12
+
+
+@functools.cache
+def every_joint() -> sim.Model:
+    """Every joint type, fixed ones too, and a frame that moves with no link."""
+    builder = describe(zoo())
+    builder.add_frame("place", "world", (0.3, -0.2, 0.5), (0.1, -0.7, 0.1, 0.7))
+    model = builder.finalize("float64", collapse_fixed=False)
+    assert FIXED in model.joint_type
+    return model
+
+
+def same_at_both_widths(work: Callable[[], list[np.ndarray]], monkeypatch: pytest.MonkeyPatch, bound: float) -> None:
+    """Compare what is found on blocks of worlds, as on a CPU, with one world a thread, as on a GPU."""
+    launched: set[str] = set()
+    launch = wp.launch
+
+    def noted(kernel: wp.Kernel, *arguments: Any, **options: Any) -> Any:
+        launched.add(kernel.module.name)
+        return launch(kernel, *arguments, **options)
+
+    def of_lanes() -> bool:
+        return any(name.endswith(f"x{LANES}") for name in launched)
+
+    monkeypatch.setattr(wp, "launch", noted)
+    several = work()
+    assert of_lanes()
+    launched.clear()
+    for name in ("kinematics", "dynamics", "mass_matrix"):
+        # A function of the package goes by the name of the last.
+        monkeypatch.setattr(sys.modules[f"sim.{name}"], "lanes_of", lambda model: 1)
+    single = work()
+    assert launched
+    assert not of_lanes()
+    for found, expected in zip(several, single, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=bound * max(1.0, np.abs(expected).max()))
 
 
 def gradients(model: sim.Model, worlds: int, lanes: int, parameters: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -36,10 +81,10 @@ def gradients(model: sim.Model, worlds: int, lanes: int, parameters: dict[str, n
     return [q.grad.numpy(), *(m.parameters[name].grad.numpy() for name in PARAMETERS)]
 
 
-@pytest.mark.parametrize("worlds", [1, LANES, 2 * LANES + 1])
+@pytest.mark.parametrize("worlds", [1, LANES, WORLDS])
 @pytest.mark.parametrize("per_world", [False, True])
 def test_adjoint(worlds, per_world):
-    model = build(zoo(), "float64")
+    model = every_joint()
     own = {}
     if per_world:
         rng = np.random.default_rng(1)
@@ -47,17 +92,18 @@ def test_adjoint(worlds, per_world):
             value = np.asarray(model.parameters[name])
             own[name] = value + rng.uniform(-0.05, 0.05, (worlds, *value.shape))
     for several, single in zip(gradients(model, worlds, LANES, own), gradients(model, worlds, 1, own), strict=True):
-        np.testing.assert_allclose(several, single, rtol=0, atol=1e-13 * np.abs(single).max())
+        np.testing.assert_allclose(several, single, rtol=0, atol=BOUND * np.abs(single).max())
 
 
-def value_and_gradients(function: Callable[..., wp.array], model: sim.Model, worlds: int) -> list[np.ndarray]:
-    """Of a function of q and qd, at random states and cotangents."""
+Function = Callable[..., wp.array]
+
+
+def value_and_gradients(function: Function, model: sim.Model, coordinates: np.ndarray) -> list[np.ndarray]:
+    """Of a function of q and qd, at random velocities and cotangents: of q, qd and placements."""
     m = DeviceModel(model, "cpu", 1, requires_grad=["joint_placement"])
     rng = np.random.default_rng(3)
-    q, qd = (
-        wp.array(rng.uniform(-1.0, 1.0, (worlds, n)), dtype=wp.float64, device="cpu", requires_grad=True)
-        for n in (model.nq, model.nv)
-    )
+    velocities = rng.uniform(-1.0, 1.0, (len(coordinates), model.nv))
+    q, qd = (wp.array(x, dtype=wp.float64, device="cpu", requires_grad=True) for x in (coordinates, velocities))
     with wp.Tape() as tape:
         result = function(m, q, qd)
     result.grad.assign(rng.standard_normal(result.shape))
@@ -66,7 +112,7 @@ def value_and_gradients(function: Callable[..., wp.array], model: sim.Model, wor
 
 
 REFERENCES = ["local_world_aligned", "world", "local"]
-FRAMES = ["link8", "link3", "link5", "link3"]
+FRAMES = ["link8", "link3", "place", "link5", "link3", "link4"]
 FUNCTIONS = {
     "poses": lambda m, q, qd: sim.forward_kinematics(m, q, FRAMES),
     "matrices": lambda m, q, qd: run(m, matrix_operation(m.model, tuple(FRAMES)), [q]),
@@ -80,27 +126,42 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
 def test_functions_of_frames(function, monkeypatch):
-    """As a GPU works on them, one world a thread."""
-    model = build(zoo(), "float64")
-    several = value_and_gradients(function, model, 2 * LANES + 1)
-    monkeypatch.setattr("sim.kinematics.lanes_of", lambda model: 1)
-    for one, other in zip(several, value_and_gradients(function, model, 2 * LANES + 1), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(1.0, np.abs(other).max()))
+    q = np.random.default_rng(0).uniform(-1.0, 1.0, (WORLDS, every_joint().nq))
+    work = functools.partial(value_and_gradients, function, every_joint(), q)
+    same_at_both_widths(work, monkeypatch, BOUND)
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("function", ["poses", "velocity local"])
+def test_a_quaternion_of_zeros_stands_for_no_turn(function, lanes, monkeypatch):
+    """It has no derivative, and is given none."""
+    monkeypatch.setattr("sim.kinematics.lanes_of", lambda model: lanes)
+    model = every_joint()
+    starts = np.array([start for start, _ in rotations(model)])
+    # In every other world, so that a block has lanes with it and without.
+    zeros = np.random.default_rng(0).uniform(-1.0, 1.0, (WORLDS, model.nq))
+    zeros[::2] = 0.0
+    identities = zeros.copy()
+    identities[::2, starts + 3] = 1.0
+    found = value_and_gradients(FUNCTIONS[function], model, zeros)
+    expected = value_and_gradients(FUNCTIONS[function], model, identities)
+    expected[1][::2, (starts[:, None] + np.arange(4)).ravel()] = 0.0
+    for one, other in zip(found, expected, strict=True):
+        assert np.abs(other).max() > 0.0
+        np.testing.assert_array_equal(one, other)
+    of_mujoco = np.zeros(4)
+    mujoco.mju_normalize4(of_mujoco)
+    np.testing.assert_array_equal(of_mujoco, [1.0, 0.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("per_world", [False, True])
 @pytest.mark.parametrize("function", [sim.mass_matrix, sim.mass_matrix_inverse])
 def test_mass_matrix(function, per_world, monkeypatch):
-    model, worlds = build(zoo(), "float64"), 2 * LANES + 1
-    several = of_matrix(function, model, worlds, per_world)
-    # The package has a function of the module's name.
-    monkeypatch.setattr(sys.modules["sim.mass_matrix"], "lanes_of", lambda model: 1)
-    monkeypatch.setattr("sim.dynamics.lanes_of", lambda model: 1)
-    for one, other in zip(several, of_matrix(function, model, worlds, per_world), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(1.0, np.abs(other).max()))
+    work = functools.partial(of_matrix, function, every_joint(), per_world)
+    same_at_both_widths(work, monkeypatch, BOUND)
 
 
-def of_matrix(function: Callable[..., wp.array], model: sim.Model, worlds: int, per_world: bool) -> list[np.ndarray]:
+def of_matrix(function: Function, model: sim.Model, per_world: bool) -> list[np.ndarray]:
     """The matrix, and the gradients in q and parameters of its product with a matrix that is not symmetric."""
     rng = np.random.default_rng(4)
     names = (*PARAMETERS, "armature")
@@ -108,9 +169,9 @@ def of_matrix(function: Callable[..., wp.array], model: sim.Model, worlds: int, 
     if per_world:
         for name in names:
             value = np.asarray(model.parameters[name])
-            own[name] = value + rng.uniform(0.0, 0.05, (worlds, *value.shape))
-    m = DeviceModel(model, "cpu", worlds, own, names)
-    q = wp.array(rng.uniform(-1.0, 1.0, (worlds, model.nq)), dtype=wp.float64, device="cpu", requires_grad=True)
+            own[name] = value + rng.uniform(0.0, 0.05, (WORLDS, *value.shape))
+    m = DeviceModel(model, "cpu", WORLDS, own, names)
+    q = wp.array(rng.uniform(-1.0, 1.0, (WORLDS, model.nq)), dtype=wp.float64, device="cpu", requires_grad=True)
     with wp.Tape() as tape:
         matrix = function(m, q)
     matrix.grad.assign(rng.standard_normal(matrix.shape))
@@ -118,35 +179,33 @@ def of_matrix(function: Callable[..., wp.array], model: sim.Model, worlds: int, 
     return [array.numpy() for array in (matrix, q.grad, *(m.parameters[name].grad for name in names))]
 
 
-def dynamics(function: Callable[..., wp.array], model: sim.Model, worlds: int, per_world: bool) -> list[np.ndarray]:
+def dynamics(function: Function, model: sim.Model, per_world: bool) -> list[np.ndarray]:
     """Value of inverse or forward dynamics, and its gradients in all arguments and parameters."""
     rng = np.random.default_rng(4)
     values = {name: np.asarray(model.parameters[name]) for name in DYNAMICS_PARAMETERS}
     if per_world:
-        values = {name: x + rng.uniform(0.0, 0.05, (worlds, *x.shape)) for name, x in values.items()}
-    m = DeviceModel(model, "cpu", worlds, values, DYNAMICS_PARAMETERS)
+        values = {name: x + rng.uniform(0.0, 0.05, (WORLDS, *x.shape)) for name, x in values.items()}
+    m = DeviceModel(model, "cpu", WORLDS, values, DYNAMICS_PARAMETERS)
     shapes = [(model.nq,), (model.nv,), (model.nv,), (model.num_links, 6)]
     given = [
-        wp.array(rng.uniform(-1.0, 1.0, (worlds, *n)), dtype=wp.float64, device="cpu", requires_grad=True)
+        wp.array(rng.uniform(-1.0, 1.0, (WORLDS, *n)), dtype=wp.float64, device="cpu", requires_grad=True)
         for n in shapes
     ]
     with wp.Tape() as tape:
         result = function(m, *given)
     result.grad.assign(rng.standard_normal(result.shape))
     tape.backward()
-    return [
+    found = [
         result.numpy(),
         *(array.grad.numpy() for array in given),
         *(m.parameters[name].grad.numpy() for name in DYNAMICS_PARAMETERS),
     ]
+    assert all(np.abs(array).max() > 0.0 for array in found)
+    return found
 
 
 @pytest.mark.parametrize("per_world", [False, True])
 @pytest.mark.parametrize("function", [sim.inverse_dynamics, sim.forward_dynamics])
 def test_dynamics(function, per_world, monkeypatch):
-    model = build(zoo(), "float64")
-    several = dynamics(function, model, 2 * LANES + 1, per_world)
-    monkeypatch.setattr("sim.dynamics.lanes_of", lambda model: 1)
-    for one, other in zip(several, dynamics(function, model, 2 * LANES + 1, per_world), strict=True):
-        assert np.abs(other).max() > 0.0
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * max(1.0, np.abs(other).max()))
+    work = functools.partial(dynamics, function, every_joint(), per_world)
+    same_at_both_widths(work, monkeypatch, DYNAMICS_BOUND)

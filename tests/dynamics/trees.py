@@ -67,6 +67,11 @@ def build(
     links: list[Link], dtype: str, collapse_fixed: bool = True, offset: tuple[float, ...] = (0, 0, 0)
 ) -> sim.Model:
     """The model of the builder; ``offset`` moves what hangs on the world [m]."""
+    return describe(links, offset).finalize(dtype, collapse_fixed=collapse_fixed)
+
+
+def describe(links: list[Link], offset: tuple[float, ...] = (0, 0, 0)) -> sim.ModelBuilder:
+    """The builder that has the links; see :func:`build`."""
     builder = sim.ModelBuilder()
     for number, link in enumerate(links):
         builder.add_link(f"link{number}", mass=link.mass, com=link.com, inertia=link.inertia)
@@ -76,7 +81,7 @@ def build(
             position=link.position + np.array(offset) * root, orientation=link.orientation, axis=link.axis,
             **link.passive,
         )  # fmt: skip
-    return builder.finalize(dtype, collapse_fixed=collapse_fixed)
+    return builder
 
 
 def build_pinocchio(links: list[Link], names: tuple[str, ...], offset: tuple[float, ...] = (0, 0, 0)) -> Any:

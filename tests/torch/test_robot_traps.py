@@ -220,3 +220,18 @@ def test_what_a_frame_does_not_depend_on_is_not_looked_at(device):
         slopes = [torch.autograd.grad(y.square().sum(), x)[0] for x, y in zip(leaves, (tame, found), strict=True)]
         assert torch.equal(slopes[0], slopes[1])
         assert not slopes[0][:, others].any()
+
+
+def test_a_placement_with_a_quaternion_of_zeros_is_not_turned(device):
+    """Such a quaternion has no derivative, and is given none; the others of the robot have theirs."""
+    robot = zoo_robot(device).learn("joint_placement")
+    q = state(robot, (3,))[0]
+    gradients = []
+    for w in (1.0, 0.0):
+        robot.joint_placement.data[5, 3:] = torch.tensor([0.0, 0.0, 0.0, w])
+        loss = robot.forward_kinematics_matrix(q, "link5")[..., :3].pow(3).sum()
+        gradients.append(torch.autograd.grad(loss, robot.joint_placement)[0])
+    expected, found = gradients
+    assert expected[5, 3:].norm() > 0.1
+    expected[5, 3:] = 0.0
+    assert torch.equal(found, expected)

@@ -21,13 +21,15 @@ from warp_kernels.algebra.rotations import rotation_functions
 from warp_kernels.algebra.several_worlds import several_worlds
 from warp_kernels.algebra.several_worlds_arrays import several_worlds_arrays
 from warp_kernels.algebra.trigonometry import trigonometry_functions
+from warp_kernels.algebra.vectors import vector_functions
 
 
 @functools.cache
 def algebra(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """The functions for one precision and a number of worlds in a block."""
     basic = _of_one(scalar) if lanes == 1 else _of_several(scalar, lanes)
-    return SimpleNamespace(**vars(basic), **vars(rotation_functions(scalar, lanes, basic)))
+    rotations, vectors = rotation_functions(scalar, lanes, basic), vector_functions(scalar, basic)
+    return SimpleNamespace(**vars(basic), **vars(rotations), **vars(vectors))
 
 
 def _of_one(scalar: Any) -> SimpleNamespace:

@@ -13,8 +13,6 @@ def one_world(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, quat, mat33, transform, spatial, inertia10 = t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia
     articulated = t.articulated
-    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
-    array_vec3, array_mat33, array_transform = (wp.array2d(dtype=dtype) for dtype in (vec3, mat33, transform))
 
     @wp.func
     def real(x: scalar):
@@ -37,10 +35,6 @@ def one_world(scalar: Any) -> SimpleNamespace:
         return x / y
 
     @wp.func
-    def root(x: scalar):
-        return wp.sqrt(x)
-
-    @wp.func
     def sign(x: scalar):
         return wp.where(x > scalar(0.0), scalar(1.0), wp.where(x < scalar(0.0), scalar(-1.0), scalar(0.0)))
 
@@ -55,6 +49,17 @@ def one_world(scalar: Any) -> SimpleNamespace:
     @wp.func
     def make_quat(x: scalar, y: scalar, z: scalar, w: scalar):
         return quat(x, y, z, w)
+
+    @wp.func
+    def unit(q: quat):
+        """The quaternion with length one; of zero the identity."""
+        return wp.normalize(q)
+
+    @wp.func
+    def over_length(q: quat):
+        """One over the length of a quaternion; of zero zero."""
+        length = wp.length(q)
+        return wp.where(length == scalar(0.0), scalar(0.0), scalar(1.0) / length)
 
     @wp.func
     def make_pose(position: vec3, rotation: quat):

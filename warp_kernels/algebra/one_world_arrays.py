@@ -100,26 +100,4 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
         wp.atomic_add(bars, item, block, x)
 
-    return SimpleNamespace(
-        load=load,
-        load_bar=load_bar,
-        store=store,
-        add=add,
-        load3=load3,
-        add3=add3,
-        load_bar3=load_bar3,
-        store3=store3,
-        load_bar4=load_bar4,
-        store4=store4,
-        own_scalar=own_scalar,
-        own_vec3=own_vec3,
-        own_mat33=own_mat33,
-        own_transform=own_transform,
-        add_scalar=add_scalar,
-        add_vec3=add_vec3,
-        add_mat33=add_mat33,
-        add_transform=add_transform,
-        sum_spatial=sum_spatial,
-        sum_transform=sum_transform,
-        sum_vec3=sum_vec3,
-    )
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

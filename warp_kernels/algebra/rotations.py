@@ -11,7 +11,7 @@ from warp_kernels.types import lane_types
 def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
     """Functions of quaternions and poses for a precision and number of lanes, from the basic ones ``a``."""
     t = lane_types(scalar, lanes)
-    real, vec3, quat, transform = t.real, t.vec3, t.quat, t.transform
+    vec3, quat, mat33 = t.vec3, t.quat, t.mat33
 
     @wp.func
     def imaginary(q: quat):
@@ -45,15 +45,6 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
         return a.make_quat(none, none, none, a.real(scalar(1.0)))
 
     @wp.func
-    def unit(q: quat):
-        """The quaternion with length one."""
-        over = a.div(
-            a.real(scalar(1.0)),
-            a.root(a.mul(q[0], q[0]) + a.mul(q[1], q[1]) + a.mul(q[2], q[2]) + a.mul(q[3], q[3])),
-        )
-        return a.make_quat(a.mul(q[0], over), a.mul(q[1], over), a.mul(q[2], over), a.mul(q[3], over))
-
-    @wp.func
     def matrix(q: quat):
         """The rotation matrix of a unit quaternion."""
         two = scalar(2.0)
@@ -71,6 +62,21 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
             a.make_vec3(one - two * (yy + zz), two * (xy - zw), two * (xz + yw)),
             a.make_vec3(two * (xy + zw), one - two * (xx + zz), two * (yz - xw)),
             a.make_vec3(two * (xz - yw), two * (yz + xw), one - two * (xx + yy)),
+        )
+
+    @wp.func
+    def axial(m: mat33, n: mat33):
+        """(12 - 21, 20 - 02, 01 - 10) of the product m n': the sum of column x column over those of m and n."""
+        x = a.mat_row(m, 0)
+        y = a.mat_row(m, 1)
+        z = a.mat_row(m, 2)
+        x_other = a.mat_row(n, 0)
+        y_other = a.mat_row(n, 1)
+        z_other = a.mat_row(n, 2)
+        return a.make_vec3(
+            a.dot(y, z_other) - a.dot(z, y_other),
+            a.dot(z, x_other) - a.dot(x, z_other),
+            a.dot(x, y_other) - a.dot(y, x_other),
         )
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

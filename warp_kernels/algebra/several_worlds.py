@@ -9,7 +9,7 @@ from warp_kernels.types import lane_types, warp_types
 
 
 def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
-    """See :mod:`warp_kernels.algebra`; :func:`one_world` has the same functions, but the sine and cosine."""
+    """See :mod:`warp_kernels.algebra`; :func:`one_world` has the same functions but ``total``, and sine and cosine."""
     t, plain = lane_types(scalar, lanes), warp_types(scalar)
     lane, vec3, quat, mat33, transform, spatial, inertia10 = (
         t.real, t.vec3, t.quat, t.mat33, t.transform, t.spatial, t.inertia,
@@ -45,13 +45,6 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
         return wp.cw_div(x, y)
 
     @wp.func
-    def root(x: lane):
-        y = lane()
-        for i in range(wp.static(lanes)):
-            y[i] = wp.sqrt(x[i])
-        return y
-
-    @wp.func
     def sign(x: lane):
         """1, -1, or 0 of zero, of which ``wp.sign`` is 1."""
         y = lane()
@@ -66,6 +59,24 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     @wp.func
     def make_quat(x: lane, y: lane, z: lane, w: lane):
         return quat(wp.matrix_from_rows(x, y, z, w))
+
+    @wp.func
+    def over_length(q: quat):
+        """One over the length of a quaternion; of zero zero."""
+        square = wp.cw_mul(q[0], q[0]) + wp.cw_mul(q[1], q[1]) + wp.cw_mul(q[2], q[2]) + wp.cw_mul(q[3], q[3])
+        y = lane()
+        for i in range(wp.static(lanes)):
+            y[i] = wp.where(square[i] == scalar(0.0), scalar(0.0), scalar(1.0) / wp.sqrt(square[i]))
+        return y
+
+    @wp.func
+    def unit(q: quat):
+        """The quaternion with length one; of zero the identity."""
+        over = over_length(q)
+        w = wp.cw_mul(q[3], over)
+        for i in range(wp.static(lanes)):
+            w[i] = wp.where(over[i] == scalar(0.0), scalar(1.0), w[i])
+        return make_quat(wp.cw_mul(q[0], over), wp.cw_mul(q[1], over), wp.cw_mul(q[2], over), w)
 
     @wp.func
     def make_pose(p: vec3, r: quat):

@@ -18,7 +18,6 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     one_vec3, one_quat, one_mat33, one_transform = plain.vec3, plain.quat, plain.mat33, plain.transform
     array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
-    real, total = a.real, a.total
 
     @wp.func
     def load(values: array2d, block: int, k: int):
@@ -51,7 +50,7 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     @wp.func
     def own_scalar(values: array2d, block: int, item: int):
         if values.shape[0] == 1:
-            return real(values[0, item])
+            return a.real(values[0, item])
         return load(values, block, item)
 
     @wp.func
@@ -141,14 +140,14 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     @wp.func
     def add_scalar(bars: array2d, block: int, item: int, x: lane):
         if bars.shape[0] == 1:
-            wp.atomic_add(bars, 0, item, total(x))
+            wp.atomic_add(bars, 0, item, a.total(x))
         else:
             add(bars, block, item, x)
 
     @wp.func
     def add_vec3(bars: array_vec3, block: int, item: int, x: vec3):
         if bars.shape[0] == 1:
-            wp.atomic_add(bars, 0, item, one_vec3(total(x[0]), total(x[1]), total(x[2])))
+            wp.atomic_add(bars, 0, item, one_vec3(a.total(x[0]), a.total(x[1]), a.total(x[2])))
         else:
             for i in range(wp.static(lanes)):
                 if block * lanes + i < bars.shape[0]:
@@ -158,8 +157,8 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     def add_mat33(bars: array_mat33, block: int, item: int, x: mat33):
         if bars.shape[0] == 1:
             whole = one_mat33(
-                total(x[0]), total(x[1]), total(x[2]), total(x[3]), total(x[4]), total(x[5]), total(x[6]), total(x[7]),
-                total(x[8]),
+                a.total(x[0]), a.total(x[1]), a.total(x[2]), a.total(x[3]), a.total(x[4]), a.total(x[5]), a.total(x[6]), a.total(x[7]),
+                a.total(x[8]),
             )  # fmt: skip
             wp.atomic_add(bars, 0, item, whole)
         else:
@@ -173,8 +172,8 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     def add_transform(bars: array_transform, block: int, item: int, x: transform):
         if bars.shape[0] == 1:
             whole = one_transform(
-                one_vec3(total(x[0]), total(x[1]), total(x[2])),
-                one_quat(total(x[3]), total(x[4]), total(x[5]), total(x[6])),
+                one_vec3(a.total(x[0]), a.total(x[1]), a.total(x[2])),
+                one_quat(a.total(x[3]), a.total(x[4]), a.total(x[5]), a.total(x[6])),
             )
             wp.atomic_add(bars, 0, item, whole)
         else:
@@ -184,6 +183,7 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
                         one_vec3(x[0, i], x[1, i], x[2, i]), one_quat(x[3, i], x[4, i], x[5, i], x[6, i])
                     )
 
+    # Scratch [items, blocks]. Nothing else adds to it meanwhile: a CPU runs a launch in one thread.
     @wp.func
     def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, block: int, x: spatial):
         bars[item, block] = bars[item, block] + x
@@ -196,26 +196,4 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
         bars[item, block] = bars[item, block] + x
 
-    return SimpleNamespace(
-        load=load,
-        load_bar=load_bar,
-        store=store,
-        add=add,
-        load3=load3,
-        add3=add3,
-        load_bar3=load_bar3,
-        store3=store3,
-        load_bar4=load_bar4,
-        store4=store4,
-        own_scalar=own_scalar,
-        own_vec3=own_vec3,
-        own_mat33=own_mat33,
-        own_transform=own_transform,
-        add_scalar=add_scalar,
-        add_vec3=add_vec3,
-        add_mat33=add_mat33,
-        add_transform=add_transform,
-        sum_spatial=sum_spatial,
-        sum_transform=sum_transform,
-        sum_vec3=sum_vec3,
-    )
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

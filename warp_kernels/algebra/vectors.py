@@ -1,0 +1,68 @@
+"""Vectors and quaternions whose components stand beside each other in arrays of the user, in terms of the basic functions.
+
+The digit in a name is the number of dimensions of the array, two where there is none.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+
+def vector_functions(scalar: Any, a: SimpleNamespace) -> SimpleNamespace:
+    """Functions for a precision and the number of lanes of the basic functions ``a``."""
+    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
+
+    @wp.func
+    def load_vec3(values: array2d, block: int, k: int):
+        return a.make_vec3(a.load(values, block, k), a.load(values, block, k + 1), a.load(values, block, k + 2))
+
+    @wp.func
+    def load_quat(values: array2d, block: int, k: int):
+        return a.make_quat(
+            a.load(values, block, k),
+            a.load(values, block, k + 1),
+            a.load(values, block, k + 2),
+            a.load(values, block, k + 3),
+        )
+
+    @wp.func
+    def load3_vec3(values: array3d, block: int, i: int, j: int):
+        return a.make_vec3(
+            a.load3(values, block, i, j), a.load3(values, block, i, j + 1), a.load3(values, block, i, j + 2)
+        )
+
+    @wp.func
+    def load_bar3_vec3(values: array3d, block: int, i: int, j: int):
+        return a.make_vec3(
+            a.load_bar3(values, block, i, j), a.load_bar3(values, block, i, j + 1), a.load_bar3(values, block, i, j + 2)
+        )
+
+    @wp.func
+    def load_bar3_quat(values: array3d, block: int, i: int, j: int):
+        return a.make_quat(
+            a.load_bar3(values, block, i, j),
+            a.load_bar3(values, block, i, j + 1),
+            a.load_bar3(values, block, i, j + 2),
+            a.load_bar3(values, block, i, j + 3),
+        )
+
+    @wp.func
+    def load_bar4_row(values: array4d, block: int, frame: int, i: int):
+        """The first three entries of row i."""
+        return a.make_vec3(
+            a.load_bar4(values, block, frame, i, 0),
+            a.load_bar4(values, block, frame, i, 1),
+            a.load_bar4(values, block, frame, i, 2),
+        )
+
+    @wp.func
+    def load_bar4_column(values: array4d, block: int, frame: int, i: int, j: int):
+        """Three entries of column j, from row i on."""
+        return a.make_vec3(
+            a.load_bar4(values, block, frame, i, j),
+            a.load_bar4(values, block, frame, i + 1, j),
+            a.load_bar4(values, block, frame, i + 2, j),
+        )
+
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
