@@ -147,7 +147,6 @@ def test_a_quaternion_of_zeros_stands_for_no_turn(function, lanes, monkeypatch):
     expected = value_and_gradients(FUNCTIONS[function], model, identities)
     expected[1][::2, (starts[:, None] + np.arange(4)).ravel()] = 0.0
     for one, other in zip(found, expected, strict=True):
-        assert np.abs(other).max() > 0.0
         np.testing.assert_array_equal(one, other)
     of_mujoco = np.zeros(4)
     mujoco.mju_normalize4(of_mujoco)

@@ -53,7 +53,7 @@ def test_mujoco_has_the_same_dynamics(name, tmp_path, device):
         assert_allclose(sim.inverse_dynamics(m, *given).numpy()[0], force, rtol=0, atol=1e-10 * np.abs(force).max())
         # Friction makes a difference that could not be missed.
         without = force - sim.inverse_dynamics(still, *given).numpy()[0]
-        assert_allclose(without, loss * np.sign(qd[world]), rtol=0, atol=1e-9 * np.abs(force).max())
+        assert_allclose(without, loss * np.sign(qd[world]), rtol=0, atol=1e-10 * np.abs(force).max())
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.4], ids=["none yet", "some"])
@@ -78,16 +78,16 @@ def test_gradients_of_friction_where_joints_rest(loss, device):
             result = function(m, q, speed, qdd)
         result.grad.assign(weight)
         tape.backward()
-        assert_allclose(m.gradient("friction_loss"), share.sum(0), rtol=1e-9, atol=1e-12)
+        assert_allclose(m.gradient("friction_loss"), share.sum(0), rtol=1e-12, atol=1e-12)
         found = ((result.numpy() - function(without, q, qd, qdd).numpy()) * weight).sum()
-        assert_allclose(found, loss * share.sum(), rtol=1e-9, atol=1e-10)
+        assert_allclose(found, loss * share.sum(), rtol=1e-12, atol=1e-12)
         # In the velocity dry friction has no gradient, at rest neither.
         again = wp.array(qd, dtype=wp.float64, device=device, requires_grad=True)
         with wp.Tape() as tape:
             other = function(without, q, again, qdd)
         other.grad.assign(weight)
         tape.backward()
-        assert_allclose(speed.grad.numpy(), again.grad.numpy(), rtol=1e-9, atol=1e-9)
+        assert_allclose(speed.grad.numpy(), again.grad.numpy(), rtol=1e-12, atol=1e-12)
 
 
 def test_a_step_has_the_same_friction_in_motion(device):
@@ -102,4 +102,5 @@ def test_a_step_has_the_same_friction_in_motion(device):
     simulator = sim.Simulator(model, dt, num_worlds=3, device=device)
     after = simulator.step(simulator.state(q, qd), tau).qd.numpy()
     qdd = sim.forward_dynamics(sim.DeviceModel(model, device), q, qd, tau).numpy()
-    assert_allclose((after - qd) / dt, qdd, rtol=0, atol=1e-9 * np.abs(qdd).max())
+    # The rounding of the velocities is divided by the time step.
+    assert_allclose((after - qd) / dt, qdd, rtol=0, atol=1e-11 * np.abs(qdd).max())
