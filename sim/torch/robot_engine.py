@@ -28,7 +28,7 @@ from sim.turns import one_at_a_time
 
 # Rows of one graph: so many, or more of what has few numbers in a row, as long as these take no more bytes together.
 CAPTURED_ROWS, MOST_CAPTURED_ROWS, CAPTURED_BYTES = 128, 1024, 2**19
-ROWS_AT_A_TIME = 64
+ROWS_AT_A_TIME = 256
 # Graphs of an engine, such as those of 64 kinds of calls with their gradients. Of forward dynamics of an arm with nine
 # degrees of freedom one takes 0.15 MB for a few rows and 1.2 MB for as many as go into it.
 CAPTURED_CALLS = 128

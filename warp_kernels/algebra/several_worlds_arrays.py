@@ -10,42 +10,93 @@ import warp as wp
 
 from warp_kernels.types import lane_types, warp_types
 
+# Warp's own access to an array looks at the sign of every index, which takes several times as long as the access.
+# ``at`` is the entry of the block's first world, ``step`` how many bytes it is to that of the next one, and ``own`` how
+# many worlds the block has.
+_ENTRY = """
+    const int first = block * {lanes};
+    const int own = values.shape[0] - first;
+    const wp::int64 step = values.strides[0];
+    char* at = reinterpret_cast<char*>(values.data) + first * step{offsets};
+    using pointer = decltype(values.data);
+"""
+_LOAD = """
+    typedef wp::{scalar} vector __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
+    vector v;
+    if (own >= {lanes})
+        for (int n = 0; n < {lanes}; ++n) v[n] = *pointer(at + n * step);
+    else
+        for (int n = 0; n < {lanes}; ++n) v[n] = *pointer(at + (n < own ? n : own - 1) * step);
+    wp::vec_t<{lanes}, wp::{scalar}> x;
+    *reinterpret_cast<vector*>(x.c) = v;
+    return x;
+"""
+_LOAD_BAR = """
+    wp::vec_t<{lanes}, wp::{scalar}> x;
+    if (own >= {lanes})
+        for (int n = 0; n < {lanes}; ++n) x.c[n] = *pointer(at + n * step);
+    else
+        for (int n = 0; n < own; ++n) x.c[n] = *pointer(at + n * step);
+    return x;
+"""
+_STORE = """
+    if (own >= {lanes})
+        for (int n = 0; n < {lanes}; ++n) *pointer(at + n * step) = x.c[n];
+    else
+        for (int n = 0; n < own; ++n) *pointer(at + n * step) = x.c[n];
+"""
+_ADD = """
+    if (own >= {lanes})
+        for (int n = 0; n < {lanes}; ++n) *pointer(at + n * step) += x.c[n];
+    else
+        for (int n = 0; n < own; ++n) *pointer(at + n * step) += x.c[n];
+"""
+
 
 def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
     """See :mod:`warp_kernels.algebra`; :func:`one_world_arrays` has the same functions. ``a`` has the arithmetic."""
     t, plain = lane_types(scalar, lanes), warp_types(scalar)
     lane, vec3, mat33, transform, spatial = t.real, t.vec3, t.mat33, t.transform, t.spatial
     one_vec3, one_quat, one_mat33, one_transform = plain.vec3, plain.quat, plain.mat33, plain.transform
+
+    def native(code: str, *indices: str) -> str:
+        """The code for entries with these indices beside that of the world."""
+        offsets = "".join(f" + {index} * wp::int64(values.strides[{d + 1}])" for d, index in enumerate(indices))
+        return (_ENTRY + code).format(lanes=lanes, scalar=scalar.__name__, offsets=offsets)
+
     array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
 
-    @wp.func
-    def load(values: array2d, block: int, k: int):
-        x = lane()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            x[i] = values[wp.min(block * lanes + i, last), k]
-        return x
+    # Entries [world, k], [world, i, j] and [world, frame, i, j] of the worlds of a block.
+    @wp.func_native(native(_LOAD, "k"))
+    def load(values: array2d, block: int, k: int) -> lane: ...
 
-    @wp.func
-    def load_bar(values: array2d, block: int, k: int):
-        x = lane()
-        for i in range(wp.static(lanes)):
-            if block * lanes + i < values.shape[0]:
-                x[i] = values[block * lanes + i, k]
-        return x
+    @wp.func_native(native(_LOAD_BAR, "k"))
+    def load_bar(values: array2d, block: int, k: int) -> lane: ...
 
-    @wp.func
-    def store(values: array2d, block: int, k: int, x: lane):
-        for i in range(wp.static(lanes)):
-            if block * lanes + i < values.shape[0]:
-                values[block * lanes + i, k] = x[i]
+    @wp.func_native(native(_STORE, "k"))
+    def store(values: array2d, block: int, k: int, x: lane): ...
 
-    @wp.func
-    def add(values: array2d, block: int, k: int, x: lane):
-        for i in range(wp.static(lanes)):
-            if block * lanes + i < values.shape[0]:
-                values[block * lanes + i, k] += x[i]
+    @wp.func_native(native(_ADD, "k"))
+    def add(values: array2d, block: int, k: int, x: lane): ...
+
+    @wp.func_native(native(_LOAD, "i", "j"))
+    def load3(values: array3d, block: int, i: int, j: int) -> lane: ...
+
+    @wp.func_native(native(_LOAD_BAR, "i", "j"))
+    def load_bar3(values: array3d, block: int, i: int, j: int) -> lane: ...
+
+    @wp.func_native(native(_STORE, "i", "j"))
+    def store3(values: array3d, block: int, i: int, j: int, x: lane): ...
+
+    @wp.func_native(native(_ADD, "i", "j"))
+    def add3(values: array3d, block: int, i: int, j: int, x: lane): ...
+
+    @wp.func_native(native(_LOAD_BAR, "frame", "i", "j"))
+    def load_bar4(values: array4d, block: int, frame: int, i: int, j: int) -> lane: ...
+
+    @wp.func_native(native(_STORE, "frame", "i", "j"))
+    def store4(values: array4d, block: int, frame: int, i: int, j: int, x: lane): ...
 
     @wp.func
     def own_scalar(values: array2d, block: int, item: int):
@@ -94,48 +145,6 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
             for c in range(4):
                 x[3 + c, i] = r[c]
         return x
-
-    @wp.func
-    def load3(values: array3d, block: int, i: int, j: int):
-        x = lane()
-        last = values.shape[0] - 1
-        for n in range(wp.static(lanes)):
-            x[n] = values[wp.min(block * lanes + n, last), i, j]
-        return x
-
-    @wp.func
-    def add3(values: array3d, block: int, i: int, j: int, x: lane):
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                values[block * lanes + n, i, j] += x[n]
-
-    @wp.func
-    def load_bar3(values: array3d, block: int, i: int, j: int):
-        x = lane()
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                x[n] = values[block * lanes + n, i, j]
-        return x
-
-    @wp.func
-    def store3(values: array3d, block: int, i: int, j: int, x: lane):
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                values[block * lanes + n, i, j] = x[n]
-
-    @wp.func
-    def load_bar4(values: array4d, block: int, frame: int, i: int, j: int):
-        x = lane()
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                x[n] = values[block * lanes + n, frame, i, j]
-        return x
-
-    @wp.func
-    def store4(values: array4d, block: int, frame: int, i: int, j: int, x: lane):
-        for n in range(wp.static(lanes)):
-            if block * lanes + n < values.shape[0]:
-                values[block * lanes + n, frame, i, j] = x[n]
 
     @wp.func
     def add_scalar(bars: array2d, block: int, item: int, x: lane):

@@ -18,27 +18,33 @@ FAR = {"float64": 1.0e5, "float32": 1.0e4}
 TERMS = {"float64": 12, "float32": 8}
 
 
+_NEAR = """
+    bool beyond = false;
+    for (int n = 0; n < {lanes}; ++n) beyond |= wp::abs(x.c[n]) > wp::{scalar}({far});
+    if (__builtin_expect(beyond, false))
+    {{
+        wp::vec_t<{lanes}, wp::{scalar}> y = x;
+        #pragma clang loop unroll(disable)
+        for (int n = 0; n < {lanes}; ++n) y.c[n] = wp::atan2(wp::sin(y.c[n]), wp::cos(y.c[n]));
+        return y;
+    }}
+    return x;
+"""
+
+
 def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> SimpleNamespace:
     """The functions for a precision and a number of lanes; ``real`` gives all lanes the same number."""
     lane = lane_types(scalar, lanes).real
     precision = scalar.__name__
     terms = TERMS[precision]
     pi_parts = wp.types.vector(3, scalar)(*PI_PARTS[precision])
-    over_pi, far = scalar(1.0 / math.pi), scalar(FAR[precision])
+    over_pi = scalar(1.0 / math.pi)
     sine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k + 1) for k in range(terms)))
     cosine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k) for k in range(terms)))
 
-    @wp.func
-    def brought_near(x: lane):
+    @wp.func_native(_NEAR.format(lanes=lanes, scalar=precision, far=FAR[precision]))
+    def brought_near(x: lane) -> lane:
         """The angles, those beyond ``far`` within a turn."""
-        beyond = int(0)
-        for i in range(wp.static(lanes)):
-            beyond += wp.where(wp.abs(x[i]) > far, 1, 0)
-        i = int(0)
-        while beyond > 0 and i < lanes:
-            x[i] = wp.atan2(wp.sin(x[i]), wp.cos(x[i]))
-            i += 1
-        return x
 
     @wp.func
     def sine_cosine(angle: lane):
@@ -48,11 +54,17 @@ def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> Simple
             turns[i] = wp.rint(x[i] * over_pi)
         rest = x - turns * pi_parts[0] - turns * pi_parts[1] - turns * pi_parts[2]
         square = wp.cw_mul(rest, rest)
-        sine = real(sine_terms[terms - 1])
-        cosine = real(cosine_terms[terms - 1])
-        for k in range(wp.static(terms - 1)):
-            sine = wp.cw_mul(sine, square) + real(sine_terms[terms - 2 - k])
-            cosine = wp.cw_mul(cosine, square) + real(cosine_terms[terms - 2 - k])
+        # Even and odd terms apart: the processor works on both at a time.
+        fourth = wp.cw_mul(square, square)
+        sine, sine_odd = real(sine_terms[terms - 2]), real(sine_terms[terms - 1])
+        cosine, cosine_odd = real(cosine_terms[terms - 2]), real(cosine_terms[terms - 1])
+        for k in range(wp.static(terms // 2 - 1)):
+            sine = wp.cw_mul(sine, fourth) + real(sine_terms[terms - 4 - 2 * k])
+            sine_odd = wp.cw_mul(sine_odd, fourth) + real(sine_terms[terms - 3 - 2 * k])
+            cosine = wp.cw_mul(cosine, fourth) + real(cosine_terms[terms - 4 - 2 * k])
+            cosine_odd = wp.cw_mul(cosine_odd, fourth) + real(cosine_terms[terms - 3 - 2 * k])
+        sine += wp.cw_mul(sine_odd, square)
+        cosine += wp.cw_mul(cosine_odd, square)
         # Both change their signs with every turn of pi: 1 - 2 (turns mod 2).
         pairs = lane()
         for i in range(wp.static(lanes)):
