@@ -17,6 +17,7 @@ import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
+from sim.located import States
 from sim.model import Model
 from sim.operation import Array, Motions, Operation, Poses, batch, lanes_of, launch_last, on_device, replay, run
 from warp_kernels.frames import frame_kernels
@@ -64,17 +65,17 @@ def _of_poses(shape: tuple[int, ...], names: Names, kernel: str) -> Operation:
             device=m.device,
         )
 
-    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+    def forward(m: DeviceModel, result: States, q: States) -> None:
         bodies = Poses(m, q, names, lanes_of(m))
-        launch(bodies, kernel, [bodies.origin], [result])
+        launch(bodies, kernel, [bodies.origin], [bodies.states(result)])
 
-    def backward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+    def backward(m: DeviceModel, result: States, q: States) -> None:
         with wp.Tape() as tape:
             bodies = Poses(m, q, names, lanes_of(m))
-        launch(bodies, f"{kernel}_adjoint", [result.grad], [bodies.pose.grad, bodies.origin.grad])
+        launch(bodies, f"{kernel}_adjoint", [bodies.states(result.grad)], [bodies.pose.grad, bodies.origin.grad])
         tape.backward()
 
-    return Operation(shape, forward, backward, ("joint_placement",))
+    return Operation(shape, forward, backward, ("joint_placement",), in_place=True)
 
 
 def link_velocities(
@@ -171,39 +172,57 @@ def jacobian(
     """
     m = on_device(model, q)
     q = batch(m, "q", q, (m.model.nq,))
-    return run(m, jacobian_operation(m.model, frame, reference), [q])
+    operation = jacobian_operation(
+        m.model, frame_names(m.model, [frame] if isinstance(frame, str) else frame), reference
+    )
+    return run(m, _of_single(operation) if isinstance(frame, str) else operation, [q])
 
 
-def jacobian_operation(model: Model, frame: str | Sequence[str], reference: str) -> Operation:
-    """See :func:`jacobian`."""
+def _of_single(operation: Operation) -> Operation:
+    """An operation on one frame without the dimension of frames, the first one of its result."""
+
+    def with_frames(array: wp.array) -> wp.array:
+        return array.reshape((array.shape[0], *operation.shape))
+
+    def forward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
+        operation.forward(m, with_frames(result), *inputs)
+
+    def backward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
+        operation.backward(m, with_frames(result), *inputs)
+
+    return Operation(operation.shape[1:], forward, backward, operation.parameters)
+
+
+def jacobian_operation(model: Model, names: Names, reference: str) -> Operation:
+    """See :func:`jacobian`; always with the dimension of frames."""
     code = reference_code(reference)
-    names = frame_names(model, [frame] if isinstance(frame, str) else frame)
 
     def inputs(bodies: Motions) -> list[Any]:
-        return [*_paths(bodies.model, names), code, bodies.pose, bodies.origin, bodies.subspace]
+        return [bodies.pose, bodies.origin, bodies.subspace]
 
-    def by_frame(array: wp.array) -> wp.array:
-        return array.reshape((array.shape[0], len(names), 6, model.nv))
-
-    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+    def forward(m: DeviceModel, result: States, q: States) -> None:
         bodies = Motions(m, q, names, lanes_of(m))
-        kernel = jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian
-        wp.launch(kernel, (len(names), bodies.blocks), inputs(bodies), [by_frame(result)], device=m.device)
+        wp.launch(
+            jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian,
+            dim=(len(names), bodies.blocks),
+            inputs=[*_paths(m, names), code, model.nv, *inputs(bodies)],
+            outputs=[bodies.states(result)],
+            device=m.device,
+        )
 
-    def backward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+    def backward(m: DeviceModel, result: States, q: States) -> None:
         with wp.Tape() as tape:
             bodies = Motions(m, q, names, lanes_of(m))
         wp.launch(
             jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian_adjoint,
             dim=(len(names), bodies.blocks),
-            inputs=[*inputs(bodies), by_frame(result.grad)],
+            inputs=[*_paths(m, names), code, *inputs(bodies), bodies.states(result.grad)],
             outputs=_bars(bodies),
             device=m.device,
         )
         tape.backward()
 
-    shape = (6, model.nv) if isinstance(frame, str) else (len(names), 6, model.nv)
-    return Operation(shape, forward, backward, ("joint_placement",))
+    return Operation((len(names), 6, model.nv), forward, backward, ("joint_placement",), in_place=True)
 
 
 def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) -> wp.array:

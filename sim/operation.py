@@ -19,6 +19,7 @@ import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.errors import ModelError
+from sim.located import States, for_lanes
 from sim.model import Model
 from sim.scratch import scratch_array, scratch_arrays
 from sim.turns import one_at_a_time
@@ -109,6 +110,8 @@ class Operation:
         backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
         parameters: names of the parameters that it depends on; it reads no others.
         needs_result: whether ``backward`` reads the result and not just its gradient.
+        in_place: whether both take arrays that kernels look up, :class:`sim.located.Located`. All of such a result is
+            written, whatever was there.
     """
 
     shape: tuple[int, ...]
@@ -116,6 +119,7 @@ class Operation:
     backward: Work
     parameters: tuple[str, ...] = ()
     needs_result: bool = False
+    in_place: bool = False
 
 
 @one_at_a_time
@@ -217,9 +221,10 @@ def lanes_of(model: DeviceModel) -> int:
 
 def run_kinematics(
     model: DeviceModel,
-    q: wp.array,
+    q: States,
     outputs: Sequence[wp.array],
     scratch: Sequence[wp.array],
+    cleared: Sequence[wp.array | None] = (None, None, None, None),
     frames: tuple[str, ...] | None = None,
     lanes: int = 1,
 ) -> None:
@@ -231,6 +236,7 @@ def run_kinematics(
         outputs: pose, origin, subspace, link_inertia: [item, blocks of worlds], with gradients while a tape records;
             the last two may have no rows, and are then left out.
         scratch: two arrays of vec3 [num_links, blocks] for the way back.
+        cleared: gradients of outputs that are to become zero, each as far as what it is the gradient of is worked on.
         frames: only the links that carry these, and what they hang on, are worked on; None for all links.
         lanes: how many worlds a block has.
     """
@@ -243,12 +249,14 @@ def run_kinematics(
     parameters = model.parameter_arrays(*names)
     dim = (model.model.num_trees, outputs[0].shape[1])
     kernel = kinematics_kernels(model.types.scalar, lanes).kinematics
-    wp.launch(kernel, dim, [*topology, *parameters, q], list(outputs), device=model.device, record_tape=False)
+    coordinates = for_lanes(q, lanes)
+    given = [*topology, *parameters, coordinates]
+    wp.launch(kernel, dim, given, [*outputs, *cleared], device=model.device, record_tape=False)
     if tape is None:
         return
     pose, _origin, _subspace, link_inertia = outputs
-    given = [*topology, *parameters[:3], q, pose, link_inertia, *(array.grad for array in outputs)]
-    bars = [*scratch, *model.parameter_bars(*names), q.grad]
+    given = [*topology, *parameters[:3], coordinates, pose, link_inertia, *(array.grad for array in outputs)]
+    bars = [*scratch, *model.parameter_bars(*names), for_lanes(q.grad, lanes)]
     adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
     tape.record_func(
         lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False),
@@ -271,24 +279,35 @@ class Poses:
         blocks: how many there are; of the last one some lanes may have no world.
     """
 
-    def __init__(self, model: DeviceModel, q: wp.array, frames: tuple[str, ...] | None = None, lanes: int = 1):
+    def __init__(self, model: DeviceModel, q: States, frames: tuple[str, ...] | None = None, lanes: int = 1):
         self.model = model
         self.worlds, self.lanes = q.shape[0], lanes
         self.blocks = -(-self.worlds // lanes)
         size, t = model.model, lane_types(model.types.scalar, lanes)
         self.types = t
-        self.pose = self.scratch(size.num_links, t.transform)
-        self.origin = self.scratch(size.num_trees, t.vec3)
+        self.pose = self._output(size.num_links, t.transform)
+        self.origin = self._output(size.num_trees, t.vec3)
         outputs = [self.pose, self.origin, *self._further()]
         scratch = [scratch_array((size.num_links, self.blocks), t.vec3, model.device) for _ in range(2)]
-        run_kinematics(model, q, outputs, scratch, frames, lanes)
+        run_kinematics(model, q, outputs, scratch, [array.grad for array in outputs], frames, lanes)
+
+    def _output(self, items: int, dtype: type) -> wp.array:
+        """An array for kinematics to fill; of its gradient, while a tape records, they set to zero what they fill."""
+        return scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
 
     def _further(self) -> list[wp.array]:
         return [self.model.none(self.types.spatial), self.model.none(self.types.inertia)]
 
+    def states(self, array: States | None) -> Any:
+        """An array of states as a kernel for these blocks takes it."""
+        return for_lanes(array, self.lanes)
+
     def scratch(self, items: int, dtype: type) -> wp.array:
         """An array ``[items, blocks]`` of arbitrary content; its gradient, while a tape records, is zero."""
-        return scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
+        array = scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
+        if array.grad is not None:
+            array.grad.zero_()
+        return array
 
 
 class Motions(Poses):
@@ -299,7 +318,7 @@ class Motions(Poses):
     """
 
     def _further(self) -> list[wp.array]:
-        self.subspace = self.scratch(self.model.model.nv, self.types.spatial)
+        self.subspace = self._output(self.model.model.nv, self.types.spatial)
         return [self.subspace, self.model.none(self.types.inertia)]
 
 
@@ -311,6 +330,6 @@ class Bodies(Motions):
     """
 
     def _further(self) -> list[wp.array]:
-        self.subspace = self.scratch(self.model.model.nv, self.types.spatial)
-        self.link_inertia = self.scratch(self.model.model.num_links, self.types.inertia)
+        self.subspace = self._output(self.model.model.nv, self.types.spatial)
+        self.link_inertia = self._output(self.model.model.num_links, self.types.inertia)
         return [self.subspace, self.link_inertia]

@@ -11,8 +11,11 @@ from warp_kernels.precision import precision_kernels
 
 def scalars(array: wp.array) -> wp.array:
     """The numbers of a contiguous array of scalars, vectors or matrices in one dimension, the same memory."""
+    # Warp has to see that it is the same memory: a graph that has captured some rows may capture all of them later.
+    scalar = getattr(array.dtype, "_wp_scalar_type_", None)
+    if scalar is None:
+        return array.flatten()
     size = array.size * wp.types.type_size(array.dtype)
-    scalar = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
     return wp.array(ptr=array.ptr, dtype=scalar, shape=(size,), device=array.device, copy=False)
 
 

@@ -31,7 +31,7 @@ def scratch_arrays() -> Iterator[None]:
 def kept_scratch() -> Iterator[list[wp.array]]:
     """Collect the arrays that :func:`scratch_array` gives in this context, for a captured graph to keep alive.
 
-    Between two launches of the graph they may serve others.
+    Between two launches of the graph they may serve others. :func:`keep` adds to them.
     """
     _kept.append([])
     try:
@@ -41,7 +41,7 @@ def kept_scratch() -> Iterator[list[wp.array]]:
 
 
 def scratch_array(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gradient: bool = False) -> wp.array:
-    """An array of arbitrary content; its gradient, if it is to have one, is zero.
+    """An array of arbitrary content, and so is its gradient, if it is to have one.
 
     Args:
         shape: its shape.
@@ -53,12 +53,15 @@ def scratch_array(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gr
         return wp.empty(shape, dtype=dtype, device=device, requires_grad=gradient)
     key = (shape, dtype, gradient)
     array = _free[key].pop() if _free[key] else _new(shape, dtype, device, gradient)
-    if gradient:
-        array.grad.zero_()
     _lent[-1].append((key, array))
+    keep(array)
+    return array
+
+
+def keep(array: wp.array) -> None:
+    """Let what is captured at the moment keep an array alive that its launches use."""
     for arrays in _kept:
         arrays.append(array)
-    return array
 
 
 def _new(shape: tuple[int, ...], dtype: type, device: wp.DeviceLike, gradient: bool) -> wp.array:

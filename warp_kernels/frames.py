@@ -107,7 +107,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     frames, turns = frame_functions(scalar, lanes), turn_functions(scalar, lanes)
     vec3, transform = t.vec3, t.transform
     module = kernel_module("frames", scalar, lanes)
-    array3d, array4d = wp.array3d(dtype=scalar), wp.array4d(dtype=scalar)
+    states3d, states4d = t.states3d, t.states4d
     ints, placements, poses = wp.array(dtype=int), wp.array(dtype=one.transform), wp.array2d(dtype=transform)
 
     @wp.func
@@ -129,7 +129,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return a.make_pose(origin[link_tree[link], block] + a.position(placed), a.rotation(placed))
 
     @wp.func
-    def store_pose(result: array3d, block: int, frame: int, pose: transform):
+    def store_pose(result: states3d, block: int, frame: int, pose: transform):
         position = a.position(pose)
         rotation = a.rotation(pose)
         for i in range(3):
@@ -138,7 +138,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             a.store3(result, block, frame, 3 + i, rotation[i])
 
     @wp.func
-    def store_matrix(result: array4d, block: int, frame: int, pose: transform):
+    def store_matrix(result: states4d, block: int, frame: int, pose: transform):
         position = a.position(pose)
         rows = a.matrix(a.rotation(pose))
         for i in range(3):
@@ -146,6 +146,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             for j in range(3):
                 a.store4(result, block, frame, i, j, row[j])
             a.store4(result, block, frame, i, 3, position[i])
+            a.store4(result, block, frame, 3, i, a.real(scalar(0.0)))
         a.store4(result, block, frame, 3, 3, a.real(scalar(1.0)))
 
     @wp.kernel(module=module, enable_backward=False)
@@ -158,10 +159,11 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         # Data out
-        frame_pose: wp.array3d(dtype=scalar),
+        frame_pose: t.states3d,
     ):
         """World pose of each frame: position, quaternion xyzw."""
         frame, block = wp.tid()
+        a.fetch_frame_to_write(frame_pose, block, frame)
         placed = in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin)
         store_pose(frame_pose, block, frame, placed)
 
@@ -174,13 +176,14 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         # Adjoint in
-        frame_pose_bar: wp.array3d(dtype=scalar),
+        frame_pose_bar: t.states3d,
         # Adjoint out
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
     ):
         """Adds to the adjoints of links and origins."""
         frame, block = wp.tid()
+        a.fetch_frame_to_read(frame_pose_bar, block, frame)
         link = frame_link[frame]
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
@@ -199,10 +202,11 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         # Data out
-        frame_matrix: wp.array4d(dtype=scalar),
+        frame_matrix: t.states4d,
     ):
-        """World pose of each frame as a homogeneous matrix, into an array of zeros."""
+        """World pose of each frame as a homogeneous matrix."""
         frame, block = wp.tid()
+        a.fetch_frame_to_write(frame_matrix, block, frame)
         placed = in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin)
         store_matrix(frame_matrix, block, frame, placed)
 
@@ -215,13 +219,14 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         # Adjoint in
-        frame_matrix_bar: wp.array4d(dtype=scalar),
+        frame_matrix_bar: t.states4d,
         # Adjoint out
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
     ):
         """Adds to the adjoints of links and origins."""
         frame, block = wp.tid()
+        a.fetch_frame_to_read(frame_matrix_bar, block, frame)
         link = frame_link[frame]
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))

@@ -22,10 +22,10 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     frames = frame_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     module = kernel_module("jacobian", scalar, lanes)
-    array4d = wp.array4d(dtype=scalar)
+    states4d = t.states4d
 
     @wp.func
-    def load_column_bar(bar: array4d, block: int, frame: int, k: int):
+    def load_column_bar(bar: states4d, block: int, frame: int, k: int):
         return a.join(a.load_bar4_column(bar, block, frame, 0, k), a.load_bar4_column(bar, block, frame, 3, k))
 
     @wp.kernel(module=module, enable_backward=False)
@@ -37,16 +37,19 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame_link: wp.array(dtype=int),
         frame_placement: wp.array(dtype=one.transform),
         reference: int,
+        columns: int,
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         # Data out
-        jacobian: wp.array4d(dtype=scalar),
+        jacobian: t.states4d,
     ):
-        """Writes the columns of the degrees of freedom on the path to each frame, into an array of zeros."""
+        """The columns of the degrees of freedom on the path to each frame; the others are zero."""
         frame, block = wp.tid()
         link = frame_link[frame]
+        a.fetch_frame_to_write(jacobian, block, frame)
+        a.clear4(jacobian, block, frame, 6 * columns)
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
@@ -70,7 +73,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         # Adjoint in
-        jacobian_bar: wp.array4d(dtype=scalar),
+        jacobian_bar: t.states4d,
         # Adjoint out
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
@@ -79,6 +82,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Adds to the adjoints of links, origins and motion subspaces."""
         frame, block = wp.tid()
         link = frame_link[frame]
+        a.fetch_frame_to_read(jacobian_bar, block, frame)
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)

@@ -11,7 +11,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.spatial import spatial_functions
-from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, lane_types, warp_types
+from warp_kernels.types import FIXED, FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, lane_types, warp_types
 
 
 @functools.cache
@@ -19,7 +19,7 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Warp functions that know what a joint type is: its transform and its velocity-product acceleration."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     real, vec3, transform, spatial, axis3 = t.real, t.vec3, t.transform, t.spatial, warp_types(scalar).vec3
-    array2d = wp.array2d(dtype=scalar)
+    states2d = t.states2d
 
     @wp.func
     def turn_about(axis: axis3, angle: real):
@@ -27,11 +27,11 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return a.make_quat(s * axis[0], s * axis[1], s * axis[2], c)
 
     @wp.func
-    def load_turn(q: array2d, block: int, start: int):
+    def load_turn(q: states2d, block: int, start: int):
         return a.unit(a.load_quat(q, block, start))
 
     @wp.func
-    def joint_transform(placement: transform, kind: int, axis: axis3, q: array2d, block: int, start: int):
+    def joint_transform(placement: transform, kind: int, axis: axis3, q: states2d, block: int, start: int):
         """Pose of the child link in the parent link; quaternions are normalised here."""
         p = a.position(placement)
         r = a.rotation(placement)
@@ -111,6 +111,18 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 subspace[dof + 3 + k, block] = a.join(joints.basis(k), vec3())
 
     @wp.func
+    def clear_subspace(kind: int, dof: int, block: int, subspace_bar: motions):
+        count = int(1)
+        if kind == FIXED:
+            count = 0
+        if kind == SPHERICAL:
+            count = 3
+        if kind == FREE:
+            count = 6
+        for k in range(count):
+            subspace_bar[dof + k, block] = spatial()
+
+    @wp.func
     def common_frame_inertia(pose: transform, mass: real, com: vec3, inertia: mat33):
         """Spatial inertia of a link about the tree's origin in world axes (Featherstone 2014, equation 2.63)."""
         rows = a.matrix(a.rotation(pose))
@@ -152,15 +164,24 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         com: wp.array2d(dtype=axis3),
         inertia: wp.array2d(dtype=one.mat33),
         # Data in
-        q: wp.array2d(dtype=scalar),
+        q: t.states2d,
         # Data out
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
+        subspace_bar: wp.array2d(dtype=spatial),
+        link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """For the links in ``visit``, parents first, those of a tree together. Outputs of no rows are left out."""
+        """For the links in ``visit``, parents first, those of a tree together. Outputs of no rows are left out.
+
+        Adjoints become zero, for what is added to them later.
+        """
         tree, block = wp.tid()
+        a.fetch_to_read(q, block)
         for place in range(visit_start[tree], visit_start[tree + 1]):
             link = visit[place]
             parent = link_parent[link]
@@ -173,14 +194,20 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             if parent < 0:
                 origin[tree, block] = p
                 p = vec3()
+                if origin_bar.shape[0] > 0:
+                    origin_bar[tree, block] = vec3()
             else:
                 carrier = a.rotation(pose[parent, block])
                 p = a.position(pose[parent, block]) + a.rotate(carrier, p)
                 r = a.product(carrier, r)
             own = a.make_pose(p, r)
             pose[link, block] = own
+            if pose_bar.shape[0] > 0:
+                pose_bar[link, block] = a.zero_pose()
             if subspace.shape[0] > 0:
                 write_subspace(kind, axis, own, joint_qd_start[link], block, subspace)
+            if subspace_bar.shape[0] > 0:
+                clear_subspace(kind, joint_qd_start[link], block, subspace_bar)
             if link_inertia.shape[0] > 0:
                 link_inertia[link, block] = common_frame_inertia(
                     own,
@@ -188,5 +215,7 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     a.own_vec3(com, block, link),
                     a.own_mat33(inertia, block, link),
                 )
+            if link_inertia_bar.shape[0] > 0:
+                link_inertia_bar[link, block] = inertia10()
 
     return SimpleNamespace(module=module, kinematics=kinematics)

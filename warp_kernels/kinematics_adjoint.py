@@ -53,12 +53,12 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     vec3, quat, transform, spatial, inertia10 = t.vec3, t.quat, t.transform, t.spatial, t.inertia
     axis3 = one.vec3
     module = kernel_module("kinematics_adjoint", scalar, lanes)
-    array2d = wp.array2d(dtype=scalar)
+    array2d, states2d = wp.array2d(dtype=scalar), t.states2d
     vectors, motions = wp.array2d(dtype=vec3), wp.array2d(dtype=spatial)
     one_vectors, one_matrices = wp.array2d(dtype=one.vec3), wp.array2d(dtype=one.mat33)
 
     @wp.func
-    def add_quaternion_bar(q: array2d, q_bar: array2d, block: int, start: int, turn: vec3):
+    def add_quaternion_bar(q: states2d, q_bar: states2d, block: int, start: int, turn: vec3):
         """Add the derivative in a quaternion that is normalised on entry; nothing where it is zero, which stands for no turn."""
         given = a.load_quat(q, block, start)
         over = a.over_length(given)
@@ -157,7 +157,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def add_q_bars(
-        kind: int, axis: axis3, own: quat, q: array2d, start: int, turn: vec3, shift: vec3, block: int, q_bar: array2d
+        kind: int, axis: axis3, own: quat, q: states2d, start: int, turn: vec3, shift: vec3, block: int, q_bar: states2d
     ):
         """Add to the derivatives in the coordinates of a joint. A joint's own turn leads from the link's axes to its frame's."""
         if kind == REVOLUTE:
@@ -176,7 +176,15 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def add_moved_turn(
-        kind: int, axis: axis3, own: quat, q: array2d, start: int, shift: vec3, link: int, block: int, turn_bar: vectors
+        kind: int,
+        axis: axis3,
+        own: quat,
+        q: states2d,
+        start: int,
+        shift: vec3,
+        link: int,
+        block: int,
+        turn_bar: vectors,
     ):
         """A turn of the joint's frame swings what the joint moves away from it."""
         if kind == PRISMATIC:
@@ -209,7 +217,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         mass: wp.array2d(dtype=scalar),
         com: wp.array2d(dtype=one.vec3),
         # Data in
-        q: wp.array2d(dtype=scalar),
+        q: t.states2d,
         pose: wp.array2d(dtype=transform),
         link_inertia: wp.array2d(dtype=inertia10),
         # Adjoint in
@@ -224,10 +232,12 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         mass_bar: wp.array2d(dtype=scalar),
         com_bar: wp.array2d(dtype=one.vec3),
         inertia_bar: wp.array2d(dtype=one.mat33),
-        q_bar: wp.array2d(dtype=scalar),
+        q_bar: t.states2d,
     ):
         """turn_bar and shift_bar are scratch; the other outputs are added to. Arrays of no rows are left out."""
         tree, block = wp.tid()
+        if q_bar.shape[0] > 0:
+            a.fetch_to_write(q_bar, block)
         first = visit_start[tree]
         last = visit_start[tree + 1]
         for place in range(first, last):

@@ -86,12 +86,17 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     With one lane those of :func:`warp_types`, and ``real``, the scalar. With several a ``real`` is a vector with an entry
     for each world, everything else a matrix with a row for each component; mat33 has its nine row by row.
+
+    ``states2d``, ``states3d`` and ``states4d`` are types of arguments of kernels: arrays of the user [world, ...]. With
+    several lanes they are where such an array lies, :class:`sim.located.Located`.
     """
     if lanes == 1:
-        return SimpleNamespace(real=scalar, **vars(warp_types(scalar)))
+        states = {f"states{n}d": wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4)}
+        return SimpleNamespace(real=scalar, **states, **vars(warp_types(scalar)))
     rows = {"vec3": 3, "quat": 4, "mat33": 9, "transform": 7, "spatial": 6, "inertia": 10, "articulated": 21}
     types = {name: wp.types.matrix((count, lanes), scalar) for name, count in rows.items()}
-    return SimpleNamespace(scalar=scalar, real=wp.types.vector(lanes, scalar), **types)
+    states = {f"states{n}d": wp.array(dtype=wp.int64) for n in (2, 3, 4)}
+    return SimpleNamespace(scalar=scalar, real=wp.types.vector(lanes, scalar), **states, **types)
 
 
 def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:

@@ -296,9 +296,7 @@ class Robot(torch.nn.Module):
         self, q: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"
     ) -> torch.Tensor:
         """Jacobians of frames [..., 6, nv], or [..., frames, 6, nv]: ``jacobian @ qd`` is :meth:`frame_velocity`."""
-        frame = frame if isinstance(frame, str) else tuple(frame)
-        key = ("jacobian", frame, reference)
-        return self._call(key, lambda: jacobian_operation(self.model, frame, reference), q=q)[0]
+        return self._of_frames("jacobian", jacobian_operation, frame, reference, q=q)
 
     def jacobian_derivative(
         self, q: torch.Tensor, qd: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"

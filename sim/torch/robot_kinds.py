@@ -1,10 +1,9 @@
 """Kinds of calls of a robot's methods.
 
 What a call needs to know beside the numbers (that its arguments are right, what gets a gradient, which graphs do the
-work) is found out for the first call of a kind and kept. Later calls that look the same take a short way: tensors are
-copied into those of a graph, the graph runs, results are copied out. Nothing that a kind keeps depends on the numbers
-in the tensors or on where they lie. The graphs are the engine's, which bounds their number: when one of them goes, the
-kinds that use it forget it.
+work) is found out for the first call of a kind and kept. Later calls that look the same take a short way, straight
+through a graph. Nothing that a kind keeps depends on the numbers in the tensors or on where they lie. The graphs are
+the engine's, which bounds their number: when one of them goes, the kinds that use it forget it.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ import torch
 
 from sim.operation import Operation
 from sim.torch.recent import next_use
-from sim.torch.robot_engine import Engine, Graph, Task
+from sim.torch.robot_engine import Engine
+from sim.torch.robot_graph import Way, parts_of
 from sim.torch.robot_values import Values, pack
-from sim.turns import one_at_a_time, turn
+from sim.torch.robot_work import Task
+from sim.turns import one_at_a_time
 
 # All that can be different about a plain tensor beside its numbers, without and with gradients.
 _WITHOUT_GRADIENTS = operator.attrgetter("shape", "dtype", "device")
@@ -33,27 +34,6 @@ def looks(tensors: Sequence[torch.Tensor]) -> list[tuple]:
     """
     look = _WITH_GRADIENTS if torch.is_grad_enabled() else _WITHOUT_GRADIENTS
     return [look(tensor) for tensor in tensors]
-
-
-class ShortWay:
-    """A graph and those of its tensors into which the tensors of a call go and out of which results come.
-
-    Args:
-        graph: the graph.
-        own: its tensors, as the tensors of a call are shaped.
-        outputs: its tensors, as results are shaped.
-    """
-
-    __slots__ = ("_graph", "_outputs", "_own")
-
-    def __init__(self, graph: Graph, own: list[torch.Tensor], outputs: list[torch.Tensor]):
-        self._graph, self._own, self._outputs = graph, own, outputs
-
-    def run(self, given: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs in new memory."""
-        with turn:
-            self._graph.launch(self._own, given)
-            return [output.clone() for output in self._outputs]
 
 
 class Kind:
@@ -99,8 +79,8 @@ class Kind:
 
     def forget_graphs(self) -> None:
         """Take the long way again, which finds graphs or makes them anew."""
-        self._value: ShortWay | None = None
-        self._gradients: dict[tuple[bool, ...], ShortWay] = {}
+        self._value: Way | None = None
+        self._gradients: dict[tuple[bool, ...], Way] = {}
 
     def broadcast(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors of a call, inputs broadcast to the batch."""
@@ -134,7 +114,7 @@ class Kind:
         values = Values.from_flat(kept, self.kept_shapes, self.inputs)
         found = self.engine.backward(self.operation, values, every, self.whole(grads))
         shapes = [shape for shape, want in zip(self.shapes, every, strict=True) if want]
-        self._find_gradients(wanted, every, shapes)
+        self._find_gradients(wanted, every)
         return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
 
     @one_at_a_time
@@ -142,26 +122,19 @@ class Kind:
         """Find the short way to the value, if there is one by now."""
         graph = self.engine.kept_graph(Task.value(self.operation, self.flat_shapes), self)
         if graph is not None:
-            kept = [graph.flat] if self.leaves else []
-            (whole,) = _seen(graph.outputs, [self.shape])
-            self._value = ShortWay(graph, _seen(graph.tensors, self.shapes), self._parts(whole) + kept)
+            self._value = graph.value_way(self)
 
     @one_at_a_time
-    def _find_gradients(self, wanted: tuple[bool, ...], every: tuple[bool, ...], shapes: list[torch.Size]) -> None:
-        """Find the short way to gradients of these shapes, if there is one by now."""
+    def _find_gradients(self, wanted: tuple[bool, ...], every: tuple[bool, ...]) -> None:
+        """Find the short way to gradients of these tensors, if there is one by now."""
         graph = self.engine.kept_graph(Task.gradient(self.operation, self.flat_shapes, every), self)
         if graph is not None:
-            (seed,) = _seen(graph.seeds, [self.shape])
-            outputs = _seen(graph.outputs + graph.gradients, shapes)
             # Of the many sets of leaves that can be wanted, the one that was wanted last.
-            self._gradients = {wanted: ShortWay(graph, [graph.flat, *self._parts(seed)], outputs)}
+            self._gradients = {wanted: graph.gradient_way(self, every)}
 
     def parts(self, result: torch.Tensor) -> list[torch.Tensor]:
         """The tensors to give for a result, each with memory of its own."""
-        return [part.clone() for part in self._parts(result)] if self.split else [result]
-
-    def _parts(self, result: torch.Tensor) -> list[torch.Tensor]:
-        return list(result.split(self.split, -1)) if self.split else [result]
+        return [part.clone() for part in parts_of(result, self.split)] if self.split else [result]
 
     def whole(self, grads: Sequence[torch.Tensor]) -> torch.Tensor:
         """The gradient in the result [rows, *operation.shape] from those in its parts."""
@@ -173,9 +146,3 @@ class Kind:
         for number, want in zip(self.leaves, wanted, strict=True):
             every[number] = want
         return tuple(every)
-
-
-def _seen(tensors: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> list[torch.Tensor]:
-    """The first tensors of a graph in other shapes."""
-    with torch.inference_mode(False), torch.no_grad():
-        return [tensor.view(shape) for tensor, shape in zip(tensors, shapes, strict=False)]

@@ -58,6 +58,10 @@ class Values:
             return Values([x.clone() for x in self.tensors()], self.inputs)
         return Values([x.contiguous() for x in self.tensors()], self.inputs)
 
+    def plain(self) -> Values:
+        """The same with numbers that lie in memory, and not their negatives as of some views."""
+        return Values([x.resolve_neg() for x in self.tensors()], self.inputs)
+
     def part(self, rows: slice, parameters: int) -> Values:
         """Some of the rows, where no parameter has a value for each row."""
         last = self.inputs + parameters

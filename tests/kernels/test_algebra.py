@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import warp as wp
 
+from sim.located import for_lanes
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.trigonometry import FAR
-from warp_kernels.types import LANES, kernel_module, warp_types
+from warp_kernels.types import LANES, kernel_module, lane_types, warp_types
 
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 # Near the least number of a precision, and from small to far beyond FAR.
@@ -66,7 +67,35 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
                 a.store4(stored4, block, 1, i, j, y)
                 a.add3(added3, block, i, j, x)
 
-    return SimpleNamespace(sine_cosine=sine_cosine, accumulate=accumulate, copy=copy)
+    t = lane_types(scalar, lanes)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def copy_looked_up(
+        columns: int,
+        given2: t.states2d,
+        given4: t.states4d,
+        stored2: t.states2d,
+        added2: t.states2d,
+        stored3: t.states3d,
+        stored4: t.states4d,
+    ):
+        """given4 [world, 2, 2, columns], of which the second frame is copied; stored3 [world, 2, columns]."""
+        block = wp.tid()
+        a.fetch_to_read(given2, block)
+        a.fetch_to_write(added2, block)
+        a.fetch_frame_to_read(given4, block, 1)
+        a.fetch_frame_to_write(stored4, block, 1)
+        a.clear4(stored4, block, 1, 2 * columns)
+        for k in range(columns):
+            a.store(stored2, block, k, a.load(given2, block, k))
+            a.add(added2, block, k, a.load_bar(given2, block, k))
+            for i in range(2):
+                x = a.load_bar4(given4, block, 1, i, k)
+                a.store3(stored3, block, i, k, x)
+                if i != k:
+                    a.store4(stored4, block, 1, i, k, x)
+
+    return SimpleNamespace(sine_cosine=sine_cosine, accumulate=accumulate, copy=copy, copy_looked_up=copy_looked_up)
 
 
 def sine_and_cosine(precision: str, angles: np.ndarray, lanes: int = LANES) -> tuple[np.ndarray, np.ndarray]:
@@ -152,3 +181,27 @@ def test_lanes_without_a_world_are_not_stored(lanes, worlds):
     for array, expected in zip(whole, (stored3, stored4, added3), strict=True):
         np.testing.assert_array_equal(array.numpy(), expected)
     np.testing.assert_allclose(total.numpy()[0], [bar3.sum(), bar4[:, 1].sum()], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("worlds", [1, LANES - 1, 3 * LANES + 2])
+@pytest.mark.parametrize("spread", [False, True])
+def test_arrays_that_are_looked_up(lanes, worlds, spread):
+    """Into the front of arrays of which the rest stays as it is; ``spread`` are those of every second world."""
+    rng = np.random.default_rng(0)
+    rows, every = 8 * LANES, 2 if spread else 1
+    shapes = [(3,), (2, 2, 3), (3,), (3,), (2, 3), (2, 2, 3)]
+    before = [rng.normal(size=(rows, *shape)) for shape in shapes]
+    if lanes == 1:
+        before[-1][:] = 0.0  # as results come that a launch is told
+    whole = [wp.array(x, dtype=wp.float64, device="cpu") for x in before]
+    parts = [for_lanes(array[: every * worlds : every], lanes) for array in whole]
+    wp.launch(trial_kernels("float64", lanes).copy_looked_up, -(-worlds // lanes), [3, *parts], device="cpu")
+    expected, own = [x.copy() for x in before], slice(0, every * worlds, every)
+    given2, given4 = before[0][own], before[1][own]
+    expected[2][own] = given2
+    expected[3][own] += given2
+    expected[4][own] = given4[:, 1]
+    expected[5][own, 1] = given4[:, 1] * (1.0 - np.eye(2, 3))
+    for array, one in zip(whole, expected, strict=True):
+        np.testing.assert_array_equal(array.numpy(), one)

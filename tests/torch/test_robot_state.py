@@ -12,7 +12,8 @@ import torch
 import torch.utils.checkpoint
 
 import sim
-from sim.torch.robot_engine import CAPTURED_AT_CALL, MOST_CAPTURED_ROWS, Graph
+from sim.torch.robot_copy_graph import MOST_CAPTURED_ROWS, CopyGraph
+from sim.torch.robot_engine import CAPTURED_AT_CALL
 from sim.torch.robot_kinds import Kind
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
 
@@ -275,7 +276,7 @@ def test_what_is_used_is_kept_and_what_is_not_is_freed(monkeypatch):
     """One call beside many others is prepared once, its graph serves another shape of the batch as well."""
     captured, batches, living = [], [], weakref.WeakSet()
 
-    class SeenGraph(Graph):
+    class SeenGraph(CopyGraph):
         def __init__(self, base: Any, call: Any):
             super().__init__(base, call)
             captured.append(call.task.rows)
@@ -289,7 +290,7 @@ def test_what_is_used_is_kept_and_what_is_not_is_freed(monkeypatch):
     monkeypatch.setattr("sim.torch.robot.KINDS", 5)
     monkeypatch.setattr("sim.torch.robot.Kind", SeenKind)
     monkeypatch.setattr("sim.torch.robot_engine.CAPTURED_CALLS", 3)
-    monkeypatch.setattr("sim.torch.robot_engine.Graph", SeenGraph)
+    monkeypatch.setattr("sim.torch.robot_engine.CopyGraph", SeenGraph)
     robot = zoo_robot("cpu")
     q, qd, _, _ = state(robot, (20,))
     for rows in range(2, 12):

@@ -28,7 +28,7 @@ from warp_kernels.algebra.vectors import vector_functions
 def algebra(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """The functions for one precision and a number of worlds in a block."""
     basic = _of_one(scalar) if lanes == 1 else _of_several(scalar, lanes)
-    rotations, vectors = rotation_functions(scalar, lanes, basic), vector_functions(scalar, basic)
+    rotations, vectors = rotation_functions(scalar, lanes, basic), vector_functions(basic)
     return SimpleNamespace(**vars(basic), **vars(rotations), **vars(vectors))
 
 

@@ -55,6 +55,28 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     def store4(values: array4d, block: int, frame: int, i: int, j: int, x: scalar):
         values[block, frame, i, j] = x
 
+    # What a launch is told comes as zeros.
+    @wp.func
+    def clear4(values: array4d, block: int, frame: int, count: int):
+        pass
+
+    # A processor of many threads has others to work on while one waits for memory.
+    @wp.func
+    def fetch_to_read(values: array2d, block: int):
+        pass
+
+    @wp.func
+    def fetch_to_write(values: array2d, block: int):
+        pass
+
+    @wp.func
+    def fetch_frame_to_read(values: Any, block: int, frame: int):
+        pass
+
+    @wp.func
+    def fetch_frame_to_write(values: Any, block: int, frame: int):
+        pass
+
     @wp.func
     def own_scalar(values: array2d, block: int, item: int):
         return values[wp.min(block, values.shape[0] - 1), item]

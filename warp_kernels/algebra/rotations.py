@@ -45,6 +45,12 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
         return a.make_quat(none, none, none, a.real(scalar(1.0)))
 
     @wp.func
+    def zero_pose():
+        """All seven numbers zero, as an adjoint begins."""
+        none = a.real(scalar(0.0))
+        return a.make_pose(a.make_vec3(none, none, none), a.make_quat(none, none, none, none))
+
+    @wp.func
     def matrix(q: quat):
         """The rotation matrix of a unit quaternion."""
         two = scalar(2.0)

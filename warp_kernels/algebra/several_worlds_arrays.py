@@ -1,6 +1,7 @@
 """Reading and writing arrays for blocks of several worlds.
 
-``values`` and ``bars`` are arrays of the user [world, ...] and parameters [P, n], one for all worlds where P = 1.
+``values`` and ``bars`` are parameters [P, n], one for all worlds where P = 1; arrays of states [world, ...] are those of
+:mod:`warp_kernels.algebra.entries`.
 """
 
 from types import SimpleNamespace
@@ -8,49 +9,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra.entries import entry_functions
 from warp_kernels.types import lane_types, warp_types
-
-# Warp's own access to an array looks at the sign of every index, which takes several times as long as the access.
-# ``at`` is the entry of the block's first world, ``step`` how many bytes it is to that of the next one, and ``own`` how
-# many worlds the block has.
-_ENTRY = """
-    const int first = block * {lanes};
-    const int own = values.shape[0] - first;
-    const wp::int64 step = values.strides[0];
-    char* at = reinterpret_cast<char*>(values.data) + first * step{offsets};
-    using pointer = decltype(values.data);
-"""
-_LOAD = """
-    typedef wp::{scalar} vector __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
-    vector v;
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) v[n] = *pointer(at + n * step);
-    else
-        for (int n = 0; n < {lanes}; ++n) v[n] = *pointer(at + (n < own ? n : own - 1) * step);
-    wp::vec_t<{lanes}, wp::{scalar}> x;
-    *reinterpret_cast<vector*>(x.c) = v;
-    return x;
-"""
-_LOAD_BAR = """
-    wp::vec_t<{lanes}, wp::{scalar}> x;
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) x.c[n] = *pointer(at + n * step);
-    else
-        for (int n = 0; n < own; ++n) x.c[n] = *pointer(at + n * step);
-    return x;
-"""
-_STORE = """
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) *pointer(at + n * step) = x.c[n];
-    else
-        for (int n = 0; n < own; ++n) *pointer(at + n * step) = x.c[n];
-"""
-_ADD = """
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) *pointer(at + n * step) += x.c[n];
-    else
-        for (int n = 0; n < own; ++n) *pointer(at + n * step) += x.c[n];
-"""
 
 
 def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
@@ -59,44 +19,10 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     lane, vec3, mat33, transform, spatial = t.real, t.vec3, t.mat33, t.transform, t.spatial
     one_vec3, one_quat, one_mat33, one_transform = plain.vec3, plain.quat, plain.mat33, plain.transform
 
-    def native(code: str, *indices: str) -> str:
-        """The code for entries with these indices beside that of the world."""
-        offsets = "".join(f" + {index} * wp::int64(values.strides[{d + 1}])" for d, index in enumerate(indices))
-        return (_ENTRY + code).format(lanes=lanes, scalar=scalar.__name__, offsets=offsets)
-
-    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
+    entries = entry_functions(scalar, lanes)
+    load, add = entries.load, entries.add
+    array2d = wp.array2d(dtype=scalar)
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
-
-    # Entries [world, k], [world, i, j] and [world, frame, i, j] of the worlds of a block.
-    @wp.func_native(native(_LOAD, "k"))
-    def load(values: array2d, block: int, k: int) -> lane: ...
-
-    @wp.func_native(native(_LOAD_BAR, "k"))
-    def load_bar(values: array2d, block: int, k: int) -> lane: ...
-
-    @wp.func_native(native(_STORE, "k"))
-    def store(values: array2d, block: int, k: int, x: lane): ...
-
-    @wp.func_native(native(_ADD, "k"))
-    def add(values: array2d, block: int, k: int, x: lane): ...
-
-    @wp.func_native(native(_LOAD, "i", "j"))
-    def load3(values: array3d, block: int, i: int, j: int) -> lane: ...
-
-    @wp.func_native(native(_LOAD_BAR, "i", "j"))
-    def load_bar3(values: array3d, block: int, i: int, j: int) -> lane: ...
-
-    @wp.func_native(native(_STORE, "i", "j"))
-    def store3(values: array3d, block: int, i: int, j: int, x: lane): ...
-
-    @wp.func_native(native(_ADD, "i", "j"))
-    def add3(values: array3d, block: int, i: int, j: int, x: lane): ...
-
-    @wp.func_native(native(_LOAD_BAR, "frame", "i", "j"))
-    def load_bar4(values: array4d, block: int, frame: int, i: int, j: int) -> lane: ...
-
-    @wp.func_native(native(_STORE, "frame", "i", "j"))
-    def store4(values: array4d, block: int, frame: int, i: int, j: int, x: lane): ...
 
     @wp.func
     def own_scalar(values: array2d, block: int, item: int):
@@ -205,4 +131,5 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
         bars[item, block] = bars[item, block] + x
 
-    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
+    own = {name: value for name, value in locals().items() if isinstance(value, wp.Function)}
+    return SimpleNamespace(**{**vars(entries), **own})

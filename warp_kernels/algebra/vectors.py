@@ -9,16 +9,15 @@ from typing import Any
 import warp as wp
 
 
-def vector_functions(scalar: Any, a: SimpleNamespace) -> SimpleNamespace:
-    """Functions for a precision and the number of lanes of the basic functions ``a``."""
-    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
+def vector_functions(a: SimpleNamespace) -> SimpleNamespace:
+    """Functions for the precision and number of lanes of the basic functions ``a``."""
 
     @wp.func
-    def load_vec3(values: array2d, block: int, k: int):
+    def load_vec3(values: Any, block: int, k: int):
         return a.make_vec3(a.load(values, block, k), a.load(values, block, k + 1), a.load(values, block, k + 2))
 
     @wp.func
-    def load_quat(values: array2d, block: int, k: int):
+    def load_quat(values: Any, block: int, k: int):
         return a.make_quat(
             a.load(values, block, k),
             a.load(values, block, k + 1),
@@ -27,19 +26,19 @@ def vector_functions(scalar: Any, a: SimpleNamespace) -> SimpleNamespace:
         )
 
     @wp.func
-    def load3_vec3(values: array3d, block: int, i: int, j: int):
+    def load3_vec3(values: Any, block: int, i: int, j: int):
         return a.make_vec3(
             a.load3(values, block, i, j), a.load3(values, block, i, j + 1), a.load3(values, block, i, j + 2)
         )
 
     @wp.func
-    def load_bar3_vec3(values: array3d, block: int, i: int, j: int):
+    def load_bar3_vec3(values: Any, block: int, i: int, j: int):
         return a.make_vec3(
             a.load_bar3(values, block, i, j), a.load_bar3(values, block, i, j + 1), a.load_bar3(values, block, i, j + 2)
         )
 
     @wp.func
-    def load_bar3_quat(values: array3d, block: int, i: int, j: int):
+    def load_bar3_quat(values: Any, block: int, i: int, j: int):
         return a.make_quat(
             a.load_bar3(values, block, i, j),
             a.load_bar3(values, block, i, j + 1),
@@ -48,7 +47,7 @@ def vector_functions(scalar: Any, a: SimpleNamespace) -> SimpleNamespace:
         )
 
     @wp.func
-    def load_bar4_row(values: array4d, block: int, frame: int, i: int):
+    def load_bar4_row(values: Any, block: int, frame: int, i: int):
         """The first three entries of row i."""
         return a.make_vec3(
             a.load_bar4(values, block, frame, i, 0),
@@ -57,7 +56,7 @@ def vector_functions(scalar: Any, a: SimpleNamespace) -> SimpleNamespace:
         )
 
     @wp.func
-    def load_bar4_column(values: array4d, block: int, frame: int, i: int, j: int):
+    def load_bar4_column(values: Any, block: int, frame: int, i: int, j: int):
         """Three entries of column j, from row i on."""
         return a.make_vec3(
             a.load_bar4(values, block, frame, i, j),
