@@ -206,7 +206,7 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Operation:
             jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian,
             dim=(len(names), bodies.blocks),
             inputs=[*_paths(m, names), code, model.nv, *inputs(bodies)],
-            outputs=[bodies.states(result)],
+            outputs=[bodies.buffer(6 * model.nv), bodies.states(result)],
             device=m.device,
         )
 

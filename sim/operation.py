@@ -302,6 +302,11 @@ class Poses:
         """An array of states as a kernel for these blocks takes it."""
         return for_lanes(array, self.lanes)
 
+    def buffer(self, count: int) -> wp.array:
+        """Place for so many numbers of each world of one block: a CPU works on one at a time. With one lane none."""
+        size = count * self.lanes if self.lanes > 1 else 0
+        return scratch_array((size,), self.model.types.scalar, self.model.device)
+
     def scratch(self, items: int, dtype: type) -> wp.array:
         """An array ``[items, blocks]`` of arbitrary content; its gradient, while a tape records, is zero."""
         array = scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)

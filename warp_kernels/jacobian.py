@@ -43,13 +43,14 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         # Data out
+        buffer: wp.array(dtype=scalar),
         jacobian: t.states4d,
     ):
         """The columns of the degrees of freedom on the path to each frame; the others are zero."""
         frame, block = wp.tid()
         link = frame_link[frame]
         a.fetch_frame_to_write(jacobian, block, frame)
-        a.clear4(jacobian, block, frame, 6 * columns)
+        a.begin_frame(buffer, jacobian, block, frame, 6 * columns)
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
@@ -57,7 +58,8 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 k = path_dof[at]
                 column = frames.in_reference(reference, subspace[k, block], placed, point)
                 for i in range(6):
-                    a.store4(jacobian, block, frame, i, k, column[i])
+                    a.put(buffer, jacobian, block, frame, i, k, columns, 6 * columns, column[i])
+        a.end_frame(buffer, jacobian, block, frame, 6 * columns)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian_adjoint(

@@ -22,6 +22,8 @@ from sim.turns import turn
 # A graph has launches for each of the parts that its rows are worked on in. To copy a few rows takes less time than to
 # point at them.
 FEWEST_IN_PLACE_ROWS, MOST_IN_PLACE_ROWS = 256, 2**14
+# Bytes of what would fill a core's share of the last cache, and push out of it what the next work needs.
+LARGE = 3 * 2**22
 
 
 def in_place(task: Task) -> bool:
@@ -46,7 +48,7 @@ class Spot:
     def __init__(self, shape: torch.Size, itemsize: int, parts: Sequence[slice]):
         self.shape, self._itemsize = shape, itemsize
         self._strides: tuple[int, ...] = ()
-        self._table = np.zeros((len(parts), 3 + len(shape)), dtype=np.int64)
+        self._table = np.zeros((len(parts), 4 + len(shape)), dtype=np.int64)
         self._first = np.array([part.start for part in parts])
         self._worlds = [part.stop - part.start for part in parts]
         self._addresses, self._offsets = self._table[:, 0], self._first
@@ -60,7 +62,9 @@ class Spot:
         if strides != self._strides:
             self._strides = strides
             steps = [stride * self._itemsize for stride in strides]
-            self._table[:, 1:] = [table(worlds, self.shape[1:], steps, self._itemsize) for worlds in self._worlds]
+            large = self.shape.numel() * self._itemsize >= LARGE
+            each = [table(worlds, self.shape[1:], steps, self._itemsize, large) for worlds in self._worlds]
+            self._table[:, 1:] = each
             self._offsets = self._first * (strides[0] * self._itemsize)
         np.add(self._offsets, address, out=self._addresses)
 

@@ -77,6 +77,7 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
         stored2: t.states2d,
         added2: t.states2d,
         stored3: t.states3d,
+        buffer: wp.array(dtype=scalar),
         stored4: t.states4d,
     ):
         """given4 [world, 2, 2, columns], of which the second frame is copied; stored3 [world, 2, columns]."""
@@ -85,7 +86,7 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
         a.fetch_to_write(added2, block)
         a.fetch_frame_to_read(given4, block, 1)
         a.fetch_frame_to_write(stored4, block, 1)
-        a.clear4(stored4, block, 1, 2 * columns)
+        a.begin_frame(buffer, stored4, block, 1, 2 * columns)
         for k in range(columns):
             a.store(stored2, block, k, a.load(given2, block, k))
             a.add(added2, block, k, a.load_bar(given2, block, k))
@@ -93,7 +94,8 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
                 x = a.load_bar4(given4, block, 1, i, k)
                 a.store3(stored3, block, i, k, x)
                 if i != k:
-                    a.store4(stored4, block, 1, i, k, x)
+                    a.put(buffer, stored4, block, 1, i, k, columns, 2 * columns, x)
+        a.end_frame(buffer, stored4, block, 1, 2 * columns)
 
     return SimpleNamespace(sine_cosine=sine_cosine, accumulate=accumulate, copy=copy, copy_looked_up=copy_looked_up)
 
@@ -186,7 +188,8 @@ def test_lanes_without_a_world_are_not_stored(lanes, worlds):
 @pytest.mark.parametrize("lanes", [1, LANES])
 @pytest.mark.parametrize("worlds", [1, LANES - 1, 3 * LANES + 2])
 @pytest.mark.parametrize("spread", [False, True])
-def test_arrays_that_are_looked_up(lanes, worlds, spread):
+@pytest.mark.parametrize("large", [False, True])
+def test_arrays_that_are_looked_up(lanes, worlds, spread, large):
     """Into the front of arrays of which the rest stays as it is; ``spread`` are those of every second world."""
     rng = np.random.default_rng(0)
     rows, every = 8 * LANES, 2 if spread else 1
@@ -196,7 +199,11 @@ def test_arrays_that_are_looked_up(lanes, worlds, spread):
         before[-1][:] = 0.0  # as results come that a launch is told
     whole = [wp.array(x, dtype=wp.float64, device="cpu") for x in before]
     parts = [for_lanes(array[: every * worlds : every], lanes) for array in whole]
-    wp.launch(trial_kernels("float64", lanes).copy_looked_up, -(-worlds // lanes), [3, *parts], device="cpu")
+    if lanes > 1:
+        parts[-1].numpy()[3] = large  # of the table
+    buffer = wp.array(rng.normal(size=6 * lanes), dtype=wp.float64, device="cpu")
+    inputs = [3, *parts[:-1], buffer, parts[-1]]
+    wp.launch(trial_kernels("float64", lanes).copy_looked_up, -(-worlds // lanes), inputs, device="cpu")
     expected, own = [x.copy() for x in before], slice(0, every * worlds, every)
     given2, given4 = before[0][own], before[1][own]
     expected[2][own] = given2

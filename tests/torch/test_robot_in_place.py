@@ -130,6 +130,20 @@ def test_what_is_edited_afterwards_changes_nothing(name):
         assert torch.equal(gradient, slopes)
 
 
+@pytest.mark.parametrize("frame", ["link5", ("link5", "link3")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [ROWS, 2 * ROWS_AT_A_TIME])
+def test_results_that_are_written_past_the_caches(frame, dtype, rows, monkeypatch):
+    """Of one frame in whole lines, of several world by world."""
+    monkeypatch.setattr("sim.torch.robot_in_place_graph.LARGE", 0)
+    robot = zoo_robot("cpu", dtype)
+    q = state(robot, (rows,))[0]
+    expected = torch.cat([robot.jacobian(part, frame) for part in q.split(SMALL)])
+    for _ in range(AGAIN):
+        assert torch.equal(robot.jacobian(q, frame), expected)
+    assert any(isinstance(graph, InPlaceGraph) for graph in graphs(robot))
+
+
 @every_function
 def test_more_rows_than_a_graph_takes(name, monkeypatch):
     monkeypatch.setattr("sim.torch.robot_engine.MOST_IN_PLACE_ROWS", 2 * FEWEST_IN_PLACE_ROWS)

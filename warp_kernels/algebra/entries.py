@@ -3,7 +3,7 @@
 Some of these arrays are told to a kernel in its launch; others it looks up where it is told, see
 :class:`sim.located.Located`. ``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint,
 zero there; ``store`` and ``add`` write. The digit in a name is the number of dimensions of the array, two where there is
-none.
+none. Between ``begin_frame``, which sets all entries of a frame [frame, i, j] to zero, and ``end_frame``, ``put`` writes.
 """
 
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ _LOOKED_UP = """
     const wp::int64* where = values.data;
     const int first = block * {lanes};
     const wp::int32 own = wp::int32(where[1]) - first;
-    const wp::int64 step = where[3];
+    const wp::int64 step = where[4];
     char* at = reinterpret_cast<char*>(where[0]) + first * step{offsets};
     using pointer = wp::{scalar}*;
 """
@@ -68,9 +68,40 @@ _FETCH = """
     for (int n = {lanes}; n < (own < 2 * {lanes} ? own : 2 * {lanes}); ++n)
         for (int b = 0; b < where[2]; b += 64) __builtin_prefetch(at + n * step + b, {write}, 3);
 """
-_CLEAR = """
-    for (int n = 0; n < (own < {lanes} ? own : {lanes}); ++n)
-        for (int e = 0; e < count; ++e) *pointer(at + n * step + e * wp::int64(sizeof(wp::{scalar}))) = 0;
+# All ``count`` entries of a frame in an array without gaps. Those of a large array (``where[3]``) are collected in a
+# buffer for the worlds of a block, where the nearest cache holds them, and written from there past the caches, which
+# they would fill; they are in lines of 64 bytes.
+_FRAME = """
+    typedef wp::{scalar} vector __attribute__((ext_vector_type(64 / sizeof(wp::{scalar}))));
+    typedef wp::{scalar} loose __attribute__((ext_vector_type(64 / sizeof(wp::{scalar})), aligned(sizeof(wp::{scalar}))));
+    const wp::int64 size = count * wp::int64(sizeof(wp::{scalar}));
+    const int worlds = own < {lanes} ? own : {lanes};
+    char* to = where[3] ? reinterpret_cast<char*>(buffer.data) : at;
+    const wp::int64 to_step = where[3] ? size : step;
+"""
+# In the buffer the entries that no block writes stay zero.
+_BEGIN_FRAME = """
+    if (!where[3] || block == 0)
+        for (int n = 0; n < worlds; ++n)
+            for (int e = 0; e < count; ++e) *pointer(to + n * to_step + e * wp::int64(sizeof(wp::{scalar}))) = 0;
+"""
+_PUT = """
+    to += (i * columns + j) * wp::int64(sizeof(wp::{scalar}));
+    if (own >= {lanes})
+        for (int n = 0; n < {lanes}; ++n) *pointer(to + n * to_step) = x.c[n];
+    else
+        for (int n = 0; n < own; ++n) *pointer(to + n * to_step) = x.c[n];
+"""
+# What passes the caches is in order with all else once the last block is done.
+_END_FRAME = """
+    if (!where[3]) return;
+    const wp::int64 all = {lanes} * size;
+    if (own >= {lanes} && step == size && all % 64 == 0 && (where[0] + first * step) % 64 == 0)
+        for (wp::int64 b = 0; b < all; b += 64)
+            __builtin_nontemporal_store(*reinterpret_cast<const loose*>(to + b), reinterpret_cast<vector*>(at + b));
+    else
+        for (int n = 0; n < worlds; ++n) memcpy(at + n * step, to + n * size, size);
+    if (own <= {lanes}) __atomic_thread_fence(__ATOMIC_SEQ_CST);
 """
 
 
@@ -81,7 +112,7 @@ def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     def native(entry: str, code: str, *indices: str) -> str:
         """The code for entries with these indices beside that of the world."""
-        steps = "values.strides[{}]" if entry is _ENTRY else "where[3 + {}]"
+        steps = "values.strides[{}]" if entry is _ENTRY else "where[4 + {}]"
         offsets = "".join(f" + {index} * wp::int64({steps.format(d + 1)})" for d, index in enumerate(indices))
         return (entry + code).format(lanes=lanes, scalar=scalar.__name__, offsets=offsets)
 
@@ -134,8 +165,17 @@ def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     @wp.func_native(native(_LOOKED_UP, _FETCH.replace("{write}", "1"), "frame"))
     def fetch_frame_to_write(values: t.states3d, block: int, frame: int): ...
 
-    # All ``count`` entries [frame, ...] of a frame, in an array without gaps.
-    @wp.func_native(native(_LOOKED_UP, _CLEAR, "frame"))
-    def clear4(values: t.states4d, block: int, frame: int, count: int): ...
+    numbers = wp.array(dtype=scalar)
+
+    @wp.func_native(native(_LOOKED_UP, _FRAME + _BEGIN_FRAME, "frame"))
+    def begin_frame(buffer: numbers, values: t.states4d, block: int, frame: int, count: int): ...
+
+    @wp.func_native(native(_LOOKED_UP, _FRAME + _PUT, "frame"))
+    def put(
+        buffer: numbers, values: t.states4d, block: int, frame: int, i: int, j: int, columns: int, count: int, x: lane
+    ): ...
+
+    @wp.func_native(native(_LOOKED_UP, _FRAME + _END_FRAME, "frame"))
+    def end_frame(buffer: numbers, values: t.states4d, block: int, frame: int, count: int): ...
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

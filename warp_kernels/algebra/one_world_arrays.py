@@ -12,7 +12,7 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     """See :mod:`warp_kernels.algebra`; :func:`several_worlds_arrays` has the same functions."""
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
-    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
+    numbers, array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (1, 2, 3, 4))
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=dtype) for dtype in (vec3, mat33, transform))
 
     @wp.func
@@ -57,7 +57,25 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
 
     # What a launch is told comes as zeros.
     @wp.func
-    def clear4(values: array4d, block: int, frame: int, count: int):
+    def begin_frame(buffer: numbers, values: array4d, block: int, frame: int, count: int):
+        pass
+
+    @wp.func
+    def put(
+        buffer: numbers,
+        values: array4d,
+        block: int,
+        frame: int,
+        i: int,
+        j: int,
+        columns: int,
+        count: int,
+        x: scalar,
+    ):
+        values[block, frame, i, j] = x
+
+    @wp.func
+    def end_frame(buffer: numbers, values: array4d, block: int, frame: int, count: int):
         pass
 
     # A processor of many threads has others to work on while one waits for memory.
