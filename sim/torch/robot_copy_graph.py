@@ -9,7 +9,7 @@ from sim.device_model import DeviceModel
 from sim.operation import paused_tape
 from sim.scratch import kept_scratch
 from sim.torch.recent import next_use
-from sim.torch.robot_graph import ROWS_AT_A_TIME, Graph, Shapes, Way, parts_of
+from sim.torch.robot_graph import Graph, Shapes, Way, parts_of
 from sim.torch.robot_parameters import ParameterArrays
 from sim.torch.robot_values import Values, pack
 from sim.torch.robot_work import Call, Forward
@@ -17,6 +17,8 @@ from sim.turns import turn
 
 # Rows of one graph: so many, or more of what has few numbers in a row, as long as these take no more bytes together.
 CAPTURED_ROWS, MOST_CAPTURED_ROWS, CAPTURED_BYTES = 128, 1024, 2**19
+# Of dynamics: with more, what lies between the launches leaves the nearest cache.
+ROWS_AT_A_TIME = 64
 
 
 def most_copied_rows(call: Call) -> int:

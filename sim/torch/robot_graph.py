@@ -6,6 +6,7 @@ between them stays in the cache of the processor.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import Protocol
 from weakref import WeakSet
@@ -14,8 +15,6 @@ import torch
 
 from sim.torch.recent import next_use
 from sim.torch.robot_work import Call
-
-ROWS_AT_A_TIME = 256
 
 
 class Shapes(Protocol):
@@ -50,7 +49,7 @@ class Keeper(Protocol):
         """Keep none any more."""
 
 
-class Graph:
+class Graph(abc.ABC):
     """A task as a captured graph of launches.
 
     Attributes:
@@ -66,17 +65,17 @@ class Graph:
         for keeper in self.keepers:
             keeper.forget_graphs()
 
+    @abc.abstractmethod
     def run(self, call: Call) -> list[torch.Tensor]:
         """Fill the outputs of a call; returns the gradients of the needed parameters."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def value_way(self, calls: Shapes) -> Way:
         """From inputs and parameters to the parts of the result and, if there are leaves, one piece of all values."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def gradient_way(self, calls: Shapes, wanted: Sequence[bool]) -> Way:
         """From that piece and the gradients in the parts of the result to those of the tensors that are wanted."""
-        raise NotImplementedError
 
 
 def parts_of(result: torch.Tensor, split: Sequence[int]) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ from sim.operation import Operation, paused_tape
 from sim.scratch import kept_scratch, scratch_arrays
 from sim.torch.allocation import new_tensor
 from sim.torch.recent import next_use
-from sim.torch.robot_graph import ROWS_AT_A_TIME, Graph, Shapes, Way, parts_of
+from sim.torch.robot_graph import Graph, Shapes, Way, parts_of
 from sim.torch.robot_parameters import ParameterArrays
 from sim.torch.robot_values import pack
 from sim.torch.robot_work import Call, Forward, Task
@@ -22,6 +22,8 @@ from sim.turns import turn
 # A graph has launches for each of the parts that its rows are worked on in. To copy a few rows takes less time than to
 # point at them.
 FEWEST_IN_PLACE_ROWS, MOST_IN_PLACE_ROWS = 256, 2**14
+# Little lies between the launches of kinematics: with fewer, a launch takes as long as its work.
+ROWS_AT_A_TIME = 256
 # Bytes of what would fill a core's share of the last cache, and push out of it what the next work needs.
 LARGE = 3 * 2**22
 
@@ -36,9 +38,8 @@ class Spot:
 
     Args:
         shape: of the array.
-        parts: the parts of its rows.
-
         itemsize: bytes of a number.
+        parts: the parts of its rows.
 
     Attributes:
         shape: of the array.

@@ -8,8 +8,7 @@ import torch
 import sim
 from sim.torch.robot_copy_graph import CopyGraph
 from sim.torch.robot_engine import CAPTURED_AT_CALL
-from sim.torch.robot_graph import ROWS_AT_A_TIME
-from sim.torch.robot_in_place_graph import FEWEST_IN_PLACE_ROWS, InPlaceGraph
+from sim.torch.robot_in_place_graph import FEWEST_IN_PLACE_ROWS, ROWS_AT_A_TIME, InPlaceGraph
 from tests.torch.robots import CALLS, state, zoo_robot
 
 Function = Callable[[sim.torch.Robot, torch.Tensor], torch.Tensor]
