@@ -4,15 +4,14 @@ python -m bench.robot --json out/bench/robot.json
 python -m bench.robot --device cuda:0 --batches 10000 --dtypes float64 --robots go2
 python -m bench.robot --quick
 
-Each library runs in a process of its own, all on one core, on the same states of the same robots; values and gradients
-are checked before any time is taken. Needs the extras peers and bench, and BARD from its repository; what isn't
-installed is left out.
+Each library runs in a process of its own, all on one core, on the same states of the same robots. For every figure
+they take turns in short rounds, one at work at any moment, so that ratios are those of times taken together; values and
+gradients are checked before any time is taken. Needs the extras peers and bench, and BARD from its repository; what
+isn't installed is left out.
 """
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
@@ -27,7 +26,8 @@ import sim
 from bench.report import write_json
 from bench.robot_libraries import LIBRARIES, ON_REQUEST, is_installed, library
 from bench.robot_libraries.base import CASES, Robot, State
-from bench.robot_tables import by_key, precision, print_tables
+from bench.robot_tables import by_key, print_tables
+from bench.robot_turns import measure
 from bench.timing import machine
 
 # By name: the file in example-robot-data, whether the base floats, the tip, the degrees of freedom.
@@ -89,7 +89,8 @@ def main() -> None:
     if find_spec("pinocchio") is None:
         sys.exit("values are compared with Pinocchio's, so it must be there: pip install backswing[peers]")
     with tempfile.TemporaryDirectory() as folder:
-        times = measure(names, options, Path(folder))
+        plan = prepare(options, Path(folder))
+        times = [asdict(each) for each in measure(names, plan, Path(folder))]
     records = paired(times, names[1:], options)
     print_tables(times, names, where)
     if options.json is not None:
@@ -120,14 +121,14 @@ def parse() -> argparse.Namespace:
 # ---- robots and states -------------------------------------------------------------------------------------------
 
 
-def measure(names: list[str], options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
-    """Times of all libraries, one process after another."""
+def prepare(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Write robots, states and plan; return the plan."""
     robots = [write_robot(name, folder) for name in options.robots]
     for robot in robots:
         write_states(robot, max(options.batches), folder)
     plan = {
         "robots": [{**asdict(robot), "urdf": str(robot.urdf)} for robot in robots],
-        "dtypes": {name: sorted({precision(name, dtype) for dtype in options.dtypes}) for name in names},
+        "dtypes": options.dtypes,
         "batches": options.batches,
         "device": options.device,
         "seconds": 0.1 if options.quick else 0.3,
@@ -135,16 +136,7 @@ def measure(names: list[str], options: argparse.Namespace, folder: Path) -> list
         "gigabytes": options.gigabytes,
     }
     (folder / "plan.json").write_text(json.dumps(plan))
-    times: list[dict[str, Any]] = []
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for name in names:
-        command = [sys.executable, "-W", "ignore", "-m", "bench.robot_worker", name, str(folder)]
-        done = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE, text=True)
-        if done.returncode != 0:
-            print(f"{name} ended with {done.returncode}; its columns stay empty")
-            continue
-        times += [{"library": name, **each} for each in json.loads((folder / f"{name}.json").read_text())]
-    return times
+    return plan
 
 
 def write_robot(name: str, folder: Path) -> Robot:
@@ -204,15 +196,12 @@ def write_states(robot: Robot, count: int, folder: Path) -> None:
 
 
 def paired(times: list[dict[str, Any]], peers: list[str], options: argparse.Namespace) -> list[Record]:
-    """Backswing's times beside those of each peer; Pinocchio's float64 stands beside float32 too."""
+    """Backswing's times beside those of each peer."""
     found = by_key(times)
     records = []
     for ours in [each for each in times if each["library"] == "Backswing"]:
         for peer in peers:
-            dtype = precision(peer, ours["dtype"])
-            theirs = found.get((peer, ours["robot"], ours["case"], ours["batch"], dtype))
-            if theirs is None:
-                continue
+            theirs = found[peer, ours["robot"], ours["case"], ours["batch"], ours["dtype"]]
             general = library(peer).note
             records.append(
                 Record(

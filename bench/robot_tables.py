@@ -6,7 +6,7 @@ from bench.report import IDLE_LOAD
 from bench.robot_libraries import library
 from bench.robot_libraries.base import CASES
 
-# Of one library: what bench.robot_worker writes, and the library's name.
+# Of one library: bench.robot_turns.Times as a dictionary.
 Times = dict[str, Any]
 MEASURED = {"forward_us": "values", "backward_us": "with gradient"}
 
@@ -23,11 +23,11 @@ def print_tables(times: list[Times], names: list[str], where: dict[str, str]) ->
     found = by_key(times)
     batches = sorted({t["batch"] for t in times})
     for robot in dict.fromkeys(t["robot"] for t in times):
-        for dtype in sorted({t["dtype"] for t in times if t["library"] == "Backswing"}):
+        for dtype in sorted({t["dtype"] for t in times}):
             rows = [[f"{robot} {dtype}", "batch", *names]]
             for case in CASES:
                 for batch in batches:
-                    cells = [_cell(found.get((name, robot, case, batch, precision(name, dtype)))) for name in names]
+                    cells = [_cell(found.get((name, robot, case, batch, dtype))) for name in names]
                     rows.append([case if batch == batches[0] else "", str(batch), *cells])
             widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
             print()
@@ -56,7 +56,7 @@ def goals(times: list[Times], names: list[str]) -> list[str]:
     for name in names[1:]:
         ratios = []
         for t in ours:
-            theirs = found.get((name, t["robot"], t["case"], t["batch"], precision(name, t["dtype"])))
+            theirs = found.get((name, t["robot"], t["case"], t["batch"], t["dtype"]))
             for key, what in MEASURED.items():
                 if theirs is not None and theirs[key] is not None and (name != "Pinocchio" or t["batch"] >= 64):
                     where = ", ".join([what, t["case"], t["robot"], t["dtype"], f"batch {t['batch']}"])
@@ -74,16 +74,11 @@ def goals(times: list[Times], names: list[str]) -> list[str]:
 def reasons(times: list[Times]) -> list[str]:
     """Why columns are empty, each reason once."""
     where: dict[tuple[str, str], dict[str, None]] = {}
-    for t in [t for t in times if t["note"] and precision(t["library"], t["dtype"]) == t["dtype"]]:
+    for t in [t for t in times if t["note"]]:
         same = [u for u in times if all(u[k] == t[k] for k in ("library", "robot", "dtype", "note"))]
         cases = "" if {u["case"] for u in same} == set(CASES) else f"{t['case']} of "
         where.setdefault((t["library"], t["note"]), {})[f"{cases}{t['robot']} {t['dtype']}"] = None
     return [f"{name}: {note}: {', '.join(places)}" for (name, note), places in where.items()]
-
-
-def precision(name: str, dtype: str) -> str:
-    """Of the times that stand beside those of Backswing: Pinocchio computes in float64 alone."""
-    return "float64" if name == "Pinocchio" else dtype
 
 
 def _cell(times: Times | None) -> str:

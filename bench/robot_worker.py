@@ -1,49 +1,30 @@
 """One library of :mod:`bench.robot`, in a process of its own: python -m bench.robot_worker LIBRARY FOLDER.
 
-The folder holds what is asked for (plan.json) and states with the values that must come out (one .npz for each robot);
-the times are written beside them.
+The folder holds the plan (plan.json) and states with the values that must come out (one .npz for each robot). What to
+do when is told by :mod:`bench.robot_turns`, in requests named like the methods of :class:`Worker`.
 """
 
 import argparse
+import gc
 import json
 import resource
-import sys
+import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
 import torch
 import warp as wp
-from tqdm import tqdm
 
+from bench.processes import serve
+from bench.robot_checks import difference
 from bench.robot_libraries import library
-from bench.robot_libraries.base import CASES, Call, Library, Robot, State, Unsupported
-from bench.timing import pinned, time_call
+from bench.robot_libraries.base import Call, Library, Robot, State, Unsupported
+from bench.timing import pinned
 
-# Of values, relative to the largest, and of gradients: what float32 leaves of accelerations of a light limb. Those of
-# float64 are wide because pytorch_kinematics keeps the numbers of the file in float32.
-BOUNDS = {"float32": (1e-3, 1e-2), "float64": (1e-6, 1e-4)}
-ALWAYS = 64  # a batch up to this is timed however long it takes
-CHECKED = 16  # states whose values are compared before any time is taken
-LONG = 0.5  # a call that takes longer is timed once after the first one; others warm up for so long at most [s]
-WARM_UP = 8  # or for so many calls
-
-
-@dataclass
-class Times:
-    """Times of one case, per state [microseconds]; None with the reason in the note."""
-
-    case: str
-    robot: str
-    batch: int
-    dtype: str
-    forward_us: float | None = None
-    backward_us: float | None = None
-    note: str = ""
+WARM_UP = (8, 0.5)  # at most so many calls, and none after so much time [s]
 
 
 def main() -> None:
@@ -59,122 +40,95 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     torch.set_num_threads(1)
     wp.config.log_level = wp.LOG_WARNING
-    name = options.library
-    todo = [(robot, dtype) for robot in plan["robots"] for dtype in plan["dtypes"][name]]
-    times: list[Times] = []
-    bar = tqdm(total=len(todo) * len(CASES) * len(plan["batches"]), desc=name.ljust(18), file=sys.stderr)
     with pinned(1):
-        for robot, dtype in todo:
-            robot = Robot(**{**robot, "urdf": Path(robot["urdf"]), "joints": tuple(robot["joints"])})
-            times += measure(name, robot, dtype, plan, options.folder, bar)
-    (options.folder / f"{name}.json").write_text(json.dumps([asdict(each) for each in times]))
-    bar.close()
+        serve(Worker(options.library, plan, options.folder).answer)
 
 
-def measure(name: str, robot: Robot, dtype: str, plan: dict[str, Any], folder: Path, bar: Any) -> list[Times]:
-    """Times of all cases and batches of a robot."""
-    batches: list[int] = plan["batches"]
-    known = np.load(folder / f"{robot.name}.npz")
-    try:
-        calls = library(name)(robot, dtype, plan["device"])
-    except Unsupported as error:
-        bar.update(len(CASES) * len(batches))
-        return [Times(case, robot.name, batch, dtype, note=str(error)) for case in CASES for batch in batches]
-    found = []
-    for case in CASES:
-        wrong, wrong_gradient = difference(calls, case, known, dtype)
-        last: Times | None = None
-        for batch in batches:
-            each = Times(case, robot.name, batch, dtype, note=wrong or wrong_gradient or "")
-            if wrong is None:
-                take_times(each, calls, State.load(known, batch), plan, last, wrong_gradient is None)
-            last = each
-            found.append(each)
-            bar.update()
-    return found
+class Worker:
+    """A library, and the case and batch that it is at."""
+
+    def __init__(self, name: str, plan: dict[str, Any], folder: Path):
+        self.name, self.plan, self.folder = name, plan, folder
+        self.made = ("", "")  # robot and precision of what follows
+        self.model: Library
+        self.known: dict[str, np.ndarray]  # states and what must come out
+        self.case = ""
+        self.call: tuple[int, Call] | None = None  # with its batch
+        self.runs: list[Callable[[], object]] = []
+        self.states = 0  # that a call works on
+        self.latest = 0.0  # how long the latest call took [s]
+
+    def answer(self, do: str, **arguments: Any) -> tuple[Any, str]:
+        """Do what is asked for; without enough memory, say so."""
+        try:
+            return getattr(self, do)(**arguments), ""
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "memory" not in str(error):
+                raise
+            return None, f"more than {self.plan['gigabytes']} GiB of memory"
+
+    def prepare(self, robot: str, dtype: str, case: str) -> dict[str, str]:
+        """Drop the last case and check the next; why there are no values ("forward") or no gradient ("backward")."""
+        self.call, self.runs, self.case = None, [], case
+        gc.collect()
+        torch.cuda.empty_cache()
+        try:
+            if self.made != (robot, dtype):
+                self._make(robot, dtype)
+        except Unsupported as error:
+            return {"forward": str(error)}
+        wrong = difference(self.model, case, self.known, dtype)
+        return {which: text for which, text in zip(("forward", "backward"), wrong, strict=True) if text is not None}
+
+    def _make(self, name: str, dtype: str) -> None:
+        entry = next(robot for robot in self.plan["robots"] if robot["name"] == name)
+        robot = Robot(**{**entry, "urdf": Path(entry["urdf"]), "joints": tuple(entry["joints"])})
+        self.model = library(self.name)(robot, dtype, self.plan["device"])
+        self.known = dict(np.load(self.folder / f"{name}.npz"))
+        self.made = (name, dtype)
+
+    def begin(self, which: str, batch: int) -> None:
+        """Warm up, until the process has what memory it needs, which large results take some calls to settle."""
+        if self.call is None or self.call[0] != batch:
+            self.call, self.runs = None, []
+            call = self.model.call(self.case, State.load(self.known, batch))
+            assert call is not None
+            self.call = batch, call
+        call = self.call[1]
+        run, overhead = getattr(call, which), getattr(call, f"{which}_overhead")
+        self.runs = [run] if overhead is None else [run, overhead]
+        self.states = getattr(call, f"{which}_states")
+        start = time.perf_counter()
+        for _ in range(WARM_UP[0]):
+            self.latest = seconds_of(run)
+            if time.perf_counter() - start > WARM_UP[1]:
+                break
+
+    def turn(self, seconds: float) -> tuple[float, float]:
+        """Seconds per state, in calls for so long in all, and how long the latest call took."""
+        if self.latest < seconds:  # what others leave of the caches is nothing to a longer call
+            for run in self.runs:
+                run()
+        medians, self.latest = time_alternately(self.runs, seconds)
+        return (medians[0] - sum(medians[1:])) / self.states, self.latest
 
 
-def difference(calls: Library, case: str, known: Any, dtype: str) -> tuple[str | None, str | None]:
-    """What is wrong with the values of a case, None if they are those of Pinocchio; the same for the gradient."""
-    try:
-        call = calls.call(case, State.load(known, CHECKED))
-        if call is None:
-            return "the library has no such function", None
-        value = call.value()
-    except Exception as error:  # whatever another library says of a robot
-        return f"{type(error).__name__}: {error}".splitlines()[0], None
-    expected = known[calls.expects.get(case, case)][:CHECKED]
-    if value.shape != expected.shape:
-        return f"values have shape {value.shape} and not {expected.shape}", None
-    off = float(np.abs(value - expected).max() / np.abs(expected).max())
-    if not off <= BOUNDS[dtype][0]:
-        return f"values differ from Pinocchio's by {off:.1e} of the largest", None
-    return None, gradient_difference(call, dtype)
-
-
-def gradient_difference(call: Call, dtype: str) -> str | None:
-    """What is wrong with the gradient of a case, None if nothing is or it isn't checked."""
-    if call.gradient_error is None:
-        return None
-    try:
-        slope = call.gradient_error()
-    except Exception as error:  # as above; PyTorch's go on with shapes and versions of tensors
-        return shorten(f"no gradient: {type(error).__name__}: {error}", 124, placeholder=" ...")
-    return None if slope <= BOUNDS[dtype][1] else f"the gradient differs from central differences by {slope:.1e}"
-
-
-def take_times(
-    times: Times, calls: Library, state: State, plan: dict[str, Any], last: Times | None, gradient: bool
-) -> None:
-    """Fill in the times of one batch; ``last`` are those of the batch before, which tell how long this one takes."""
-    if last is not None and last.forward_us is None:
-        times.note = last.note
-        return
-    if _too_long(times, last.forward_us if last else None, plan):
-        times.note = f"a call would take longer than {plan['longest']} s"
-        return
-    try:
-        call = calls.call(times.case, state)
-        assert call is not None
-        times.forward_us = _microseconds(call, "forward", plan)
-        if gradient and call.backward is not None and (last is None or last.backward_us is not None):
-            if _too_long(times, last.backward_us if last else None, plan):
-                times.note = f"a gradient would take longer than {plan['longest']} s"
-            else:
-                times.backward_us = _microseconds(call, "backward", plan)
-    except (MemoryError, RuntimeError) as error:
-        if "memory" not in str(error):
-            raise
-        times.note = f"more than {plan['gigabytes']} GiB of memory"
-
-
-def _too_long(times: Times, last_us: float | None, plan: dict[str, Any]) -> bool:
-    """Whether a call will take too long, going by that of the batch before; small batches always take place."""
-    return last_us is not None and times.batch > ALWAYS and last_us * 1e-6 * times.batch > plan["longest"]
-
-
-def _warm_up(run: Callable[[], object]) -> float:
-    """Call until the process has what memory it needs, which large results take some calls to settle.
-
-    Returns:
-        how long the first call took [s].
-    """
+def seconds_of(run: Callable[[], object]) -> float:
+    """How long a call takes."""
     start = time.perf_counter()
     run()
-    first = time.perf_counter() - start
-    for _ in range(WARM_UP):
-        if time.perf_counter() - start > LONG:
-            break
-        run()
-    return first
+    return time.perf_counter() - start
 
 
-def _microseconds(call: Call, name: str, plan: dict[str, Any]) -> float:
-    run = getattr(call, name)
-    once = _warm_up(run) > LONG
-    taken = time_call(run, seconds=plan["seconds"], repeats=1 if once else 5, warm_up=not once).median
-    states, overhead = getattr(call, f"{name}_states"), getattr(call, f"{name}_overhead")
-    return (taken / states - overhead) * 1e6
+def time_alternately(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[list[float], float]:
+    """Call in turn until so much time has gone into the calls: the median of each, and the latest time of the first."""
+    times: list[list[float]] = [[] for _ in runs]
+    left = seconds
+    while left > 0.0:
+        for run, taken in zip(runs, times, strict=True):
+            taken.append(seconds_of(run))
+            left -= taken[-1]
+    return [statistics.median(taken) for taken in times], times[0][-1]
 
 
 if __name__ == "__main__":

@@ -80,7 +80,8 @@ class Call:
             angular rows first [batch, 6, nv]; forces or accelerations [batch, nv]; mass matrices [batch, nv, nv].
         forward_states: how many states ``forward`` works on.
         backward_states: and ``backward``.
-        forward_overhead: what is no work of the library and to be subtracted [s per state].
+        forward_overhead: takes as long as that part of ``forward`` which is no work of the library, and is timed
+            alternately with it; None where there is none.
         backward_overhead: the same of ``backward``.
     """
 
@@ -90,8 +91,8 @@ class Call:
     gradient_error: Callable[[], float] | None
     forward_states: int
     backward_states: int
-    forward_overhead: float = 0.0
-    backward_overhead: float = 0.0
+    forward_overhead: Callable[[], object] | None = None
+    backward_overhead: Callable[[], object] | None = None
 
 
 class Library(abc.ABC):

@@ -1,6 +1,5 @@
 """Pinocchio: C++ over the batch where it has that, and single calls less what Python takes for them elsewhere."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,6 @@ import pinocchio
 import sim
 from bench.peers import one_joint
 from bench.robot_libraries.base import Call, Library, Robot, State, Unsupported
-from bench.timing import time_call
 
 SINGLE = 256  # states that single calls are timed on
 
@@ -43,7 +41,7 @@ class Calls(Library):
         if case in ("rnea", "aba"):
             return self._whole_batch(case, state)
         forward, overhead = self._single(SINGLE_CALLS[case], state)
-        backward, more = self._single(DERIVATIVES[case], state) if case in DERIVATIVES else (None, 0.0)
+        backward, more = self._single(DERIVATIVES[case], state) if case in DERIVATIVES else (None, None)
         return Call(forward, backward, lambda: self.value(case, state), None, SINGLE, SINGLE, overhead, more)
 
     def _whole_batch(self, case: str, state: State) -> Call:
@@ -61,8 +59,10 @@ class Calls(Library):
             backward_overhead=more,
         )
 
-    def _single(self, function: Callable[..., object], state: State) -> tuple[Callable[[], object], float]:
-        """A loop of SINGLE single calls, over and over the same states if need be; what Python takes for each [s]."""
+    def _single(
+        self, function: Callable[..., object], state: State
+    ) -> tuple[Callable[[], object], Callable[[], object]]:
+        """A loop of SINGLE single calls, over and over the same states if need be; what Python takes for them."""
         converted = [np.resize(array, (SINGLE, array.shape[1])) for array in self._converted(state)]
         states = [tuple(x.copy() for x in each) for each in zip(*converted, strict=True)]
         model, data, frame = self.model, self.model.createData(), self.frame
@@ -126,9 +126,8 @@ DERIVATIVES: dict[str, Callable[..., object]] = {
 }
 
 
-@functools.cache
-def _overhead(function: Callable[..., object]) -> float:
-    """What a call takes on a robot of one joint [s]."""
+def _overhead(function: Callable[..., object]) -> Callable[[], object]:
+    """A loop of SINGLE calls on a robot of one joint."""
     model, numbers = one_joint(), np.zeros(1)
     data, frame = model.createData(), model.nframes - 1
 
@@ -136,4 +135,4 @@ def _overhead(function: Callable[..., object]) -> float:
         for _ in range(SINGLE):
             function(model, data, frame, numbers, numbers, numbers)
 
-    return time_call(loop, seconds=0.2).median / SINGLE
+    return loop

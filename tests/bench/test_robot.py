@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench import robot_page
+from bench import robot_page, robot_turns, robot_worker
+from bench.robot_checks import difference
 from bench.robot_libraries import is_installed
-from bench.robot_libraries.base import Robot, State, TorchLibrary
-from bench.robot_worker import difference
+from bench.robot_libraries.base import CASES, Robot, State, TorchLibrary
 
 
 class Cubes(TorchLibrary):
@@ -48,6 +48,70 @@ def test_values_count_without_a_gradient(tmp_path):
     )
     wrong, _ = difference(calls, "aba", known | {"aba": q**2}, "float64")
     assert wrong.startswith("values differ from Pinocchio's by ")
+
+
+# A library that prints, writes down its turns, and has calls of 1 ms; or of 1 s, or dies at 64 states.
+LIBRARY = """
+import os, sys
+from bench.processes import serve
+name, folder = sys.argv[1:]
+def answer(do, **arguments):
+    print("in Python", flush=True)
+    os.write(1, b"in C++")
+    if name == "mortal" and arguments.get("batch") == 64:
+        os._exit(7)
+    with open(f"{folder}/turns.txt", "a") as file:
+        print(name, do, file=file)
+    return {} if do == "prepare" else [1e-6, 1.0 if name == "slow" else 1e-3], ""
+serve(answer)
+"""
+
+
+def measured(monkeypatch, folder, names):
+    monkeypatch.setattr(robot_turns, "COMMAND", (sys.executable, "-c", LIBRARY))
+    plan = {"robots": [{"name": "arm"}], "dtypes": ["float64"], "batches": [1, 64], "seconds": 0.1, "longest": 2.0}
+    return robot_turns.measure(names, plan, folder)
+
+
+def test_libraries_take_turns(monkeypatch, tmp_path):
+    times = measured(monkeypatch, tmp_path, ["quick", "slow"])
+    turns = (tmp_path / "turns.txt").read_text().splitlines()
+    assert turns[:4] == ["quick prepare", "slow prepare", "quick begin", "slow begin"]
+    assert turns[4:10] == ["quick turn", "slow turn", *["quick turn"] * 4]
+    assert [(t.library, t.case, t.batch) for t in times[:4]] == [
+        ("quick", "fk", 1), ("slow", "fk", 1), ("quick", "fk", 64), ("slow", "fk", 64)
+    ]  # fmt: skip
+    assert all((t.forward_us, t.backward_us, t.note) == (1.0, 1.0, "") for t in times)
+
+
+def test_process_that_dies_leaves_only_its_own_columns_empty(monkeypatch, tmp_path, capsys):
+    times = measured(monkeypatch, tmp_path, ["mortal", "healthy"])
+    assert capsys.readouterr().out.count("mortal: its process ended with 7") == 1
+    assert len(times) == 2 * 2 * len(CASES)
+    first, *further = [(t.forward_us, t.backward_us, t.note) for t in times if t.library == "mortal"]
+    assert first == (1.0, 1.0, "")
+    assert set(further) == {(None, None, "its process ended with 7")}
+    assert all((t.forward_us, t.backward_us, t.note) == (1.0, 1.0, "") for t in times if t.library == "healthy")
+
+
+def test_what_python_takes_is_timed_beside_the_call_and_subtracted(monkeypatch, tmp_path):
+    worker = robot_worker.Worker("Pinocchio", {}, tmp_path)
+    order = []
+    worker.runs = [lambda: order.append("call") or 5.0, lambda: order.append("overhead") or 3.0]
+    worker.states = 2
+    monkeypatch.setattr(robot_worker, "seconds_of", lambda run: run())
+    assert worker.turn(10.0) == (1.0, 5.0)
+    assert order == ["call", "overhead"] * 3  # one of them to warm up
+
+
+def test_a_call_that_would_take_too_long_is_left_out():
+    player = robot_turns.Player(None)
+    player.us = {"forward": 3e4, "backward": 1e3}
+    assert player.can("forward", 64, 1.0)
+    assert player.can("backward", 65, 1.0)
+    assert not player.can("forward", 65, 1.0)
+    assert player.barred == {"forward": "a call would take longer than 1.0 s"}
+    assert not player.can("backward", 64, 1.0)
 
 
 def test_column_for_each_library_with_figures():

@@ -1,0 +1,63 @@
+"""Processes that answer requests: both are lines of JSON, so that what answers may run anywhere and die alone."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+
+class Process:
+    """A process that ends in :func:`serve`; a context, which ends it.
+
+    Args:
+        name: what to call it in messages.
+        command: what starts it.
+        environment: its environment variables.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str]):
+        self.name = name
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, bufsize=0, env=environment, stdin=pipe, stdout=pipe)
+        self._ended = ""
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.__exit__(None, None, None)
+
+    def ask(self, do: str, **arguments: Any) -> tuple[Any, str]:
+        """The answer to a request and an empty text; or None, and why there is none."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self._ended:
+            return None, self._ended
+        try:
+            self._process.stdin.write((json.dumps([do, arguments]) + "\n").encode())
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line.endswith(b"\n"):
+            self._ended = f"its process ended with {self._process.wait()}"
+            tqdm.write(f"{self.name}: {self._ended}; its further columns stay empty")
+            return None, self._ended
+        answer, why = json.loads(line)
+        return answer, why
+
+
+def serve(answer: Callable[..., tuple[Any, str]]) -> None:
+    """Answer requests until there are no more. What is printed meanwhile goes to standard error.
+
+    Args:
+        answer: given a request's name and its arguments by name, returns what :meth:`Process.ask` does.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        do, arguments = json.loads(line)
+        print(json.dumps(answer(do, **arguments)), file=answers, flush=True)
