@@ -119,10 +119,10 @@ def measure(names: Sequence[str], plan: dict[str, Any], folder: Path) -> list[Ti
         processes = [Process(name, (*COMMAND, name, str(folder)), environment) for name in names]
         players = [Player(stack.enter_context(process)) for process in processes]
         for robot, dtype, case in cases:
-            bar.set_description(f"{robot} {dtype} {case}".ljust(22))
             for player in players:
                 player.prepare(robot, dtype, case)
             for batch in plan["batches"]:
+                bar.set_description(f"{robot} {dtype} {case} {batch}".ljust(28))
                 for which in FIGURES:
                     ready = [player for player in players if player.can(which, batch, plan["longest"])]
                     play(ready, which, batch, plan["seconds"])
