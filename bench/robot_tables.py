@@ -43,7 +43,7 @@ def print_tables(times: list[Times], names: list[str], where: dict[str, str]) ->
 def goals(times: list[Times], names: list[str]) -> list[str]:
     """How Backswing stands beside the others at its worst."""
     found = by_key(times)
-    ours = [t for t in times if t["library"] == "Backswing" and t["forward_us"] is not None]
+    ours = [t for t in times if t["library"] == "Backswing" and None not in [t[key] for key in MEASURED]]
     lines = []
     single = [t for t in ours if t["batch"] == 1]
     if single:
