@@ -4,6 +4,10 @@ Fresh memory is mapped and cleared page by page as it is first written. In pages
 the kernels that write it. Linux gives pages of 2 MB where ``transparent_hugepage`` is ``madvise``, its usual setting,
 and a program asks for them. NumPy does so for its arrays from 4 MB on, PyTorch only where the user's environment sets
 ``THP_MEM_ALLOC_ENABLE``.
+
+What is freed should serve the next call and not be mapped and cleared again. glibc maps each block anew that is larger
+than any that was freed before, and gives the end of its heap back when more than twice that is free; both only up to
+32 MB. So tensors of some MB, three in a call, come from the system at every call, until a larger one has been freed.
 """
 
 import ctypes
@@ -14,14 +18,24 @@ from collections.abc import Callable, Sequence
 import torch
 
 LARGE = 4 * 2**20
+# From here on what the system takes counts; and just below the largest block that glibc goes by.
+SETTLED, LARGEST_BLOCK = 2**20, 2**25 - 2**16
 
 
 def new_tensor(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """A tensor of arbitrary content, of the dtype and on the device of another."""
     tensor = like.new_empty(shape)
+    if tensor.nbytes >= SETTLED and tensor.is_cpu:
+        _settle()
     if tensor.nbytes >= LARGE and tensor.is_cpu:
         _ask_for_huge_pages(tensor.data_ptr(), tensor.nbytes)
     return tensor
+
+
+@functools.cache
+def _settle() -> None:
+    """Let the process keep up to 64 MB of freed memory: allocate and free a large block once, without touching it."""
+    torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
 
 
 def _ask_for_huge_pages(address: int, size: int) -> None:

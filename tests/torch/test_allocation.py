@@ -2,6 +2,8 @@
 
 import ctypes
 import mmap
+import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,3 +120,27 @@ def test_large_results():
         alone.square().sum().backward()
         torch.testing.assert_close(first[few], alone, rtol=0.0, atol=1e-14)
         torch.testing.assert_close(gradient[few], part.grad, rtol=0.0, atol=1e-13)
+
+
+# In a process of its own, which has freed nothing of that size.
+CALLS = """
+import resource
+import torch
+from sim.torch.allocation import new_tensor
+
+like = torch.zeros((), dtype=torch.uint8)
+faults = []
+for _ in range(30):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    tensors = [new_tensor(like, (3900000,)).zero_() for _ in range(12)]
+    del tensors
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(sorted(faults)[15])
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have rules of their own")
+def test_freed_memory_serves_the_next_call():
+    done = subprocess.run([sys.executable, "-c", CALLS], capture_output=True, text=True, check=True)
+    # They have 11000 pages, which were mapped and cleared again in each call.
+    assert int(done.stdout) < 100
