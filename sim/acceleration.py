@@ -6,7 +6,7 @@ import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
-from sim.kinematics import run_velocities
+from sim.kinematics import of_single, run_velocities
 from sim.model import Model
 from sim.operation import Array, Motions, Operation, batch, launch_last, on_device, replay, run
 from warp_kernels.acceleration import acceleration_kernels
@@ -87,13 +87,14 @@ def jacobian_derivative(
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))
     qd = batch(m, "qd", qd, (m.model.nv,), q.shape[0])
-    return run(m, jacobian_derivative_operation(m.model, frame, reference), [q, qd])
+    names = frame_names(m.model, [frame] if isinstance(frame, str) else frame)
+    operation = jacobian_derivative_operation(m.model, names, reference)
+    return run(m, of_single(operation) if isinstance(frame, str) else operation, [q, qd])
 
 
-def jacobian_derivative_operation(model: Model, frame: str | Sequence[str], reference: str) -> Operation:
-    """See :func:`jacobian_derivative`."""
+def jacobian_derivative_operation(model: Model, names: Names, reference: str) -> Operation:
+    """See :func:`jacobian_derivative`; always with the dimension of frames."""
     code = reference_code(reference)
-    names = frame_names(model, [frame] if isinstance(frame, str) else frame)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
         bodies = Motions(m, q)
@@ -112,8 +113,6 @@ def jacobian_derivative_operation(model: Model, frame: str | Sequence[str], refe
             m.link_tree, *path, *m.frame_arrays(names), code, bodies.pose, bodies.origin, bodies.subspace, rate,
             velocity,
         ]  # fmt: skip
-        by_frame = result.reshape((q.shape[0], len(names), 6, model.nv))
-        launch_last(kernels.frame_jacobian_derivative, (path[0].shape[0], q.shape[0]), inputs, by_frame)
+        launch_last(kernels.frame_jacobian_derivative, (path[0].shape[0], q.shape[0]), inputs, result)
 
-    shape = (6, model.nv) if isinstance(frame, str) else (len(names), 6, model.nv)
-    return Operation(shape, forward, replay(forward), ("joint_placement",))
+    return Operation((len(names), 6, model.nv), forward, replay(forward), ("joint_placement",))

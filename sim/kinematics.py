@@ -49,11 +49,11 @@ def pose_operation(model: Model, names: Names) -> Operation:
 
 def matrix_operation(model: Model, names: Names) -> Operation:
     """Poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
-    return _of_poses((len(names), 4, 4), names, "frame_matrix")
+    return _of_poses((len(names), 4, 4), names, "frame_matrix", buffers=[16])
 
 
-def _of_poses(shape: tuple[int, ...], names: Names, kernel: str) -> Operation:
-    """What one of the kernels of frames computes of the poses of links."""
+def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffers: Sequence[int] = ()) -> Operation:
+    """What one of the kernels of frames, with buffers of so many entries, computes of the poses of links."""
 
     def launch(bodies: Poses, name: str, arrays: list[wp.array], outputs: list[wp.array]) -> None:
         m = bodies.model
@@ -61,7 +61,7 @@ def _of_poses(shape: tuple[int, ...], names: Names, kernel: str) -> Operation:
             getattr(frame_kernels(m.types.scalar, bodies.lanes), name),
             dim=(len(names), bodies.blocks),
             inputs=[m.link_tree, *m.frame_arrays(names), bodies.pose, *arrays],
-            outputs=outputs,
+            outputs=[*(bodies.buffer(count) for count in buffers), *outputs],
             device=m.device,
         )
 
@@ -175,10 +175,10 @@ def jacobian(
     operation = jacobian_operation(
         m.model, frame_names(m.model, [frame] if isinstance(frame, str) else frame), reference
     )
-    return run(m, _of_single(operation) if isinstance(frame, str) else operation, [q])
+    return run(m, of_single(operation) if isinstance(frame, str) else operation, [q])
 
 
-def _of_single(operation: Operation) -> Operation:
+def of_single(operation: Operation) -> Operation:
     """An operation on one frame without the dimension of frames, the first one of its result."""
 
     def with_frames(array: wp.array) -> wp.array:
@@ -216,8 +216,8 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Operation:
         wp.launch(
             jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian_adjoint,
             dim=(len(names), bodies.blocks),
-            inputs=[*_paths(m, names), code, *inputs(bodies), bodies.states(result.grad)],
-            outputs=_bars(bodies),
+            inputs=[*_paths(m, names), code, model.nv, *inputs(bodies), bodies.states(result.grad)],
+            outputs=[bodies.buffer(6 * model.nv), *_bars(bodies)],
             device=m.device,
         )
         tape.backward()

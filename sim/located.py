@@ -33,7 +33,7 @@ class Located:
 States = wp.array | Located
 
 
-def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: int, large: bool = False) -> list[int]:
+def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: int, marked: bool = False) -> list[int]:
     """What kernels look up beside the address of an array.
 
     Args:
@@ -41,15 +41,16 @@ def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: i
         shape: the dimensions beside that of the world.
         strides: bytes from an entry to the next along each dimension, that of the world first.
         itemsize: bytes of a number.
-        large: whether the array, of which this may be some rows, is better kept out of the caches.
+        marked: of a result without gaps, whether it, of which this may be some rows, is better kept out of the caches;
+            of a gradient, whether it is new, to be written and not added to.
 
     Returns:
         the number of worlds; how many bytes the entries of a world span, or of one of its frames in an array
-        [world, frame, ...]; whether it is large; the strides.
+        [world, frame, ...]; whether it is marked; the strides.
     """
     inner = len(shape) - max(1, len(shape) - 1)
     span = sum((size - 1) * stride for size, stride in zip(shape[inner:], strides[1 + inner :], strict=True)) + itemsize
-    return [worlds, span, int(large), *strides]
+    return [worlds, span, int(marked), *strides]
 
 
 def for_lanes(states: States | None, lanes: int) -> Any:

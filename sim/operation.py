@@ -110,8 +110,9 @@ class Operation:
         backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
         parameters: names of the parameters that it depends on; it reads no others.
         needs_result: whether ``backward`` reads the result and not just its gradient.
-        in_place: whether both take arrays that kernels look up, :class:`sim.located.Located`. All of such a result is
-            written, whatever was there.
+        in_place: whether both take arrays that kernels look up, :class:`sim.located.Located`, and the adjoint of
+            kinematics alone gives gradients of inputs. All of such a result, and of such a gradient that is marked as
+            new, is written, whatever was there.
     """
 
     shape: tuple[int, ...]
@@ -235,7 +236,7 @@ def run_kinematics(
         q: coordinates [num_worlds, nq].
         outputs: pose, origin, subspace, link_inertia: [item, blocks of worlds], with gradients while a tape records;
             the last two may have no rows, and are then left out.
-        scratch: two arrays of vec3 [num_links, blocks] for the way back.
+        scratch: two arrays of vec3 [num_links, blocks] and :meth:`Poses.buffer` of the coordinates for the way back.
         cleared: gradients of outputs that are to become zero, each as far as what it is the gradient of is worked on.
         frames: only the links that carry these, and what they hang on, are worked on; None for all links.
         lanes: how many worlds a block has.
@@ -255,7 +256,8 @@ def run_kinematics(
     if tape is None:
         return
     pose, _origin, _subspace, link_inertia = outputs
-    given = [*topology, *parameters[:3], coordinates, pose, link_inertia, *(array.grad for array in outputs)]
+    given = [*topology, model.model.nq, *parameters[:3], coordinates, pose, link_inertia]
+    given += [array.grad for array in outputs]
     bars = [*scratch, *model.parameter_bars(*names), for_lanes(q.grad, lanes)]
     adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
     tape.record_func(
@@ -288,7 +290,7 @@ class Poses:
         self.pose = self._output(size.num_links, t.transform)
         self.origin = self._output(size.num_trees, t.vec3)
         outputs = [self.pose, self.origin, *self._further()]
-        scratch = [scratch_array((size.num_links, self.blocks), t.vec3, model.device) for _ in range(2)]
+        scratch = [*(self._of_one_block(size.num_links, t.vec3) for _ in range(2)), self.buffer(size.nq)]
         run_kinematics(model, q, outputs, scratch, [array.grad for array in outputs], frames, lanes)
 
     def _output(self, items: int, dtype: type) -> wp.array:
@@ -298,13 +300,23 @@ class Poses:
     def _further(self) -> list[wp.array]:
         return [self.model.none(self.types.spatial), self.model.none(self.types.inertia)]
 
+    def _of_one_block(self, items: int, dtype: type) -> wp.array:
+        """Scratch [items, blocks] within a launch; with lanes one block's for all, which a CPU takes in turn."""
+        if self.lanes == 1:
+            return scratch_array((items, self.blocks), dtype, self.model.device)
+        one = scratch_array((items, 1), dtype, self.model.device)
+        shape, strides = (items, self.blocks), (one.strides[0], 0)
+        every: Any = wp.array(ptr=one.ptr, dtype=dtype, shape=shape, strides=strides, device=one.device, copy=False)
+        every.memory = one
+        return every
+
     def states(self, array: States | None) -> Any:
         """An array of states as a kernel for these blocks takes it."""
         return for_lanes(array, self.lanes)
 
     def buffer(self, count: int) -> wp.array:
-        """Place for so many numbers of each world of one block: a CPU works on one at a time. With one lane none."""
-        size = count * self.lanes if self.lanes > 1 else 0
+        """Place for so many entries of a world, see :mod:`warp_kernels.algebra.whole_frames`. With one lane none."""
+        size = 2 * count * self.lanes if self.lanes > 1 else 0
         return scratch_array((size,), self.model.types.scalar, self.model.device)
 
     def scratch(self, items: int, dtype: type) -> wp.array:

@@ -124,7 +124,9 @@ class Workspace:
         self.origin = worlds_last(m.num_trees, t.vec3)
         self.subspace = worlds_last(nv, t.spatial)
         self.link_inertia = worlds_last(m.num_links, t.inertia)
-        self.kinematics_scratch = [worlds_last(m.num_links, t.vec3) for _ in range(2)]
+        # With one lane the adjoint needs no buffer.
+        no_buffer = wp.empty(0, dtype=t.scalar, device=self.device)
+        self.kinematics_scratch = [*(worlds_last(m.num_links, t.vec3) for _ in range(2)), no_buffer]
         self.velocity, self.acceleration, self.bias_force = (worlds_last(m.num_links, t.spatial) for _ in range(3))
         self.articulated = worlds_last(m.num_links, t.articulated)
         self.factor_u = worlds_last(nv, t.spatial)

@@ -107,7 +107,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     frames, turns = frame_functions(scalar, lanes), turn_functions(scalar, lanes)
     vec3, transform = t.vec3, t.transform
     module = kernel_module("frames", scalar, lanes)
-    states3d, states4d = t.states3d, t.states4d
+    states3d, states4d, numbers = t.states3d, t.states4d, wp.array(dtype=scalar)
     ints, placements, poses = wp.array(dtype=int), wp.array(dtype=one.transform), wp.array2d(dtype=transform)
 
     @wp.func
@@ -138,16 +138,15 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             a.store3(result, block, frame, 3 + i, rotation[i])
 
     @wp.func
-    def store_matrix(result: states4d, block: int, frame: int, pose: transform):
+    def put_matrix(buffer: numbers, result: states4d, block: int, frame: int, pose: transform):
         position = a.position(pose)
         rows = a.matrix(a.rotation(pose))
         for i in range(3):
             row = a.mat_row(rows, i)
             for j in range(3):
-                a.store4(result, block, frame, i, j, row[j])
-            a.store4(result, block, frame, i, 3, position[i])
-            a.store4(result, block, frame, 3, i, a.real(scalar(0.0)))
-        a.store4(result, block, frame, 3, 3, a.real(scalar(1.0)))
+                a.put(buffer, result, block, frame, i, j, 4, row[j])
+            a.put(buffer, result, block, frame, i, 3, 4, position[i])
+        a.put(buffer, result, block, frame, 3, 3, 4, a.real(scalar(1.0)))
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_pose(
@@ -202,13 +201,17 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         # Data out
-        frame_matrix: t.states4d,
+        buffer: numbers,
+        frame_matrix: states4d,
     ):
-        """World pose of each frame as a homogeneous matrix."""
+        """World pose of each frame as a homogeneous matrix. ``buffer`` is scratch."""
         frame, block = wp.tid()
-        a.fetch_frame_to_write(frame_matrix, block, frame)
-        placed = in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin)
-        store_matrix(frame_matrix, block, frame, placed)
+        a.begin(buffer, block, 16)
+        put_matrix(
+            buffer, frame_matrix, block, frame,
+            in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin),
+        )  # fmt: skip
+        a.end_frame(buffer, frame_matrix, block, frame, 4, 4)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_matrix_adjoint(
@@ -219,22 +222,23 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         # Adjoint in
-        frame_matrix_bar: t.states4d,
+        frame_matrix_bar: states4d,
         # Adjoint out
+        buffer: numbers,
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
     ):
-        """Adds to the adjoints of links and origins."""
+        """Adds to the adjoints of links and origins. ``buffer`` is scratch."""
         frame, block = wp.tid()
-        a.fetch_frame_to_read(frame_matrix_bar, block, frame)
         link = frame_link[frame]
         if link >= 0:
+            a.read_frame(buffer, frame_matrix_bar, block, frame, 4, 4)
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
-            shift = a.load_bar4_column(frame_matrix_bar, block, frame, 0, 3)
+            shift = a.get_column(buffer, frame_matrix_bar, block, frame, 0, 3, 4)
             matrix_bar = a.mat_rows(
-                a.load_bar4_row(frame_matrix_bar, block, frame, 0),
-                a.load_bar4_row(frame_matrix_bar, block, frame, 1),
-                a.load_bar4_row(frame_matrix_bar, block, frame, 2),
+                a.get_row(buffer, frame_matrix_bar, block, frame, 0, 4),
+                a.get_row(buffer, frame_matrix_bar, block, frame, 1, 4),
+                a.get_row(buffer, frame_matrix_bar, block, frame, 2, 4),
             )
             turn = a.axial(a.matrix(a.rotation(placed)), matrix_bar)
             frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)

@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.frames import LOCAL, WORLD, frame_functions
+from warp_kernels.frames import LOCAL, LOCAL_WORLD_ALIGNED, WORLD, frame_functions
 from warp_kernels.spatial import spatial_functions
 from warp_kernels.types import FREE, kernel_module, lane_types, warp_types
 
@@ -22,11 +22,19 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     frames = frame_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     module = kernel_module("jacobian", scalar, lanes)
-    states4d = t.states4d
+    states4d, numbers = t.states4d, wp.array(dtype=scalar)
 
     @wp.func
-    def load_column_bar(bar: states4d, block: int, frame: int, k: int):
-        return a.join(a.load_bar4_column(bar, block, frame, 0, k), a.load_bar4_column(bar, block, frame, 3, k))
+    def column_bar(buffer: numbers, bar: states4d, block: int, frame: int, k: int, columns: int):
+        return a.join(
+            a.get_column(buffer, bar, block, frame, 0, k, columns),
+            a.get_column(buffer, bar, block, frame, 3, k, columns),
+        )
+
+    @wp.func
+    def put_column(buffer: numbers, jacobian: states4d, block: int, frame: int, k: int, columns: int, x: spatial):
+        for i in range(6):
+            a.put(buffer, jacobian, block, frame, i, k, columns, x[i])
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian(
@@ -43,23 +51,32 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         # Data out
-        buffer: wp.array(dtype=scalar),
-        jacobian: t.states4d,
+        buffer: numbers,
+        jacobian: states4d,
     ):
         """The columns of the degrees of freedom on the path to each frame; the others are zero."""
         frame, block = wp.tid()
         link = frame_link[frame]
-        a.fetch_frame_to_write(jacobian, block, frame)
-        a.begin_frame(buffer, jacobian, block, frame, 6 * columns)
+        a.begin(buffer, block, 6 * columns)
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
-            for at in range(path_start[frame], path_start[frame + 1]):
-                k = path_dof[at]
-                column = frames.in_reference(reference, subspace[k, block], placed, point)
-                for i in range(6):
-                    a.put(buffer, jacobian, block, frame, i, k, columns, 6 * columns, column[i])
-        a.end_frame(buffer, jacobian, block, frame, 6 * columns)
+            # Two loops: a compiler takes to pieces what comes out of one of two branches.
+            if reference == LOCAL:
+                for at in range(path_start[frame], path_start[frame + 1]):
+                    k = path_dof[at]
+                    put_column(
+                        buffer, jacobian, block, frame, k, columns,
+                        frames.in_reference(LOCAL, subspace[k, block], placed, point),
+                    )  # fmt: skip
+            else:
+                for at in range(path_start[frame], path_start[frame + 1]):
+                    k = path_dof[at]
+                    put_column(
+                        buffer, jacobian, block, frame, k, columns,
+                        frames.in_reference(LOCAL_WORLD_ALIGNED, subspace[k, block], placed, point),
+                    )  # fmt: skip
+        a.end_frame(buffer, jacobian, block, frame, 6, columns)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian_adjoint(
@@ -70,22 +87,24 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame_link: wp.array(dtype=int),
         frame_placement: wp.array(dtype=one.transform),
         reference: int,
+        columns: int,
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         # Adjoint in
-        jacobian_bar: t.states4d,
+        jacobian_bar: states4d,
         # Adjoint out
+        buffer: numbers,
         pose_bar: wp.array2d(dtype=transform),
         origin_bar: wp.array2d(dtype=vec3),
         subspace_bar: wp.array2d(dtype=spatial),
     ):
-        """Adds to the adjoints of links, origins and motion subspaces."""
+        """Adds to the adjoints of links, origins and motion subspaces. ``buffer`` is scratch."""
         frame, block = wp.tid()
         link = frame_link[frame]
-        a.fetch_frame_to_read(jacobian_bar, block, frame)
         if link >= 0:
+            a.read_frame(buffer, jacobian_bar, block, frame, 6, columns)
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
             point_bar = vec3()
@@ -93,7 +112,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             for at in range(path_start[frame], path_start[frame + 1]):
                 k = path_dof[at]
                 column = subspace[k, block]
-                bar = frames.along_world(reference, load_column_bar(jacobian_bar, block, frame, k), placed)
+                bar = frames.along_world(reference, column_bar(buffer, jacobian_bar, block, frame, k, columns), placed)
                 point_bar += a.cross(a.linear(bar), a.angular(column))
                 turn += frames.frame_turn(column, bar, point)
                 a.sum_spatial(subspace_bar, k, block, frames.about_origin(bar, point))

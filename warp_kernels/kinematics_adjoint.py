@@ -53,18 +53,18 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     vec3, quat, transform, spatial, inertia10 = t.vec3, t.quat, t.transform, t.spatial, t.inertia
     axis3 = one.vec3
     module = kernel_module("kinematics_adjoint", scalar, lanes)
-    array2d, states2d = wp.array2d(dtype=scalar), t.states2d
+    numbers, array2d, states2d = wp.array(dtype=scalar), wp.array2d(dtype=scalar), t.states2d
     vectors, motions = wp.array2d(dtype=vec3), wp.array2d(dtype=spatial)
     one_vectors, one_matrices = wp.array2d(dtype=one.vec3), wp.array2d(dtype=one.mat33)
 
     @wp.func
-    def add_quaternion_bar(q: states2d, q_bar: states2d, block: int, start: int, turn: vec3):
-        """Add the derivative in a quaternion that is normalised on entry; nothing where it is zero, which stands for no turn."""
+    def put_quaternion_bar(q: states2d, buffer: numbers, q_bar: states2d, block: int, start: int, turn: vec3):
+        """Put the derivative in a quaternion that is normalised on entry; nothing where it is zero, which stands for no turn."""
         given = a.load_quat(q, block, start)
         over = a.over_length(given)
         unit_bar = turns.quaternion_of_turn(a.unit(given), turn)
         for i in range(4):
-            a.add(q_bar, block, start + i, a.mul(unit_bar[i], over))
+            a.put_bar(buffer, q_bar, block, start + i, a.mul(unit_bar[i], over))
 
     @wp.func
     def add_column_bars(
@@ -156,23 +156,32 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             a.add_mat33(inertia_bar, block, link, in_link)
 
     @wp.func
-    def add_q_bars(
-        kind: int, axis: axis3, own: quat, q: states2d, start: int, turn: vec3, shift: vec3, block: int, q_bar: states2d
+    def put_q_bars(
+        kind: int,
+        axis: axis3,
+        own: quat,
+        q: states2d,
+        start: int,
+        turn: vec3,
+        shift: vec3,
+        block: int,
+        buffer: numbers,
+        q_bar: states2d,
     ):
-        """Add to the derivatives in the coordinates of a joint. A joint's own turn leads from the link's axes to its frame's."""
+        """Put the derivatives in the coordinates of a joint. A joint's own turn leads from the link's axes to its frame's."""
         if kind == REVOLUTE:
-            a.add(q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), turn))
+            a.put_bar(buffer, q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), turn))
         if kind == PRISMATIC:
-            a.add(q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), shift))
+            a.put_bar(buffer, q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), shift))
         if kind == SPHERICAL:
             joint_turn = joints.load_turn(q, block, start)
-            add_quaternion_bar(q, q_bar, block, start, a.rotate(joint_turn, a.rotate_back(own, turn)))
+            put_quaternion_bar(q, buffer, q_bar, block, start, a.rotate(joint_turn, a.rotate_back(own, turn)))
         if kind == FREE:
             joint_turn = joints.load_turn(q, block, start + 3)
             position_bar = a.rotate(joint_turn, a.rotate_back(own, shift))
             for i in range(3):
-                a.add(q_bar, block, start + i, position_bar[i])
-            add_quaternion_bar(q, q_bar, block, start + 3, a.rotate(joint_turn, a.rotate_back(own, turn)))
+                a.put_bar(buffer, q_bar, block, start + i, position_bar[i])
+            put_quaternion_bar(q, buffer, q_bar, block, start + 3, a.rotate(joint_turn, a.rotate_back(own, turn)))
 
     @wp.func
     def add_moved_turn(
@@ -212,6 +221,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         joint_axis: wp.array(dtype=one.vec3),
         joint_q_start: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
+        coordinates: int,
         # Parameters
         joint_placement: wp.array2d(dtype=one.transform),
         mass: wp.array2d(dtype=scalar),
@@ -228,16 +238,17 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         turn_bar: wp.array2d(dtype=vec3),
         shift_bar: wp.array2d(dtype=vec3),
+        buffer: numbers,
         joint_placement_bar: wp.array2d(dtype=one.transform),
         mass_bar: wp.array2d(dtype=scalar),
         com_bar: wp.array2d(dtype=one.vec3),
         inertia_bar: wp.array2d(dtype=one.mat33),
         q_bar: t.states2d,
     ):
-        """turn_bar and shift_bar are scratch; the other outputs are added to. Arrays of no rows are left out."""
+        """turn_bar, shift_bar and buffer are scratch; the other outputs are added to. Arrays of no rows are left out."""
         tree, block = wp.tid()
         if q_bar.shape[0] > 0:
-            a.fetch_to_write(q_bar, block)
+            a.begin(buffer, block, coordinates)
         first = visit_start[tree]
         last = visit_start[tree + 1]
         for place in range(first, last):
@@ -266,7 +277,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             turn = turn_bar[link, block]
             shift = shift_bar[link, block]
             if q_bar.shape[0] > 0:
-                add_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, block, q_bar)
+                put_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, block, buffer, q_bar)
             if parent >= 0:
                 arm = a.position(own) - a.position(pose[parent, block])
                 turn_bar[parent, block] = turn_bar[parent, block] + turn + a.cross(arm, shift)
@@ -282,5 +293,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 else:
                     change_of_root = placement_change(a.no_turn(), placement, whole_turn, shift)
                     a.add_transform(joint_placement_bar, block, link, change_of_root)
+        if q_bar.shape[0] > 0:
+            a.end_bars(buffer, q_bar, block, tree, coordinates)
 
     return SimpleNamespace(module=module, kinematics_adjoint=kinematics_adjoint)

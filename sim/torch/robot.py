@@ -302,9 +302,7 @@ class Robot(torch.nn.Module):
         self, q: torch.Tensor, qd: torch.Tensor, frame: str | Sequence[str], reference: str = "local_world_aligned"
     ) -> torch.Tensor:
         """Time derivative of :meth:`jacobian` in motion with qd, of the same shape."""
-        frame = frame if isinstance(frame, str) else tuple(frame)
-        key = ("jacobian derivative", frame, reference)
-        return self._call(key, lambda: jacobian_derivative_operation(self.model, frame, reference), q=q, qd=qd)[0]
+        return self._of_frames("jacobian derivative", jacobian_derivative_operation, frame, reference, q=q, qd=qd)
 
     def frame_velocity(
         self, q: torch.Tensor, qd: torch.Tensor, frame: Frames = None, reference: str = "local_world_aligned"

@@ -15,15 +15,16 @@ from sim.torch.allocation import new_tensor
 from sim.torch.recent import next_use
 from sim.torch.robot_graph import Graph, Shapes, Way, parts_of
 from sim.torch.robot_parameters import ParameterArrays
-from sim.torch.robot_values import pack
+from sim.torch.robot_values import pack, plain
 from sim.torch.robot_work import Call, Forward, Task
 from sim.turns import turn
 
 # A graph has launches for each of the parts that its rows are worked on in. To copy a few rows takes less time than to
 # point at them.
 FEWEST_IN_PLACE_ROWS, MOST_IN_PLACE_ROWS = 256, 2**14
-# Little lies between the launches of kinematics: with fewer, a launch takes as long as its work.
-ROWS_AT_A_TIME = 256
+# Little lies between the launches of kinematics: with fewer rows, a launch takes as long as its work. With more of what
+# has many numbers in a row, such as Jacobians, it leaves the nearest caches.
+ROWS_AT_A_TIME, MANY_BYTES = 512, 256
 # Bytes of what would fill a core's share of the last cache, and push out of it what the next work needs.
 LARGE = 3 * 2**22
 
@@ -40,14 +41,16 @@ class Spot:
         shape: of the array.
         itemsize: bytes of a number.
         parts: the parts of its rows.
+        new: whether it is a gradient that is written and not added to.
 
     Attributes:
         shape: of the array.
         located: the parts, without gradients.
     """
 
-    def __init__(self, shape: torch.Size, itemsize: int, parts: Sequence[slice]):
+    def __init__(self, shape: torch.Size, itemsize: int, parts: Sequence[slice], new: bool = False):
         self.shape, self._itemsize = shape, itemsize
+        self._marked = new or shape.numel() * itemsize >= LARGE
         self._strides: tuple[int, ...] = ()
         self._table = np.zeros((len(parts), 4 + len(shape)), dtype=np.int64)
         self._first = np.array([part.start for part in parts])
@@ -63,8 +66,7 @@ class Spot:
         if strides != self._strides:
             self._strides = strides
             steps = [stride * self._itemsize for stride in strides]
-            large = self.shape.numel() * self._itemsize >= LARGE
-            each = [table(worlds, self.shape[1:], steps, self._itemsize, large) for worlds in self._worlds]
+            each = [table(worlds, self.shape[1:], steps, self._itemsize, self._marked) for worlds in self._worlds]
             self._table[:, 1:] = each
             self._offsets = self._first * (strides[0] * self._itemsize)
         np.add(self._offsets, address, out=self._addresses)
@@ -77,7 +79,7 @@ class InPlaceGraph(Graph):
         inputs: the inputs of the operation.
         seed: derivative of the loss in the result; None for a value.
         itemsize: bytes of a number.
-        outputs: the result, or the gradients of the inputs that are wanted; these must be zero before a launch.
+        outputs: the result, or the gradients of the inputs that are wanted.
         parameters: those of the operation, of its own; flat_parameters: views with one dimension.
         gradients: of the parameters that are wanted.
     """
@@ -86,11 +88,13 @@ class InPlaceGraph(Graph):
         super().__init__()
         task, values = call.task, call.values
         assert not task.operation.needs_result
-        parts = [slice(first, min(first + ROWS_AT_A_TIME, task.rows)) for first in range(0, task.rows, ROWS_AT_A_TIME)]
         self.itemsize = itemsize = values.like.element_size()
+        most = ROWS_AT_A_TIME if math.prod(task.operation.shape) * itemsize <= MANY_BYTES else ROWS_AT_A_TIME // 2
+        parts = [slice(first, min(first + most, task.rows)) for first in range(0, task.rows, most)]
         with torch.inference_mode(False), torch.no_grad(), paused_tape():
             self.inputs = [Spot(shape, itemsize, parts) for shape in task.shapes[: task.inputs]]
-            outputs = [None if x is None else Spot(x.shape, itemsize, parts) for x in call.outputs]
+            new = call.seed is not None
+            outputs = [None if x is None else Spot(x.shape, itemsize, parts, new) for x in call.outputs]
             self.outputs = [spot for spot in outputs if spot is not None]
             self.seed = None if call.seed is None else Spot(call.seed.shape, itemsize, parts)
             self.parameters = [x.clone(memory_format=torch.contiguous_format) for x in call.parameters()]
@@ -131,17 +135,13 @@ class InPlaceGraph(Graph):
             self.seed.point_at(call.seed.data_ptr(), call.seed.stride())
 
     def launch(self) -> None:
-        """Do the task on what the spots point at; outputs must be zero."""
+        """Do the task on what the spots point at."""
         self.used = next_use()
         wp.capture_launch(self._graph)
 
     def run(self, call: Call) -> list[torch.Tensor]:
         """See :class:`Graph`."""
         call = call.plain()
-        if call.seed is not None:
-            for output in call.outputs:
-                if output is not None:
-                    output.zero_()
         self._point(call)
         if self.parameters:
             torch._foreach_copy_(self.parameters, list(call.parameters()))
@@ -204,7 +204,7 @@ class _GradientWay:
         graph, seed = self._graph, self._graph.seed
         assert seed is not None
         grad = (torch.cat(grads, -1) if self._split else grads[0]).reshape(seed.shape)
-        outputs = [new_tensor(kept, shape).zero_() for shape in self._shapes]
+        outputs = [new_tensor(kept, shape) for shape in self._shapes]
         with turn:
             address = kept.data_ptr()
             for spot, first, strides in self._inputs:
@@ -217,11 +217,6 @@ class _GradientWay:
                 torch._foreach_copy_(graph.flat_parameters, values)
             graph.launch()
             return [*outputs, *(gradient.clone() for gradient in graph.gradients)]
-
-
-def plain(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors whose numbers are what lies in their memory, and not the negative of that as of some views."""
-    return [tensor.resolve_neg() for tensor in tensors]
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ class Values:
 
     def plain(self) -> Values:
         """The same with numbers that lie in memory, and not their negatives as of some views."""
-        return Values([x.resolve_neg() for x in self.tensors()], self.inputs)
+        return Values(plain(self.tensors()), self.inputs)
 
     def part(self, rows: slice, parameters: int) -> Values:
         """Some of the rows, where no parameter has a value for each row."""
@@ -72,3 +72,8 @@ class Values:
 def pack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """The entries of all, one after another, in new memory."""
     return _flatten_dense_tensors(list(tensors))
+
+
+def plain(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors whose numbers are what lies in their memory, and not the negative of that as of some views."""
+    return [tensor.resolve_neg() for tensor in tensors]

@@ -8,7 +8,7 @@ import torch
 from sim.operation import WORLDS_AT_A_TIME, Operation, in_parts
 from sim.torch.arrays import as_array
 from sim.torch.robot_parameters import ParameterArrays, number_of_dims
-from sim.torch.robot_values import Values
+from sim.torch.robot_values import Values, plain
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Call:
 
     def plain(self) -> "Call":
         """The call on tensors whose numbers lie in their memory, and not the negatives of them as of some views."""
-        seed = None if self.seed is None else self.seed.resolve_neg()
+        seed = None if self.seed is None else plain([self.seed])[0]
         return Call(self.task, self.values.plain(), seed, self.outputs)
 
     def contiguous(self) -> "Call":

@@ -26,7 +26,7 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
     scalar = SCALARS[precision]
     a, one = algebra(scalar, lanes), warp_types(scalar)
     module = kernel_module("test_algebra", scalar, lanes)
-    array2d, array3d, array4d = (wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4))
+    numbers, array2d, array3d = (wp.array(dtype=scalar, ndim=n) for n in (1, 2, 3))
 
     @wp.kernel(module=module, enable_backward=False)
     def sine_cosine(angle: array2d, result: array3d):
@@ -55,16 +55,13 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
         a.add_transform(poses, block, 0, a.make_pose(v, a.make_quat(x, y, z, x)))
 
     @wp.kernel(module=module, enable_backward=False)
-    def copy(bar3: array3d, bar4: array4d, total: array2d, stored3: array3d, stored4: array4d, added3: array3d):
+    def copy(bar3: array3d, total: array2d, stored3: array3d, added3: array3d):
         block = wp.tid()
         for i in range(bar3.shape[1]):
             for j in range(bar3.shape[2]):
                 x = a.load_bar3(bar3, block, i, j)
-                y = a.load_bar4(bar4, block, 1, i, j)
                 a.add_scalar(total, block, 0, x)
-                a.add_scalar(total, block, 1, y)
                 a.store3(stored3, block, i, j, x)
-                a.store4(stored4, block, 1, i, j, y)
                 a.add3(added3, block, i, j, x)
 
     t = lane_types(scalar, lanes)
@@ -73,31 +70,47 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
     def copy_looked_up(
         columns: int,
         given2: t.states2d,
-        given4: t.states4d,
         stored2: t.states2d,
         added2: t.states2d,
         stored3: t.states3d,
-        buffer: wp.array(dtype=scalar),
-        stored4: t.states4d,
     ):
-        """given4 [world, 2, 2, columns], of which the second frame is copied; stored3 [world, 2, columns]."""
+        """given2 [world, columns], the first frame of stored3 [world, 2, columns]."""
         block = wp.tid()
         a.fetch_to_read(given2, block)
-        a.fetch_to_write(added2, block)
-        a.fetch_frame_to_read(given4, block, 1)
-        a.fetch_frame_to_write(stored4, block, 1)
-        a.begin_frame(buffer, stored4, block, 1, 2 * columns)
+        a.fetch_frame_to_read(stored3, block, 0)
+        a.fetch_frame_to_write(stored3, block, 0)
         for k in range(columns):
             a.store(stored2, block, k, a.load(given2, block, k))
             a.add(added2, block, k, a.load_bar(given2, block, k))
-            for i in range(2):
-                x = a.load_bar4(given4, block, 1, i, k)
-                a.store3(stored3, block, i, k, x)
-                if i != k:
-                    a.put(buffer, stored4, block, 1, i, k, columns, 2 * columns, x)
-        a.end_frame(buffer, stored4, block, 1, 2 * columns)
+            a.store3(stored3, block, 0, k, a.load_bar3(stored3, block, 1, k))
 
-    return SimpleNamespace(sine_cosine=sine_cosine, accumulate=accumulate, copy=copy, copy_looked_up=copy_looked_up)
+    @wp.kernel(module=module, enable_backward=False)
+    def copy_whole(
+        columns: int,
+        given: t.states4d,
+        buffers: wp.array2d(dtype=scalar),
+        stored: t.states4d,
+        bars: t.states2d,
+    ):
+        """The second frame of given and stored [world, 2, 2, columns] but for its diagonal, and the sums of its columns
+        but for the first two; of two trees the first one has the even columns."""
+        tree, block = wp.tid()
+        a.read_frame(buffers[0], given, block, 1, 2, columns)
+        a.begin(buffers[1], block, 2 * columns)
+        a.begin(buffers[2], block, columns)
+        for k in range(columns):
+            if k > 1 and k % 2 == tree:
+                x = a.get(buffers[0], given, block, 1, 0, k, columns)
+                y = a.get(buffers[0], given, block, 1, 1, k, columns)
+                a.put_bar(buffers[2], bars, block, k, x + y)
+            for i in range(2):
+                if i != k:
+                    entry = a.get(buffers[0], given, block, 1, i, k, columns)
+                    a.put(buffers[1], stored, block, 1, i, k, columns, entry)
+        a.end_frame(buffers[1], stored, block, 1, 2, columns)
+        a.end_bars(buffers[2], bars, block, tree, columns)
+
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Kernel)})
 
 
 def sine_and_cosine(precision: str, angles: np.ndarray, lanes: int = LANES) -> tuple[np.ndarray, np.ndarray]:
@@ -169,46 +182,69 @@ def test_lanes_without_a_world_add_nothing(lanes, worlds, shared):
 def test_lanes_without_a_world_are_not_stored(lanes, worlds):
     """Into the front of arrays of which the rest stays as it is."""
     rng = np.random.default_rng(0)
-    rows = 4 * LANES
-    bar3, bar4 = rng.normal(size=(worlds, 2, 3)), rng.normal(size=(worlds, 2, 2, 3))
-    before = [rng.normal(size=(rows, *bar.shape[1:])) for bar in (bar3, bar4, bar3)]
-    given = [wp.array(bar, dtype=wp.float64, device="cpu") for bar in (bar3, bar4)]
-    total = wp.zeros((1, 2), dtype=wp.float64, device="cpu")
+    bar3 = rng.normal(size=(worlds, 2, 3))
+    before = [rng.normal(size=(4 * LANES, 2, 3)) for _ in range(2)]
+    given = wp.array(bar3, dtype=wp.float64, device="cpu")
+    total = wp.zeros((1, 1), dtype=wp.float64, device="cpu")
     whole = [wp.array(x, dtype=wp.float64, device="cpu") for x in before]
     outputs = [total, *(array[:worlds] for array in whole)]
-    wp.launch(trial_kernels("float64", lanes).copy, -(-worlds // lanes), given, outputs, device="cpu")
-    stored3, stored4, added3 = (x.copy() for x in before)
-    stored3[:worlds], stored4[:worlds, 1] = bar3, bar4[:, 1]
+    wp.launch(trial_kernels("float64", lanes).copy, -(-worlds // lanes), [given], outputs, device="cpu")
+    stored3, added3 = before
+    stored3[:worlds] = bar3
     added3[:worlds] += bar3
-    for array, expected in zip(whole, (stored3, stored4, added3), strict=True):
+    for array, expected in zip(whole, (stored3, added3), strict=True):
         np.testing.assert_array_equal(array.numpy(), expected)
-    np.testing.assert_allclose(total.numpy()[0], [bar3.sum(), bar4[:, 1].sum()], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(total.numpy()[0], [bar3.sum()], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("lanes", [1, LANES])
 @pytest.mark.parametrize("worlds", [1, LANES - 1, 3 * LANES + 2])
-@pytest.mark.parametrize("spread", [False, True])
-@pytest.mark.parametrize("large", [False, True])
-def test_arrays_that_are_looked_up(lanes, worlds, spread, large):
-    """Into the front of arrays of which the rest stays as it is; ``spread`` are those of every second world."""
+@pytest.mark.parametrize("every", [1, 2])
+def test_arrays_that_are_looked_up(lanes, worlds, every):
+    """Into the front of arrays of which the rest stays as it is, or into every second world."""
     rng = np.random.default_rng(0)
-    rows, every = 8 * LANES, 2 if spread else 1
-    shapes = [(3,), (2, 2, 3), (3,), (3,), (2, 3), (2, 2, 3)]
-    before = [rng.normal(size=(rows, *shape)) for shape in shapes]
-    if lanes == 1:
-        before[-1][:] = 0.0  # as results come that a launch is told
+    before = [rng.normal(size=(8 * LANES, *shape)) for shape in [(3,), (3,), (3,), (2, 3)]]
     whole = [wp.array(x, dtype=wp.float64, device="cpu") for x in before]
-    parts = [for_lanes(array[: every * worlds : every], lanes) for array in whole]
-    if lanes > 1:
-        parts[-1].numpy()[3] = large  # of the table
-    buffer = wp.array(rng.normal(size=6 * lanes), dtype=wp.float64, device="cpu")
-    inputs = [3, *parts[:-1], buffer, parts[-1]]
-    wp.launch(trial_kernels("float64", lanes).copy_looked_up, -(-worlds // lanes), inputs, device="cpu")
-    expected, own = [x.copy() for x in before], slice(0, every * worlds, every)
-    given2, given4 = before[0][own], before[1][own]
-    expected[2][own] = given2
-    expected[3][own] += given2
-    expected[4][own] = given4[:, 1]
-    expected[5][own, 1] = given4[:, 1] * (1.0 - np.eye(2, 3))
+    own = slice(0, every * worlds, every)
+    parts = [for_lanes(array[own], lanes) for array in whole]
+    wp.launch(trial_kernels("float64", lanes).copy_looked_up, -(-worlds // lanes), [3, *parts], device="cpu")
+    expected = [x.copy() for x in before]
+    expected[1][own] = before[0][own]
+    expected[2][own] += before[0][own]
+    expected[3][own, 0] = before[3][own, 1]
     for array, one in zip(whole, expected, strict=True):
         np.testing.assert_array_equal(array.numpy(), one)
+
+
+@pytest.mark.parametrize("precision", SCALARS)
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("worlds", [1, LANES - 1, LANES, 3 * LANES + 2])
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("columns", [3, 4, 9])  # fewer entries than lanes, groups of as many, and some left over
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("marked", [False, True])
+def test_what_is_read_and_written_whole(precision, lanes, worlds, every, columns, turned, marked):
+    """As before; frames are read that lie in memory row by row or not, and arrays are large or new or not."""
+    rng, scalar = np.random.default_rng(0), SCALARS[precision]
+    rows, own = 8 * LANES, slice(0, every * worlds, every)
+    given = rng.normal(size=(rows, 2, columns, 2) if turned else (rows, 2, 2, columns)).astype(precision)
+    stored, bars = (rng.normal(size=(rows, *shape)).astype(precision) for shape in [(2, 2, columns), (columns,)])
+    if lanes == 1:
+        stored[:] = 0.0  # as results come that a launch is told
+    arrays = [wp.array(x, dtype=scalar, device="cpu") for x in (given, stored, bars)]
+    seen = [arrays[0].transpose((0, 1, 3, 2)) if turned else arrays[0], *arrays[1:]]
+    parts = [for_lanes(array[own], lanes) for array in seen]
+    if lanes > 1:
+        for part in parts[1:]:
+            part.numpy()[3] = marked  # of the table
+    buffers = wp.array(rng.normal(size=(3, 4 * columns * lanes)), dtype=scalar, device="cpu")
+    inputs = [columns, parts[0], buffers, *parts[1:]]
+    wp.launch(trial_kernels(precision, lanes).copy_whole, (2, -(-worlds // lanes)), inputs, device="cpu")
+    frames = (given.swapaxes(2, 3) if turned else given)[own, 1]
+    sums = frames[:, 0] + frames[:, 1]
+    sums[:, :2] = 0.0
+    stored[own, 1] = frames * (1.0 - np.eye(2, columns))
+    bars[own] = sums if marked and lanes > 1 else bars[own] + sums
+    np.testing.assert_array_equal(arrays[0].numpy(), given)
+    np.testing.assert_array_equal(arrays[1].numpy(), stored)
+    np.testing.assert_array_equal(arrays[2].numpy(), bars)

@@ -47,44 +47,39 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     def store3(values: array3d, block: int, i: int, j: int, x: scalar):
         values[block, i, j] = x
 
-    @wp.func
-    def load_bar4(values: array4d, block: int, frame: int, i: int, j: int):
-        return values[block, frame, i, j]
-
-    @wp.func
-    def store4(values: array4d, block: int, frame: int, i: int, j: int, x: scalar):
-        values[block, frame, i, j] = x
-
     # What a launch is told comes as zeros.
     @wp.func
-    def begin_frame(buffer: numbers, values: array4d, block: int, frame: int, count: int):
+    def begin(buffer: numbers, block: int, count: int):
         pass
 
     @wp.func
-    def put(
-        buffer: numbers,
-        values: array4d,
-        block: int,
-        frame: int,
-        i: int,
-        j: int,
-        columns: int,
-        count: int,
-        x: scalar,
-    ):
+    def put(buffer: numbers, values: array4d, block: int, frame: int, i: int, j: int, columns: int, x: scalar):
         values[block, frame, i, j] = x
 
     @wp.func
-    def end_frame(buffer: numbers, values: array4d, block: int, frame: int, count: int):
+    def end_frame(buffer: numbers, values: array4d, block: int, frame: int, rows: int, columns: int):
+        pass
+
+    @wp.func
+    def read_frame(buffer: numbers, values: array4d, block: int, frame: int, rows: int, columns: int):
+        pass
+
+    @wp.func
+    def get(buffer: numbers, values: array4d, block: int, frame: int, i: int, j: int, columns: int):
+        return values[block, frame, i, j]
+
+    # Each coordinate has one joint, which is the only one to put something.
+    @wp.func
+    def put_bar(buffer: numbers, values: array2d, block: int, k: int, x: scalar):
+        values[block, k] += x
+
+    @wp.func
+    def end_bars(buffer: numbers, values: array2d, block: int, tree: int, count: int):
         pass
 
     # A processor of many threads has others to work on while one waits for memory.
     @wp.func
     def fetch_to_read(values: array2d, block: int):
-        pass
-
-    @wp.func
-    def fetch_to_write(values: array2d, block: int):
         pass
 
     @wp.func

@@ -1,7 +1,7 @@
 """Reading and writing arrays for blocks of several worlds.
 
 ``values`` and ``bars`` are parameters [P, n], one for all worlds where P = 1; arrays of states [world, ...] are those of
-:mod:`warp_kernels.algebra.entries`.
+:mod:`warp_kernels.algebra.entries` and :mod:`warp_kernels.algebra.whole_frames`.
 """
 
 from types import SimpleNamespace
@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.entries import entry_functions
+from warp_kernels.algebra.whole_frames import frame_entry_functions
 from warp_kernels.types import lane_types, warp_types
 
 
@@ -132,4 +133,4 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
         bars[item, block] = bars[item, block] + x
 
     own = {name: value for name, value in locals().items() if isinstance(value, wp.Function)}
-    return SimpleNamespace(**{**vars(entries), **own})
+    return SimpleNamespace(**{**vars(entries), **vars(frame_entry_functions(scalar, lanes)), **own})

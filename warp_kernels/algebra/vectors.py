@@ -47,21 +47,21 @@ def vector_functions(a: SimpleNamespace) -> SimpleNamespace:
         )
 
     @wp.func
-    def load_bar4_row(values: Any, block: int, frame: int, i: int):
-        """The first three entries of row i."""
+    def get_row(buffer: Any, values: Any, block: int, frame: int, i: int, columns: int):
+        """The first three entries of row i of a frame."""
         return a.make_vec3(
-            a.load_bar4(values, block, frame, i, 0),
-            a.load_bar4(values, block, frame, i, 1),
-            a.load_bar4(values, block, frame, i, 2),
+            a.get(buffer, values, block, frame, i, 0, columns),
+            a.get(buffer, values, block, frame, i, 1, columns),
+            a.get(buffer, values, block, frame, i, 2, columns),
         )
 
     @wp.func
-    def load_bar4_column(values: Any, block: int, frame: int, i: int, j: int):
-        """Three entries of column j, from row i on."""
+    def get_column(buffer: Any, values: Any, block: int, frame: int, i: int, j: int, columns: int):
+        """Three entries of column j of a frame, from row i on."""
         return a.make_vec3(
-            a.load_bar4(values, block, frame, i, j),
-            a.load_bar4(values, block, frame, i + 1, j),
-            a.load_bar4(values, block, frame, i + 2, j),
+            a.get(buffer, values, block, frame, i, j, columns),
+            a.get(buffer, values, block, frame, i + 1, j, columns),
+            a.get(buffer, values, block, frame, i + 2, j, columns),
         )
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
