@@ -32,9 +32,25 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         )
 
     @wp.func
-    def put_column(buffer: numbers, jacobian: states4d, block: int, frame: int, k: int, columns: int, x: spatial):
-        for i in range(6):
-            a.put(buffer, jacobian, block, frame, i, k, columns, x[i])
+    def put_columns(
+        reference: int,
+        first: int,
+        last: int,
+        path_dof: wp.array(dtype=int),
+        subspace: wp.array2d(dtype=spatial),
+        placed: transform,
+        point: vec3,
+        columns: int,
+        block: int,
+        frame: int,
+        buffer: numbers,
+        jacobian: states4d,
+    ):
+        for at in range(first, last):
+            k = path_dof[at]
+            column = frames.in_reference(reference, subspace[k, block], placed, point)
+            for i in range(6):
+                a.put(buffer, jacobian, block, frame, i, k, columns, column[i])
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian(
@@ -54,28 +70,25 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         buffer: numbers,
         jacobian: states4d,
     ):
-        """The columns of the degrees of freedom on the path to each frame; the others are zero."""
+        """The columns of the degrees of freedom on the path to each frame; the others are zero. ``buffer`` is scratch."""
         frame, block = wp.tid()
         link = frame_link[frame]
         a.begin(buffer, block, 6 * columns)
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
-            # Two loops: a compiler takes to pieces what comes out of one of two branches.
+            first = path_start[frame]
+            last = path_start[frame + 1]
+            # A loop for each: what comes out of one of two branches within it a compiler takes to pieces.
             if reference == LOCAL:
-                for at in range(path_start[frame], path_start[frame + 1]):
-                    k = path_dof[at]
-                    put_column(
-                        buffer, jacobian, block, frame, k, columns,
-                        frames.in_reference(LOCAL, subspace[k, block], placed, point),
-                    )  # fmt: skip
+                put_columns(
+                    LOCAL, first, last, path_dof, subspace, placed, point, columns, block, frame, buffer, jacobian
+                )
             else:
-                for at in range(path_start[frame], path_start[frame + 1]):
-                    k = path_dof[at]
-                    put_column(
-                        buffer, jacobian, block, frame, k, columns,
-                        frames.in_reference(LOCAL_WORLD_ALIGNED, subspace[k, block], placed, point),
-                    )  # fmt: skip
+                put_columns(
+                    LOCAL_WORLD_ALIGNED, first, last, path_dof, subspace, placed, point, columns, block, frame, buffer,
+                    jacobian,
+                )  # fmt: skip
         a.end_frame(buffer, jacobian, block, frame, 6, columns)
 
     @wp.kernel(module=module, enable_backward=False)

@@ -34,6 +34,9 @@ class Shapes(Protocol):
     split: tuple[int, ...]
     leaves: list[int]
 
+    def whole(self, grads: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The gradient in the result with batch dimensions made one, from those in its parts."""
+
 
 class Way(Protocol):
     """The short way from the tensors of a call to what it gives."""

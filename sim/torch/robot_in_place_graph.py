@@ -188,7 +188,7 @@ class _GradientWay:
     """From all values in one piece of memory and gradients of results to those of inputs and parameters."""
 
     def __init__(self, graph: InPlaceGraph, calls: Shapes, wanted: Sequence[bool]):
-        self._graph, self._split = graph, calls.split
+        self._graph, self._calls = graph, calls
         sizes = [shape.numel() for shape in calls.flat_shapes]
         self._sizes = [sum(sizes[: len(graph.inputs)]), *sizes[len(graph.inputs) :]]
         self._shapes = [shape for shape, want in zip(calls.shapes, wanted, strict=True) if want][: len(graph.outputs)]
@@ -203,7 +203,7 @@ class _GradientWay:
         kept, *grads = plain(given)
         graph, seed = self._graph, self._graph.seed
         assert seed is not None
-        grad = (torch.cat(grads, -1) if self._split else grads[0]).reshape(seed.shape)
+        grad = self._calls.whole(grads)
         outputs = [new_tensor(kept, shape) for shape in self._shapes]
         with turn:
             address = kept.data_ptr()
