@@ -10,6 +10,7 @@ than any that was freed before, and gives the end of its heap back when more tha
 32 MB. So tensors of some MB, three in a call, come from the system at every call, until a larger one has been freed.
 """
 
+import contextlib
 import ctypes
 import functools
 import mmap
@@ -35,7 +36,8 @@ def new_tensor(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 @functools.cache
 def _settle() -> None:
     """Let the process keep up to 64 MB of freed memory: allocate and free a large block once, without touching it."""
-    torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
+    with contextlib.suppress(RuntimeError):  # where there is no room for it
+        torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
 
 
 def _ask_for_huge_pages(address: int, size: int) -> None:
