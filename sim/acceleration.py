@@ -6,7 +6,7 @@ import warp as wp
 
 from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
-from sim.kinematics import of_single, run_velocities
+from sim.kinematics import run_of_frames, run_velocities
 from sim.model import Model
 from sim.operation import Array, Motions, Operation, batch, launch_last, on_device, replay, run
 from warp_kernels.acceleration import acceleration_kernels
@@ -87,9 +87,7 @@ def jacobian_derivative(
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))
     qd = batch(m, "qd", qd, (m.model.nv,), q.shape[0])
-    names = frame_names(m.model, [frame] if isinstance(frame, str) else frame)
-    operation = jacobian_derivative_operation(m.model, names, reference)
-    return run(m, of_single(operation) if isinstance(frame, str) else operation, [q, qd])
+    return run_of_frames(m, jacobian_derivative_operation, frame, reference, [q, qd])
 
 
 def jacobian_derivative_operation(model: Model, names: Names, reference: str) -> Operation:

@@ -10,7 +10,7 @@ For each there is a function ``..._operation`` that describes the work without a
 makes operations of PyTorch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import warp as wp
@@ -172,13 +172,22 @@ def jacobian(
     """
     m = on_device(model, q)
     q = batch(m, "q", q, (m.model.nq,))
-    operation = jacobian_operation(
-        m.model, frame_names(m.model, [frame] if isinstance(frame, str) else frame), reference
-    )
-    return run(m, of_single(operation) if isinstance(frame, str) else operation, [q])
+    return run_of_frames(m, jacobian_operation, frame, reference, [q])
 
 
-def of_single(operation: Operation) -> Operation:
+def run_of_frames(
+    m: DeviceModel,
+    make: Callable[[Model, Names, str], Operation],
+    frame: str | Sequence[str],
+    reference: str,
+    inputs: Sequence[wp.array],
+) -> wp.array:
+    """The result of ``make(model, names, reference)``, without the dimension of frames for a single one."""
+    operation = make(m.model, frame_names(m.model, [frame] if isinstance(frame, str) else frame), reference)
+    return run(m, _of_single(operation) if isinstance(frame, str) else operation, inputs)
+
+
+def _of_single(operation: Operation) -> Operation:
     """An operation on one frame without the dimension of frames, the first one of its result."""
 
     def with_frames(array: wp.array) -> wp.array:

@@ -28,8 +28,8 @@ def new_tensor(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     tensor = like.new_empty(shape)
     if tensor.nbytes >= SETTLED and tensor.is_cpu:
         _settle()
-    if tensor.nbytes >= LARGE and tensor.is_cpu:
-        _ask_for_huge_pages(tensor.data_ptr(), tensor.nbytes)
+        if tensor.nbytes >= LARGE:
+            _ask_for_huge_pages(tensor.data_ptr(), tensor.nbytes)
     return tensor
 
 

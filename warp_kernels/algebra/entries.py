@@ -24,7 +24,7 @@ _ENTRY = """
     using pointer = wp::{scalar}*;
 """
 # The same for an array that is looked up, see :class:`sim.located.Located`.
-_LOOKED_UP = """
+LOOKED_UP = """
     const wp::int64* where = values.data;
     const int first = block * {lanes};
     const wp::int32 own = wp::int32(where[1]) - first;
@@ -83,7 +83,7 @@ def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     kinds = [
         (wp.array2d(dtype=scalar), wp.array3d(dtype=scalar), _ENTRY),
-        (t.states2d, t.states3d, _LOOKED_UP),
+        (t.states2d, t.states3d, LOOKED_UP),
     ]
     # Entries [world, k] and [world, i, j] of the worlds of a block, each for both kinds of arrays.
     for two, three, entry in kinds:
@@ -112,13 +112,13 @@ def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         @wp.func_native(native(entry, _ADD, "i", "j"))
         def add3(values: three, block: int, i: int, j: int, x: lane): ...
 
-    @wp.func_native(native(_LOOKED_UP, _FETCH.replace("{write}", "0")))
+    @wp.func_native(native(LOOKED_UP, _FETCH.replace("{write}", "0")))
     def fetch_to_read(values: t.states2d, block: int): ...
 
-    @wp.func_native(native(_LOOKED_UP, _FETCH.replace("{write}", "0"), "frame"))
+    @wp.func_native(native(LOOKED_UP, _FETCH.replace("{write}", "0"), "frame"))
     def fetch_frame_to_read(values: t.states3d, block: int, frame: int): ...
 
-    @wp.func_native(native(_LOOKED_UP, _FETCH.replace("{write}", "1"), "frame"))
+    @wp.func_native(native(LOOKED_UP, _FETCH.replace("{write}", "1"), "frame"))
     def fetch_frame_to_write(values: t.states3d, block: int, frame: int): ...
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

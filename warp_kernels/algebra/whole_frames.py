@@ -11,27 +11,24 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra.entries import LOOKED_UP
 from warp_kernels.types import lane_types
 
-# ``at`` is where the block's first world begins in an array that is looked up, see :class:`sim.located.Located`; ``own``
-# how many worlds the block has.
-_BLOCK = """
+_VECTOR = """
     typedef wp::{scalar} lane_values __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
+"""
+# Of an array that is looked up, from the row or frame of the block's first world on.
+_WHOLE = (
+    LOOKED_UP
+    + _VECTOR
+    + """
     const wp::int64 size = sizeof(wp::{scalar});
-    const wp::int64* where = values.data;
-    const int first = block * {lanes};
-    const wp::int32 own = wp::int32(where[1]) - first;
-    const wp::int64 step = where[4];
-    char* at = reinterpret_cast<char*>(where[0]) + first * step;
     wp::{scalar}* kept = buffer.data;
 """
-_FRAME = (
-    _BLOCK
-    + """
-    at += frame * where[5];
+)
+_COUNT = """
     const int count = rows * columns;
 """
-)
 # As many entries at a time as there are lanes, of the last group some for a second time. The same of the next block is
 # on its way to the nearest cache meanwhile.
 _READ_FRAME = """
@@ -52,7 +49,7 @@ _READ_FRAME = """
         for (int j = 0; j < columns; ++j)
             for (int n = 0; n < {lanes}; ++n)
                 kept[(i * columns + j) * {lanes} + n] =
-                    n < own ? *reinterpret_cast<wp::{scalar}*>(at + n * step + i * where[6] + j * where[7]) : 0;
+                    n < own ? *pointer(at + n * step + i * where[6] + j * where[7]) : 0;
 """
 # Entries that nobody puts stay zero.
 _BEGIN = """
@@ -83,7 +80,7 @@ _END_FRAME = """
     }} else {{
         for (int n = 0; n < (own < {lanes} ? own : {lanes}); ++n)
             for (int e = 0; e < count; ++e)
-                *reinterpret_cast<wp::{scalar}*>(at + n * step + e * size) = kept[e * {lanes} + n];
+                *pointer(at + n * step + e * size) = kept[e * {lanes} + n];
     }}
     if (where[3] && own <= {lanes}) __atomic_thread_fence(__ATOMIC_SEQ_CST);
 """
@@ -105,12 +102,11 @@ _END_BARS = """
         }}
     for (; e < count; ++e)
         for (int n = 0; n < (own < {lanes} ? own : {lanes}); ++n) {{
-            wp::{scalar}& to = *reinterpret_cast<wp::{scalar}*>(at + n * step + e * where[5]);
+            wp::{scalar}& to = *pointer(at + n * step + e * where[5]);
             to = anew ? kept[e * {lanes} + n] : to + kept[e * {lanes} + n];
         }}
 """
 _ENTRY = """
-    typedef wp::{scalar} lane_values __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
     lane_values& entry = reinterpret_cast<lane_values*>(buffer.data)[{entry}];
 """
 _GET = """
@@ -132,28 +128,31 @@ def frame_entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     t = lane_types(scalar, lanes)
     lane, states2d, states4d, numbers = t.real, t.states2d, t.states4d, wp.array(dtype=scalar)
 
-    def native(code: str, entry: str = "i * columns + j") -> str:
-        return code.format(lanes=lanes, scalar=scalar.__name__, turn=_transposition(lanes), entry=entry)
+    def native(code: str, entry: str = "i * columns + j", offsets: str = "") -> str:
+        names = {"lanes": lanes, "scalar": scalar.__name__, "turn": _transposition(lanes)}
+        return code.format(**names, entry=entry, offsets=offsets)
 
-    @wp.func_native(native(_FRAME + _READ_FRAME))
+    of_frame = " + frame * where[5]"
+
+    @wp.func_native(native(_WHOLE + _COUNT + _READ_FRAME, offsets=of_frame))
     def read_frame(buffer: numbers, values: states4d, block: int, frame: int, rows: int, columns: int): ...
 
-    @wp.func_native(native(_ENTRY + _GET))
+    @wp.func_native(native(_VECTOR + _ENTRY + _GET))
     def get(buffer: numbers, values: states4d, block: int, frame: int, i: int, j: int, columns: int) -> lane: ...
 
     @wp.func_native(native(_BEGIN))
     def begin(buffer: numbers, block: int, count: int): ...
 
-    @wp.func_native(native(_ENTRY + _PUT))
+    @wp.func_native(native(_VECTOR + _ENTRY + _PUT))
     def put(buffer: numbers, values: states4d, block: int, frame: int, i: int, j: int, columns: int, x: lane): ...
 
-    @wp.func_native(native(_FRAME + _END_FRAME))
+    @wp.func_native(native(_WHOLE + _COUNT + _END_FRAME, offsets=of_frame))
     def end_frame(buffer: numbers, values: states4d, block: int, frame: int, rows: int, columns: int): ...
 
-    @wp.func_native(native(_ENTRY + _PUT, entry="k"))
+    @wp.func_native(native(_VECTOR + _ENTRY + _PUT, entry="k"))
     def put_bar(buffer: numbers, values: states2d, block: int, k: int, x: lane): ...
 
-    @wp.func_native(native(_BLOCK + _END_BARS))
+    @wp.func_native(native(_WHOLE + _END_BARS))
     def end_bars(buffer: numbers, values: states2d, block: int, tree: int, count: int): ...
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
