@@ -9,8 +9,8 @@ from sim.frames import Names, frame_names, reference_code
 from sim.kinematics import run_of_frames, run_velocities
 from sim.model import Model
 from sim.operation import Array, Motions, Operation, batch, launch_last, on_device, replay, run
-from warp_kernels.acceleration import acceleration_kernels
-from warp_kernels.jacobian import jacobian_derivative_kernels
+from warp_kernels.kinematics.acceleration import acceleration_kernels
+from warp_kernels.kinematics.jacobian import jacobian_derivative_kernels
 
 
 def link_accelerations(

@@ -34,7 +34,7 @@ class DeviceModel:
     The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
     an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
     a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. ``ancestor`` comes on top: the ancestors of
-    every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.factor`).
+    every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`).
 
     Args:
         model: the model.

@@ -13,7 +13,7 @@ it jumps.
 Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA) and 7.1 (ABA); Khalil and Dombre,
 *Modeling, Identification and Control of Robots* (2002), chapter 9 (friction of joints). Reverse mode goes through none
 of the algorithms: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar g . ID(q, qd, qdd)
-(see :mod:`warp_kernels.rnea_adjoint`); with cotangent g of qdd and w = M^-1 g, that of forward dynamics is w in tau,
+(see :mod:`warp_kernels.dynamics.rnea_adjoint`); with cotangent g of qdd and w = M^-1 g, that of forward dynamics is w in tau,
 and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function theorem on
 ID(q, qd, qdd) = tau).
 
@@ -39,9 +39,9 @@ from sim.operation import (
 )
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
-from warp_kernels.dynamics import aba_kernels
-from warp_kernels.rnea import rnea_kernels
-from warp_kernels.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.dynamics.aba import aba_kernels
+from warp_kernels.dynamics.rnea import rnea_kernels
+from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 
 PASSIVE = ("damping", "armature", "stiffness", "rest_position", "friction_loss")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sim.errors import ModelError
 from sim.model import Model
-from warp_kernels import frames as codes
+from warp_kernels.kinematics import frames as codes
 
 REFERENCES = {"local_world_aligned": codes.LOCAL_WORLD_ALIGNED, "world": codes.WORLD, "local": codes.LOCAL}
 Names = tuple[str, ...]

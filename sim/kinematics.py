@@ -20,10 +20,10 @@ from sim.frames import Names, frame_names, reference_code
 from sim.located import States
 from sim.model import Model
 from sim.operation import Array, Motions, Operation, Poses, batch, lanes_of, launch_last, on_device, replay, run
-from warp_kernels.frames import frame_kernels
-from warp_kernels.integrate import integrate_kernels
-from warp_kernels.jacobian import jacobian_kernels
-from warp_kernels.velocity import frame_velocity_kernels, link_velocity_kernels
+from warp_kernels.kinematics.frames import frame_kernels
+from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.kinematics.jacobian import jacobian_kernels
+from warp_kernels.kinematics.velocity import frame_velocity_kernels, link_velocity_kernels
 
 
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:

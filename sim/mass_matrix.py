@@ -11,8 +11,8 @@ from sim.model import Model
 from sim.operation import Array, Bodies, Operation, lanes_of, of_position
 from sim.precision import in_double, rounded
 from sim.scratch import scratch_array
-from warp_kernels.crba import crba_kernels
-from warp_kernels.inverse import inverse_kernels
+from warp_kernels.dynamics.crba import crba_kernels
+from warp_kernels.dynamics.inverse import inverse_kernels
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia", "armature")
 

@@ -12,7 +12,7 @@ from sim.errors import ModelError
 from sim.kinematics import run_velocities
 from sim.model import Model
 from sim.operation import Array, Bodies, Operation, launch_last, of_position, of_velocity, replay
-from warp_kernels.momentum import momentum_kernels
+from warp_kernels.dynamics.momentum import momentum_kernels
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 

@@ -23,8 +23,8 @@ from sim.located import States, for_lanes
 from sim.model import Model
 from sim.scratch import scratch_array, scratch_arrays
 from sim.turns import one_at_a_time
-from warp_kernels.kinematics import kinematics_kernels
-from warp_kernels.kinematics_adjoint import kinematics_adjoint_kernels
+from warp_kernels.kinematics.kinematics import kinematics_kernels
+from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
 from warp_kernels.types import LANES, lane_types
 
 Array = wp.array | npt.ArrayLike

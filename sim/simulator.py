@@ -29,7 +29,7 @@ from sim.step_adjoint import DifferentiableStep
 from sim.turns import one_at_a_time, turn
 from sim.workspace import Workspace
 from warp_kernels.types import POSITION, SPHERICAL, VELOCITY
-from warp_kernels.warm_start import NO_KEY
+from warp_kernels.solver.warm_start import NO_KEY
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64

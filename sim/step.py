@@ -8,7 +8,7 @@ import warp as wp
 
 from sim.operation import run_kinematics
 from sim.workspace import Workspace
-from warp_kernels.actuators import actuator_kernels
+from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.convex.detect import detect_convex_kernels
 from warp_kernels.collision.convex.evaluate import evaluate_convex_kernels
@@ -21,16 +21,16 @@ from warp_kernels.collision.field.evaluate import evaluate_field_kernels
 from warp_kernels.collision.field.evaluate_hull import evaluate_field_hull_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
-from warp_kernels.constraint import constraint_kernels
-from warp_kernels.delassus import delassus_kernels
-from warp_kernels.dynamics import aba_kernels
-from warp_kernels.factor import factor_kernels
-from warp_kernels.impulse import impulse_kernels
-from warp_kernels.integrate import integrate_kernels
-from warp_kernels.pgs import pgs_kernels
-from warp_kernels.rows.cones import cone_kernels
-from warp_kernels.rows.equalities import equality_kernels
-from warp_kernels.warm_start import warm_start_kernels
+from warp_kernels.solver.constraint import constraint_kernels
+from warp_kernels.solver.delassus import delassus_kernels
+from warp_kernels.dynamics.aba import aba_kernels
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.solver.pgs import pgs_kernels
+from warp_kernels.solver.rows.cones import cone_kernels
+from warp_kernels.solver.rows.equalities import equality_kernels
+from warp_kernels.solver.warm_start import warm_start_kernels
 
 
 class Step(Workspace):

@@ -1,7 +1,7 @@
 """The way back through one time step: it is run again on a tape, then its adjoint is applied.
 
 Kinematics, contact geometry and integration have Warp's own adjoints. Everything between them, from the free
-dynamics to the impulses, has one written by hand (see :mod:`warp_kernels.impulse`), which hangs on the same tape.
+dynamics to the impulses, has one written by hand (see :mod:`warp_kernels.solver.impulse`), which hangs on the same tape.
 """
 
 from collections.abc import Iterable
@@ -11,15 +11,15 @@ import warp as wp
 
 from sim.step import Step
 from sim.workspace import ACTUATORS, LIMITS
-from warp_kernels.actuators import actuator_kernels
+from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.factor import factor_kernels
-from warp_kernels.implicit import implicit_kernels
-from warp_kernels.impulse import impulse_kernels
-from warp_kernels.pgs import pgs_kernels
-from warp_kernels.rnea_adjoint import rnea_adjoint_kernels
-from warp_kernels.row_adjoint import row_adjoint_kernels
-from warp_kernels.warm_start import warm_start_kernels
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.implicit import implicit_kernels
+from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.pgs import pgs_kernels
+from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.solver.row_adjoint import row_adjoint_kernels
+from warp_kernels.solver.warm_start import warm_start_kernels
 
 
 class DifferentiableStep(Step):

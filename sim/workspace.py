@@ -13,9 +13,9 @@ from sim.options import ContactOptions
 from sim.row_layout import RowLayout
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
-from warp_kernels.delassus import Couplings
-from warp_kernels.rows.limits import limit_functions
-from warp_kernels.rows.shared import row_functions
+from warp_kernels.solver.delassus import Couplings
+from warp_kernels.solver.rows.limits import limit_functions
+from warp_kernels.solver.rows.shared import row_functions
 
 LIMITS = {
     "lower": "lower_limit",

@@ -8,7 +8,7 @@ from sim.device_model import DeviceModel
 from sim.frames import Names, frame_names, reference_code
 from sim.model import Model
 from sim.operation import Array, Operation, Poses, batch, launch_last, on_device, replay, run
-from warp_kernels.wrench import wrench_kernels
+from warp_kernels.dynamics.wrench import wrench_kernels
 
 
 def link_wrenches(

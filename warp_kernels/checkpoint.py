@@ -149,7 +149,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         impulse: wp.array2d(dtype=vec3),
         key: wp.array2d(dtype=wp.vec2i),
     ):
-        """Impulses and keys of the blocks of the step before (see :mod:`warp_kernels.warm_start`)."""
+        """Impulses and keys of the blocks of the step before (see :mod:`warp_kernels.solver.warm_start`)."""
         block, world = wp.tid()
         step = cursor[wp.static(STEP)]
         row = state_row(step, cursor)

@@ -26,8 +26,8 @@ from sim.render.view import (
     visible_solids,
 )
 from sim.turns import one_at_a_time
-from warp_kernels.occlusion import occlusion_kernels
-from warp_kernels.render import render_kernels
+from warp_kernels.render.occlusion import occlusion_kernels
+from warp_kernels.render.trace import render_kernels
 
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96

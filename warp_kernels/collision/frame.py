@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.spatial import spatial_functions
+from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.types import warp_types
 
 

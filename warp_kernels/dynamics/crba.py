@@ -1,0 +1,137 @@
+"""The joint-space mass matrix by the composite-rigid-body algorithm (Featherstone 2014, table 6.2), in the common frame."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.dynamics.composite import composite_functions
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.types import kernel_module, lane_types
+
+
+@functools.cache
+def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of the mass matrix and its adjoint for one precision and a number of worlds in a block."""
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    co = composite_functions(scalar, lanes)
+    spatial, inertia10 = t.spatial, t.inertia
+    module = kernel_module("crba", scalar, lanes)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def crba(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        dof_parent: wp.array(dtype=int),
+        # Parameters
+        armature: wp.array2d(dtype=scalar),
+        # Data in
+        subspace: wp.array2d(dtype=spatial),
+        # Data out
+        composite: wp.array2d(dtype=inertia10),
+        mass_matrix: wp.array3d(dtype=scalar),
+    ):
+        """Writes the entries of one tree, over (tree, block of worlds); those of two branches or trees are zero and stay as they are.
+
+        ``composite`` holds the inertias of the links alone, and afterwards with all that they carry.
+        """
+        tree, block = wp.tid()
+        first = tree_link_start[tree]
+        link = tree_link_start[tree + 1] - 1
+        while link >= first:
+            whole = co.add_to_parent(link, link_parent[link], block, composite)
+            k = joint_qd_start[link]
+            past = joint_qd_start[link + 1]
+            while k < past:
+                s = subspace[k, block]
+                force = sp.apply_inertia(whole, s)
+                a.store3(mass_matrix, block, k, k, a.dot_spatial(s, force) + a.own_scalar(armature, block, k))
+                above = dof_parent[k]
+                while above >= 0:
+                    value = a.dot_spatial(subspace[above, block], force)
+                    a.store3(mass_matrix, block, k, above, value)
+                    a.store3(mass_matrix, block, above, k, value)
+                    above = dof_parent[above]
+                k += 1
+            link -= 1
+
+    @wp.func
+    def path_adjoint(
+        k: int,
+        block: int,
+        force: spatial,
+        dof_parent: wp.array(dtype=int),
+        subspace: wp.array2d(dtype=spatial),
+        mass_matrix_bar: wp.array3d(dtype=scalar),
+        subspace_bar: wp.array2d(dtype=spatial),
+    ):
+        """The motions of k and its ancestors, weighted by the adjoints of their entries; adds to those of the ancestors."""
+        along = a.scale_spatial(a.load_bar3(mass_matrix_bar, block, k, k), subspace[k, block])
+        above = dof_parent[k]
+        while above >= 0:
+            bar = a.load_bar3(mass_matrix_bar, block, k, above) + a.load_bar3(mass_matrix_bar, block, above, k)
+            along += a.scale_spatial(bar, subspace[above, block])
+            subspace_bar[above, block] += a.scale_spatial(bar, force)
+            above = dof_parent[above]
+        return along
+
+    @wp.kernel(module=module, enable_backward=False)
+    def crba_adjoint(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        dof_parent: wp.array(dtype=int),
+        # Data in
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint in
+        mass_matrix_bar: wp.array3d(dtype=scalar),
+        # Adjoint out
+        composite: wp.array2d(dtype=inertia10),
+        subspace_bar: wp.array2d(dtype=spatial),
+        link_inertia_bar: wp.array2d(dtype=inertia10),
+    ):
+        """Adds to the adjoints of subspace and link_inertia, over (tree, block of worlds); ``composite`` is scratch."""
+        tree, block = wp.tid()
+        first = tree_link_start[tree]
+        last = tree_link_start[tree + 1]
+        co.start_alone(first, last, block, link_inertia, composite)
+        link = last - 1
+        while link >= first:
+            whole = co.add_to_parent(link, link_parent[link], block, composite)
+            total = inertia10()
+            k = joint_qd_start[link]
+            past = joint_qd_start[link + 1]
+            while k < past:
+                s = subspace[k, block]
+                force = sp.apply_inertia(whole, s)
+                along = path_adjoint(k, block, force, dof_parent, subspace, mass_matrix_bar, subspace_bar)
+                diagonal = a.load_bar3(mass_matrix_bar, block, k, k)
+                total += co.column_adjoint(k, block, whole, s, force, along, diagonal, subspace_bar)
+                k += 1
+            composite[link, block] = total
+            link -= 1
+        co.pass_to_links(first, last, block, link_parent, composite, link_inertia_bar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def armature_adjoint(
+        # Adjoint in
+        mass_matrix_bar: wp.array3d(dtype=scalar),
+        # Adjoint out
+        armature_bar: wp.array2d(dtype=scalar),
+    ):
+        """Adds the diagonal to the adjoint of the armature, over (world, dof)."""
+        world, k = wp.tid()
+        wp.atomic_add(armature_bar, wp.min(world, armature_bar.shape[0] - 1), k, mass_matrix_bar[world, k, k])
+
+    return SimpleNamespace(
+        module=module,
+        crba=crba,
+        crba_adjoint=crba_adjoint,
+        armature_adjoint=armature_adjoint,
+    )

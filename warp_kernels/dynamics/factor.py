@@ -1,0 +1,160 @@
+"""The sparse factorisation M = L' D L that the articulated-body algorithm leaves behind, and the adjoint of the mass matrix.
+
+L has a unit diagonal and entries only at ancestors: ``L[k, j] = U_k . S_j / D_k`` (Featherstone 2014, section 6.5, with
+the factors U and D of the articulated-body algorithm). Rows are packed: entry ``dof_row_start[k] + d`` of a packed array
+belongs to degree of freedom k and its ancestor at depth d, whose index stands at the same place of ``ancestor``. Where
+``threads`` is given, so many threads share the degrees of freedom of a world.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.dynamics.composite import composite_functions
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def factor_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of the factorisation for one precision."""
+    t = warp_types(scalar)
+    sp = spatial_functions(scalar)
+    co = composite_functions(scalar)
+    spatial, inertia10 = t.spatial, t.inertia
+    module = kernel_module("factor", scalar)
+    array2d = wp.array2d(dtype=scalar)
+    ints = wp.array(dtype=int)
+
+    @wp.func
+    def path_dof(depth: ints, row_start: ints, ancestor: ints, tail: int, d: int):
+        """The degree of freedom at depth d on the path from the root to ``tail``, that one included."""
+        if d < depth[tail]:
+            return ancestor[row_start[tail] + d]
+        return tail
+
+    @wp.func
+    def solve_transposed(
+        row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int
+    ):
+        """x := L'^-1 x, for x stored [dof, world]."""
+        for back in range(nv):
+            k = nv - 1 - back
+            value = x[k, world]
+            if value != scalar(0.0):
+                for d in range(depth[k]):
+                    at = row_start[k] + d
+                    x[ancestor[at], world] -= factor_l[at, world] * value
+
+    @wp.func
+    def solve_lower(row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int):
+        """x := L^-1 x, for x stored [dof, world]."""
+        for k in range(nv):
+            value = x[k, world]
+            for d in range(depth[k]):
+                at = row_start[k] + d
+                value -= factor_l[at, world] * x[ancestor[at], world]
+            x[k, world] = value
+
+    @wp.kernel(module=module, enable_backward=False)
+    def factor_mass_matrix(
+        # Model
+        threads: int,
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        # Data in
+        factor_u: wp.array2d(dtype=spatial),
+        factor_d: wp.array2d(dtype=scalar),
+        subspace: wp.array2d(dtype=spatial),
+        # Data out
+        factor_l: wp.array2d(dtype=scalar),
+    ):
+        thread, world = wp.tid()
+        nv = dof_depth.shape[0]
+        for k in range(thread, nv, threads):
+            u = factor_u[k, world] * factor_d[k, world]
+            for d in range(dof_depth[k]):
+                at = dof_row_start[k] + d
+                factor_l[at, world] = wp.dot(u, subspace[ancestor[at], world])
+
+    @wp.func
+    def path_adjoint(
+        k: int,
+        world: int,
+        force: spatial,
+        depth: ints,
+        row_start: ints,
+        ancestor: ints,
+        subspace: wp.array2d(dtype=spatial),
+        mass_bar: array2d,
+        mass_bar_diagonal: array2d,
+        subspace_bar: wp.array2d(dtype=spatial),
+    ):
+        """The motions of k and its ancestors, weighted by the adjoints of their entries; adds to those of the ancestors."""
+        along = subspace[k, world] * mass_bar_diagonal[k, world]
+        at = row_start[k]
+        past = at + depth[k]
+        while at < past:
+            j = ancestor[at]
+            bar = mass_bar[at, world]
+            along += subspace[j, world] * bar
+            subspace_bar[j, world] += force * bar
+            at += 1
+        return along
+
+    @wp.kernel(module=module, enable_backward=False)
+    def mass_matrix_adjoint(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        # Data in
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint in
+        mass_bar: wp.array2d(dtype=scalar),
+        mass_bar_diagonal: wp.array2d(dtype=scalar),
+        # Adjoint out
+        composite: wp.array2d(dtype=inertia10),
+        subspace_bar: wp.array2d(dtype=spatial),
+        link_inertia_bar: wp.array2d(dtype=inertia10),
+    ):
+        """As ``crba_adjoint`` in :mod:`warp_kernels.dynamics.crba`, for packed entries that count themselves and their mirrors together."""
+        tree, world = wp.tid()
+        first = tree_link_start[tree]
+        last = tree_link_start[tree + 1]
+        co.start_alone(first, last, world, link_inertia, composite)
+        link = last - 1
+        while link >= first:
+            whole = co.add_to_parent(link, link_parent[link], world, composite)
+            total = inertia10()
+            k = joint_qd_start[link]
+            past = joint_qd_start[link + 1]
+            while k < past:
+                s = subspace[k, world]
+                force = sp.apply_inertia(whole, s)
+                along = path_adjoint(
+                    k, world, force, dof_depth, dof_row_start, ancestor, subspace, mass_bar, mass_bar_diagonal,
+                    subspace_bar,
+                )  # fmt: skip
+                diagonal = mass_bar_diagonal[k, world]
+                total += co.column_adjoint(k, world, whole, s, force, along, diagonal, subspace_bar)
+                k += 1
+            composite[link, world] = total
+            link -= 1
+        co.pass_to_links(first, last, world, link_parent, composite, link_inertia_bar)
+
+    return SimpleNamespace(
+        module=module,
+        path_dof=path_dof,
+        solve_transposed=solve_transposed,
+        solve_lower=solve_lower,
+        factor_mass_matrix=factor_mass_matrix,
+        mass_matrix_adjoint=mass_matrix_adjoint,
+    )

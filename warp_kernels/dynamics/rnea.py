@@ -1,0 +1,207 @@
+"""Inverse dynamics by the recursive Newton-Euler algorithm (Featherstone 2014, table 5.1), in the common frame.
+
+Its adjoint is in :mod:`warp_kernels.dynamics.rnea_adjoint`.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.dynamics.joint_friction import friction_functions
+from warp_kernels.kinematics.kinematics import joint_functions
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.types import kernel_module, lane_types, warp_types
+
+
+@functools.cache
+def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of inverse dynamics for one precision and a number of worlds in a block."""
+    t, one = lane_types(scalar, lanes), warp_types(scalar)
+    a, sp = algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    joints, dry = joint_functions(scalar, lanes), friction_functions(scalar, lanes)
+    transform, spatial, inertia10 = t.transform, t.spatial, t.inertia
+    vec3, quat = t.vec3, t.quat
+    module = kernel_module("rnea", scalar, lanes)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def rnea(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_type: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Parameters
+        gravity: wp.array2d(dtype=one.vec3),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        wrench: wp.array2d(dtype=spatial),
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Data out
+        velocity: wp.array2d(dtype=spatial),
+        acceleration: wp.array2d(dtype=spatial),
+        force: wp.array2d(dtype=spatial),
+        tau: wp.array2d(dtype=scalar),
+    ):
+        """Adds the joint forces that move rigid bodies to tau, over (tree, block)."""
+        tree, block = wp.tid()
+        first = tree_link_start[tree]
+        last = tree_link_start[tree + 1]
+        base = a.join(vec3(), -a.own_vec3(gravity, block, 0))
+        for link in range(first, last):
+            parent = link_parent[link]
+            v_parent = spatial()
+            acc = base
+            if parent >= 0:
+                v_parent = velocity[parent, block]
+                acc = acceleration[parent, block]
+            v_joint = spatial()
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                s = subspace[k, block]
+                v_joint += a.scale_spatial(a.load(qd, block, k), s)
+                acc += a.scale_spatial(a.load(qdd, block, k), s)
+            acc += joints.velocity_product(joint_type[link], v_parent, v_joint)
+            v = v_parent + v_joint
+            rigid = link_inertia[link, block]
+            f = sp.apply_inertia(rigid, acc) + sp.cross_force(v, sp.apply_inertia(rigid, v))
+            if wrench.shape[0] > 0:
+                f -= wrench[link, block]
+            velocity[link, block] = v
+            acceleration[link, block] = acc
+            force[link, block] = f
+        for reverse in range(last - first):
+            link = last - 1 - reverse
+            parent = link_parent[link]
+            f = force[link, block]
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                a.add(tau, block, k, a.dot_spatial(subspace[k, block], f))
+            if parent >= 0:
+                force[parent, block] += f
+
+    @wp.kernel(module=module, enable_backward=False)
+    def passive_force(
+        # Model
+        dof_q: wp.array(dtype=int),
+        # Parameters
+        damping: wp.array2d(dtype=scalar),
+        armature: wp.array2d(dtype=scalar),
+        stiffness: wp.array2d(dtype=scalar),
+        rest_position: wp.array2d(dtype=scalar),
+        friction_loss: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        # Data out
+        tau: wp.array2d(dtype=scalar),
+    ):
+        """Joint forces against rotor inertia, damping, spring and dry friction, over blocks of worlds."""
+        block = wp.tid()
+        for k in range(dof_q.shape[0]):
+            speed = a.load(qd, block, k)
+            force = a.mul(a.own_scalar(armature, block, k), a.load(qdd, block, k))
+            force += a.mul(a.own_scalar(damping, block, k), speed)
+            force += dry.force_against(a.own_scalar(friction_loss, block, k), speed)
+            if dof_q[k] >= 0:
+                stretch = a.load(q, block, dof_q[k]) - a.own_scalar(rest_position, block, k)
+                force += a.mul(a.own_scalar(stiffness, block, k), stretch)
+            a.store(tau, block, k, force)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def passive_force_adjoint(
+        # Model
+        dof_q: wp.array(dtype=int),
+        # Parameters
+        damping: wp.array2d(dtype=scalar),
+        armature: wp.array2d(dtype=scalar),
+        stiffness: wp.array2d(dtype=scalar),
+        rest_position: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        # Adjoint in
+        tau_bar: wp.array2d(dtype=scalar),
+        # Adjoint out
+        damping_bar: wp.array2d(dtype=scalar),
+        armature_bar: wp.array2d(dtype=scalar),
+        stiffness_bar: wp.array2d(dtype=scalar),
+        rest_position_bar: wp.array2d(dtype=scalar),
+        friction_loss_bar: wp.array2d(dtype=scalar),
+        q_bar: wp.array2d(dtype=scalar),
+        qd_bar: wp.array2d(dtype=scalar),
+        qdd_bar: wp.array2d(dtype=scalar),
+    ):
+        """Adds to what has rows, over blocks of worlds. Dry friction doesn't change with the speed but for its sign."""
+        block = wp.tid()
+        for k in range(dof_q.shape[0]):
+            bar = a.load_bar(tau_bar, block, k)
+            if qd_bar.shape[0] > 0:
+                a.add(qd_bar, block, k, a.mul(a.own_scalar(damping, block, k), bar))
+            if qdd_bar.shape[0] > 0:
+                a.add(qdd_bar, block, k, a.mul(a.own_scalar(armature, block, k), bar))
+            if damping_bar.shape[0] > 0:
+                a.add_scalar(damping_bar, block, k, a.mul(a.load(qd, block, k), bar))
+            if armature_bar.shape[0] > 0:
+                a.add_scalar(armature_bar, block, k, a.mul(a.load(qdd, block, k), bar))
+            if friction_loss_bar.shape[0] > 0:
+                a.add_scalar(friction_loss_bar, block, k, dry.force_against(bar, a.load(qd, block, k)))
+            if dof_q[k] >= 0:
+                pull = a.mul(a.own_scalar(stiffness, block, k), bar)
+                if q_bar.shape[0] > 0:
+                    a.add(q_bar, block, dof_q[k], pull)
+                if rest_position_bar.shape[0] > 0:
+                    a.add_scalar(rest_position_bar, block, k, -pull)
+                if stiffness_bar.shape[0] > 0:
+                    stretch = a.load(q, block, dof_q[k]) - a.own_scalar(rest_position, block, k)
+                    a.add_scalar(stiffness_bar, block, k, a.mul(stretch, bar))
+
+    @wp.kernel(module=module, enable_backward=False)
+    def wrench_to_common_frame(
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        wrench: wp.array3d(dtype=scalar),
+        # Data out
+        wrench_common: wp.array2d(dtype=spatial),
+    ):
+        """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, block)."""
+        link, block = wp.tid()
+        moment = a.load3_vec3(wrench, block, link, 0)
+        force = a.load3_vec3(wrench, block, link, 3)
+        wrench_common[link, block] = a.join(moment + a.cross(a.position(pose[link, block]), force), force)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def wrench_to_common_frame_adjoint(
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        wrench: wp.array3d(dtype=scalar),
+        # Adjoint in
+        wrench_common_bar: wp.array2d(dtype=spatial),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        wrench_bar: wp.array3d(dtype=scalar),
+    ):
+        """Adds to the adjoints, that of the wrenches where it has rows, over (link, block)."""
+        link, block = wp.tid()
+        bar = wrench_common_bar[link, block]
+        moment_bar = a.angular(bar)
+        force = a.load3_vec3(wrench, block, link, 3)
+        pose_bar[link, block] += a.make_pose(a.cross(force, moment_bar), quat())
+        if wrench_bar.shape[0] > 0:
+            force_bar = a.linear(bar) + a.cross(moment_bar, a.position(pose[link, block]))
+            for i in range(3):
+                a.add3(wrench_bar, block, link, i, moment_bar[i])
+                a.add3(wrench_bar, block, link, 3 + i, force_bar[i])
+
+    return SimpleNamespace(
+        module=module,
+        rnea=rnea,
+        passive_force=passive_force,
+        passive_force_adjoint=passive_force_adjoint,
+        wrench_to_common_frame=wrench_to_common_frame,
+        wrench_to_common_frame_adjoint=wrench_to_common_frame_adjoint,
+    )

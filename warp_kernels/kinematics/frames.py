@@ -1,0 +1,253 @@
+"""Poses of frames that move with links, and velocities in a reference; with adjoints written by hand."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.kinematics.kinematics_adjoint import turn_functions
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.types import kernel_module, lane_types, warp_types
+
+# Where a spatial velocity is taken and along which axes.
+LOCAL_WORLD_ALIGNED = 0  # at the frame's origin, along world axes
+WORLD = 1  # at the world's origin, along world axes
+LOCAL = 2  # at the frame's origin, along the frame's axes
+
+
+@functools.cache
+def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in a block."""
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    turns = turn_functions(scalar, lanes)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+    poses, origins = wp.array2d(dtype=transform), wp.array2d(dtype=vec3)
+
+    @wp.func
+    def place(link_pose: transform, placement: transform):
+        """Pose of a frame about its tree's origin."""
+        rotation = a.rotation(link_pose)
+        return a.make_pose(
+            a.position(link_pose) + a.rotate(rotation, a.position(placement)),
+            a.product(rotation, a.rotation(placement)),
+        )
+
+    @wp.func
+    def add_frame_bar(link: int, block: int, frame: transform, turn: vec3, shift: vec3, pose: poses, pose_bar: poses):
+        """Add what a frame gives to its link: the derivatives in a turn of the frame about its origin and in a displacement."""
+        own = pose[link, block]
+        arm = a.position(frame) - a.position(own)
+        turn_bar = turns.quaternion_of_turn(a.rotation(own), turn + a.cross(arm, shift))
+        a.sum_transform(pose_bar, link, block, a.make_pose(shift, turn_bar))
+
+    @wp.func
+    def reference_point(reference: int, frame: transform, tree: int, block: int, origin: origins):
+        """The point whose velocity is meant, about the tree's origin."""
+        if reference == WORLD:
+            return -origin[tree, block]
+        return a.position(frame)
+
+    @wp.func
+    def in_reference(reference: int, v: spatial, frame: transform, point: vec3):
+        """A velocity about the tree's origin in one of the references."""
+        linear = sp.point_velocity(v, point)
+        if reference == LOCAL:
+            rotation = a.rotation(frame)
+            return a.join(a.rotate_back(rotation, a.angular(v)), a.rotate_back(rotation, linear))
+        return a.join(a.angular(v), linear)
+
+    @wp.func
+    def along_world(reference: int, bar: spatial, frame: transform):
+        """The adjoint of a velocity in one of the references along world axes."""
+        if reference == LOCAL:
+            rotation = a.rotation(frame)
+            return a.join(a.rotate(rotation, a.angular(bar)), a.rotate(rotation, a.linear(bar)))
+        return bar
+
+    @wp.func
+    def about_origin(bar: spatial, point: vec3):
+        """The adjoint of a velocity about the tree's origin, from that of the velocity at a point."""
+        return a.join(a.angular(bar) + a.cross(point, a.linear(bar)), a.linear(bar))
+
+    @wp.func
+    def frame_turn(v: spatial, bar: spatial, point: vec3):
+        """Derivative in a turn of the frame along whose axes the velocity is taken; ``bar`` along world axes."""
+        return a.cross(a.angular(bar), a.angular(v)) + a.cross(a.linear(bar), sp.point_velocity(v, point))
+
+    @wp.func
+    def add_reference_bar(
+        reference: int,
+        link: int,
+        tree: int,
+        block: int,
+        frame: transform,
+        turn: vec3,
+        point_bar: vec3,
+        pose: poses,
+        pose_bar: poses,
+        origin_bar: origins,
+    ):
+        """Add what the choice of the point and axes gives."""
+        if reference == WORLD:
+            a.sum_vec3(origin_bar, tree, block, -point_bar)
+        if reference == LOCAL_WORLD_ALIGNED:
+            add_frame_bar(link, block, frame, vec3(), point_bar, pose, pose_bar)
+        if reference == LOCAL:
+            add_frame_bar(link, block, frame, turn, point_bar, pose, pose_bar)
+
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
+
+
+@functools.cache
+def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of frames for one precision, launched over (frame, block of worlds). A link of -1 is the world."""
+    t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
+    frames, turns = frame_functions(scalar, lanes), turn_functions(scalar, lanes)
+    vec3, transform = t.vec3, t.transform
+    module = kernel_module("frames", scalar, lanes)
+    states3d, states4d, numbers = t.states3d, t.states4d, wp.array(dtype=scalar)
+    ints, placements, poses = wp.array(dtype=int), wp.array(dtype=one.transform), wp.array2d(dtype=transform)
+
+    @wp.func
+    def in_world(
+        frame: int,
+        block: int,
+        link_tree: ints,
+        frame_link: ints,
+        frame_placement: placements,
+        pose: poses,
+        origin: wp.array2d(dtype=vec3),
+    ):
+        """Pose of a frame in the world; of one that moves with no link its placement."""
+        placement = a.same_transform(frame_placement[frame])
+        link = frame_link[frame]
+        if link < 0:
+            return placement
+        placed = frames.place(pose[link, block], placement)
+        return a.make_pose(origin[link_tree[link], block] + a.position(placed), a.rotation(placed))
+
+    @wp.func
+    def store_pose(result: states3d, block: int, frame: int, pose: transform):
+        position = a.position(pose)
+        rotation = a.rotation(pose)
+        for i in range(3):
+            a.store3(result, block, frame, i, position[i])
+        for i in range(4):
+            a.store3(result, block, frame, 3 + i, rotation[i])
+
+    @wp.func
+    def put_matrix(buffer: numbers, result: states4d, block: int, frame: int, pose: transform):
+        position = a.position(pose)
+        rows = a.matrix(a.rotation(pose))
+        for i in range(3):
+            row = a.mat_row(rows, i)
+            for j in range(3):
+                a.put(buffer, result, block, frame, i, j, 4, row[j])
+            a.put(buffer, result, block, frame, i, 3, 4, position[i])
+        a.put(buffer, result, block, frame, 3, 3, 4, a.real(scalar(1.0)))
+
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_pose(
+        # Model
+        link_tree: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        # Data out
+        frame_pose: t.states3d,
+    ):
+        """World pose of each frame: position, quaternion xyzw."""
+        frame, block = wp.tid()
+        a.fetch_frame_to_write(frame_pose, block, frame)
+        placed = in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin)
+        store_pose(frame_pose, block, frame, placed)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_pose_adjoint(
+        # Model
+        link_tree: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        # Adjoint in
+        frame_pose_bar: t.states3d,
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
+    ):
+        """Adds to the adjoints of links and origins."""
+        frame, block = wp.tid()
+        a.fetch_frame_to_read(frame_pose_bar, block, frame)
+        link = frame_link[frame]
+        if link >= 0:
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            shift = a.load_bar3_vec3(frame_pose_bar, block, frame, 0)
+            turn = turns.turn_of_quaternion(a.rotation(placed), a.load_bar3_quat(frame_pose_bar, block, frame, 3))
+            frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
+            a.sum_vec3(origin_bar, link_tree[link], block, shift)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_matrix(
+        # Model
+        link_tree: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        # Data out
+        buffer: numbers,
+        frame_matrix: states4d,
+    ):
+        """World pose of each frame as a homogeneous matrix. ``buffer`` is scratch."""
+        frame, block = wp.tid()
+        a.begin(buffer, block, 16)
+        put_matrix(
+            buffer, frame_matrix, block, frame,
+            in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin),
+        )  # fmt: skip
+        a.end_frame(buffer, frame_matrix, block, frame, 4, 4)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_matrix_adjoint(
+        # Model
+        link_tree: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        # Adjoint in
+        frame_matrix_bar: states4d,
+        # Adjoint out
+        buffer: numbers,
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
+    ):
+        """Adds to the adjoints of links and origins. ``buffer`` is scratch."""
+        frame, block = wp.tid()
+        link = frame_link[frame]
+        if link >= 0:
+            a.read_frame(buffer, frame_matrix_bar, block, frame, 4, 4)
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            shift = a.get_column(buffer, frame_matrix_bar, block, frame, 0, 3, 4)
+            matrix_bar = a.mat_rows(
+                a.get_row(buffer, frame_matrix_bar, block, frame, 0, 4),
+                a.get_row(buffer, frame_matrix_bar, block, frame, 1, 4),
+                a.get_row(buffer, frame_matrix_bar, block, frame, 2, 4),
+            )
+            turn = a.axial(a.matrix(a.rotation(placed)), matrix_bar)
+            frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
+            a.sum_vec3(origin_bar, link_tree[link], block, shift)
+
+    return SimpleNamespace(
+        module=module,
+        frame_pose=frame_pose,
+        frame_pose_adjoint=frame_pose_adjoint,
+        frame_matrix=frame_matrix,
+        frame_matrix_adjoint=frame_matrix_adjoint,
+    )

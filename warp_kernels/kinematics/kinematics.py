@@ -1,0 +1,221 @@
+"""Forward kinematics: link poses, the motion subspace of every degree of freedom, spatial inertias in the common frame.
+
+Its adjoint is written by hand, see :mod:`warp_kernels.kinematics.kinematics_adjoint`.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.types import FIXED, FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, lane_types, warp_types
+
+
+@functools.cache
+def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Warp functions that know what a joint type is: its transform and its velocity-product acceleration."""
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    real, vec3, transform, spatial, axis3 = t.real, t.vec3, t.transform, t.spatial, warp_types(scalar).vec3
+    states2d = t.states2d
+
+    @wp.func
+    def turn_about(axis: axis3, angle: real):
+        s, c = a.sine_cosine(scalar(0.5) * angle)
+        return a.make_quat(s * axis[0], s * axis[1], s * axis[2], c)
+
+    @wp.func
+    def load_turn(q: states2d, block: int, start: int):
+        return a.unit(a.load_quat(q, block, start))
+
+    @wp.func
+    def joint_transform(placement: transform, kind: int, axis: axis3, q: states2d, block: int, start: int):
+        """Pose of the child link in the parent link; quaternions are normalised here."""
+        p = a.position(placement)
+        r = a.rotation(placement)
+        if kind == REVOLUTE:
+            r = a.product(r, turn_about(axis, a.load(q, block, start)))
+        if kind == PRISMATIC:
+            x = a.load(q, block, start)
+            p += a.rotate(r, a.make_vec3(x * axis[0], x * axis[1], x * axis[2]))
+        if kind == SPHERICAL:
+            r = a.product(r, load_turn(q, block, start))
+        if kind == FREE:
+            p += a.rotate(r, a.load_vec3(q, block, start))
+            r = a.product(r, load_turn(q, block, start + 3))
+        return a.make_pose(p, r)
+
+    @wp.func
+    def basis(k: int):
+        """The k-th axis."""
+        e = axis3(scalar(0.0), scalar(0.0), scalar(0.0))
+        if k == 0:
+            e = axis3(scalar(1.0), scalar(0.0), scalar(0.0))
+        if k == 1:
+            e = axis3(scalar(0.0), scalar(1.0), scalar(0.0))
+        if k == 2:
+            e = axis3(scalar(0.0), scalar(0.0), scalar(1.0))
+        return a.same_vec3(e)
+
+    @wp.func
+    def velocity_product(kind: int, parent_velocity: spatial, joint_velocity: spatial):
+        """Acceleration of the link when qdd and the parent's acceleration are zero.
+
+        A free joint has the linear velocity of a point that moves along as coordinate, which adds v x w.
+        """
+        c = sp.cross_motion(parent_velocity, joint_velocity)
+        if kind == FREE:
+            c = a.join(vec3(), a.cross(a.linear(joint_velocity), a.angular(joint_velocity)))
+        return c
+
+    return SimpleNamespace(
+        load_turn=load_turn,
+        joint_transform=joint_transform,
+        basis=basis,
+        velocity_product=velocity_product,
+    )
+
+
+@functools.cache
+def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of forward kinematics for one precision, launched over (tree, block of worlds)."""
+    t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
+    one = warp_types(scalar)
+    real, vec3, mat33, transform, spatial, inertia10 = t.real, t.vec3, t.mat33, t.transform, t.spatial, t.inertia
+    axis3 = one.vec3
+    module = kernel_module("kinematics", scalar, lanes)
+    motions = wp.array2d(dtype=spatial)
+
+    @wp.func
+    def rotation_about(axis: vec3, point: vec3):
+        return a.join(axis, a.cross(point, axis))
+
+    @wp.func
+    def write_subspace(kind: int, axis: axis3, pose: transform, dof: int, block: int, subspace: motions):
+        """Motions that the degrees of freedom of a joint, from ``dof`` on, give its link (Featherstone's S)."""
+        p = a.position(pose)
+        r = a.rotation(pose)
+        if kind == REVOLUTE:
+            subspace[dof, block] = rotation_about(a.rotate(r, a.same_vec3(axis)), p)
+        if kind == PRISMATIC:
+            subspace[dof, block] = a.join(vec3(), a.rotate(r, a.same_vec3(axis)))
+        if kind == SPHERICAL:
+            for k in range(3):
+                subspace[dof + k, block] = rotation_about(a.rotate(r, joints.basis(k)), p)
+        if kind == FREE:
+            # The tree's origin is this link's, about which it turns.
+            for k in range(3):
+                subspace[dof + k, block] = a.join(vec3(), joints.basis(k))
+                subspace[dof + 3 + k, block] = a.join(joints.basis(k), vec3())
+
+    @wp.func
+    def clear_subspace(kind: int, dof: int, block: int, subspace_bar: motions):
+        count = int(1)
+        if kind == FIXED:
+            count = 0
+        if kind == SPHERICAL:
+            count = 3
+        if kind == FREE:
+            count = 6
+        for k in range(count):
+            subspace_bar[dof + k, block] = spatial()
+
+    @wp.func
+    def common_frame_inertia(pose: transform, mass: real, com: vec3, inertia: mat33):
+        """Spatial inertia of a link about the tree's origin in world axes (Featherstone 2014, equation 2.63)."""
+        rows = a.matrix(a.rotation(pose))
+        x = a.mat_row(rows, 0)
+        y = a.mat_row(rows, 1)
+        z = a.mat_row(rows, 2)
+        along_x = a.mat_vec(inertia, x)
+        along_y = a.mat_vec(inertia, y)
+        along_z = a.mat_vec(inertia, z)
+        c = a.position(pose) + a.mat_vec(rows, com)
+        h = a.scale(mass, c)
+        hx = a.mul(h[0], c[0])
+        hy = a.mul(h[1], c[1])
+        hz = a.mul(h[2], c[2])
+        return a.make_inertia(
+            mass,
+            h,
+            a.make_vec3(a.dot(x, along_x) + hy + hz, a.dot(y, along_y) + hx + hz, a.dot(z, along_z) + hx + hy),
+            a.make_vec3(
+                a.dot(x, along_y) - a.mul(h[0], c[1]),
+                a.dot(x, along_z) - a.mul(h[0], c[2]),
+                a.dot(y, along_z) - a.mul(h[1], c[2]),
+            ),
+        )
+
+    @wp.kernel(module=module, enable_backward=False)
+    def kinematics(
+        # Model
+        visit_start: wp.array(dtype=int),
+        visit: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_type: wp.array(dtype=int),
+        joint_axis: wp.array(dtype=axis3),
+        joint_q_start: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Parameters
+        joint_placement: wp.array2d(dtype=one.transform),
+        mass: wp.array2d(dtype=scalar),
+        com: wp.array2d(dtype=axis3),
+        inertia: wp.array2d(dtype=one.mat33),
+        # Data in
+        q: t.states2d,
+        # Data out
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint out
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
+        subspace_bar: wp.array2d(dtype=spatial),
+        link_inertia_bar: wp.array2d(dtype=inertia10),
+    ):
+        """For the links in ``visit``, parents first, those of a tree together. Outputs of no rows are left out.
+
+        Adjoints become zero, for what is added to them later.
+        """
+        tree, block = wp.tid()
+        a.fetch_to_read(q, block)
+        for place in range(visit_start[tree], visit_start[tree + 1]):
+            link = visit[place]
+            parent = link_parent[link]
+            kind = joint_type[link]
+            axis = joint_axis[link]
+            placement = a.own_transform(joint_placement, block, link)
+            local = joints.joint_transform(placement, kind, axis, q, block, joint_q_start[link])
+            p = a.position(local)
+            r = a.rotation(local)
+            if parent < 0:
+                origin[tree, block] = p
+                p = vec3()
+                if origin_bar.shape[0] > 0:
+                    origin_bar[tree, block] = vec3()
+            else:
+                carrier = a.rotation(pose[parent, block])
+                p = a.position(pose[parent, block]) + a.rotate(carrier, p)
+                r = a.product(carrier, r)
+            own = a.make_pose(p, r)
+            pose[link, block] = own
+            if pose_bar.shape[0] > 0:
+                pose_bar[link, block] = a.zero_pose()
+            if subspace.shape[0] > 0:
+                write_subspace(kind, axis, own, joint_qd_start[link], block, subspace)
+            if subspace_bar.shape[0] > 0:
+                clear_subspace(kind, joint_qd_start[link], block, subspace_bar)
+            if link_inertia.shape[0] > 0:
+                link_inertia[link, block] = common_frame_inertia(
+                    own,
+                    a.own_scalar(mass, block, link),
+                    a.own_vec3(com, block, link),
+                    a.own_mat33(inertia, block, link),
+                )
+            if link_inertia_bar.shape[0] > 0:
+                link_inertia_bar[link, block] = inertia10()
+
+    return SimpleNamespace(module=module, kinematics=kinematics)

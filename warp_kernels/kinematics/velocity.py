@@ -1,0 +1,138 @@
+"""Velocities of links and frames."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.kinematics.frames import frame_functions
+from warp_kernels.types import kernel_module, lane_types, warp_types
+
+
+@functools.cache
+def link_velocity_kernels(scalar: Any) -> SimpleNamespace:
+    """The kernel for one precision, with Warp's own adjoint."""
+    spatial = warp_types(scalar).spatial
+    module = kernel_module("link_velocity", scalar)
+
+    @wp.kernel(module=module)
+    def link_velocity(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        subspace: wp.array2d(dtype=spatial),
+        # Data out
+        velocity: wp.array2d(dtype=spatial),
+    ):
+        """Velocity of each link about its tree's origin, over (tree, world)."""
+        tree, world = wp.tid()
+        for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
+            if link_parent[link] >= 0:
+                velocity[link, world] = velocity[link_parent[link], world]
+            else:
+                velocity[link, world] = spatial()
+            # The sum lives in the array: a local carried through a run-time loop has no right adjoint.
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                velocity[link, world] += subspace[k, world] * qd[world, k]
+
+    return SimpleNamespace(module=module, link_velocity=link_velocity)
+
+
+@functools.cache
+def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels for one precision, launched over (frame, block of worlds). A link of -1 is the world, which doesn't move."""
+    t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
+    frames = frame_functions(scalar, lanes)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+    module = kernel_module("frame_velocity", scalar, lanes)
+    ints, motions, array2d = wp.array(dtype=int), wp.array2d(dtype=spatial), wp.array2d(dtype=scalar)
+
+    @wp.func
+    def body_velocity(frame: int, block: int, path_start: ints, path_dof: ints, qd: array2d, subspace: motions):
+        """Velocity of what carries a frame, about the tree's origin."""
+        v = spatial()
+        for at in range(path_start[frame], path_start[frame + 1]):
+            k = path_dof[at]
+            v += a.scale_spatial(a.load(qd, block, k), subspace[k, block])
+        return v
+
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_velocity(
+        # Model
+        link_tree: wp.array(dtype=int),
+        path_start: wp.array(dtype=int),
+        path_dof: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        reference: int,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=spatial),
+        # Data out
+        frame_velocity: wp.array3d(dtype=scalar),
+    ):
+        """Velocity of each frame, angular first, into an array of zeros."""
+        frame, block = wp.tid()
+        link = frame_link[frame]
+        if link >= 0:
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
+            v = frames.in_reference(
+                reference, body_velocity(frame, block, path_start, path_dof, qd, subspace), placed, point
+            )
+            for i in range(6):
+                a.store3(frame_velocity, block, frame, i, v[i])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def frame_velocity_adjoint(
+        # Model
+        link_tree: wp.array(dtype=int),
+        path_start: wp.array(dtype=int),
+        path_dof: wp.array(dtype=int),
+        frame_link: wp.array(dtype=int),
+        frame_placement: wp.array(dtype=one.transform),
+        reference: int,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=spatial),
+        # Adjoint in
+        frame_velocity_bar: wp.array3d(dtype=scalar),
+        # Adjoint out
+        qd_bar: wp.array2d(dtype=scalar),
+        pose_bar: wp.array2d(dtype=transform),
+        origin_bar: wp.array2d(dtype=vec3),
+        subspace_bar: wp.array2d(dtype=spatial),
+    ):
+        """Adds to the adjoints of links, origins, motion subspaces and, where it has rows, of qd."""
+        frame, block = wp.tid()
+        link = frame_link[frame]
+        if link >= 0:
+            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
+            v = body_velocity(frame, block, path_start, path_dof, qd, subspace)
+            given = a.join(
+                a.load_bar3_vec3(frame_velocity_bar, block, frame, 0),
+                a.load_bar3_vec3(frame_velocity_bar, block, frame, 3),
+            )
+            bar = frames.along_world(reference, given, placed)
+            body_bar = frames.about_origin(bar, point)
+            for at in range(path_start[frame], path_start[frame + 1]):
+                k = path_dof[at]
+                if qd_bar.shape[0] > 0:
+                    a.add(qd_bar, block, k, a.dot_spatial(subspace[k, block], body_bar))
+                a.sum_spatial(subspace_bar, k, block, a.scale_spatial(a.load(qd, block, k), body_bar))
+            frames.add_reference_bar(
+                reference, link, link_tree[link], block, placed, frames.frame_turn(v, bar, point),
+                a.cross(a.linear(bar), a.angular(v)), pose, pose_bar, origin_bar,
+            )  # fmt: skip
+
+    return SimpleNamespace(module=module, frame_velocity=frame_velocity, frame_velocity_adjoint=frame_velocity_adjoint)

@@ -1,0 +1,108 @@
+"""The normal row of a contact: the bias that closes, opens or bounces it, or its spring."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.rows.compliance import compliance_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def contact_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of contact rows for one precision."""
+    rows = row_functions(scalar)
+    soft = compliance_functions(scalar)
+    vec2 = warp_types(scalar).vec2
+    Options = rows.Options
+
+    @wp.func
+    def bounces(distance: scalar, approach: scalar, restitution: scalar, options: Options):
+        """Whether a contact hits within this step and leaves fast enough to bounce. approach: normal velocity before.
+
+        A slower one goes on to the surface, while a bounce turns back from where it is: with the threshold on the velocity
+        after, nothing jumps as restitution goes to zero.
+        """
+        hits = distance + options.dt * approach < scalar(0.0)
+        return hits and restitution * approach < -options.restitution_threshold
+
+    @wp.func
+    def is_compliant(spring: wp.array2d(dtype=vec2), item: int, world: int):
+        """spring: stiffness and damping of each contact; no rows where all are hard."""
+        if spring.shape[0] == 0:
+            return False
+        return wp.isfinite(spring[item, world][0])
+
+    @wp.func
+    def contact_bias(
+        distance: scalar,
+        approach: scalar,
+        restitution: scalar,
+        spring: wp.array2d(dtype=vec2),
+        item: int,
+        world: int,
+        options: Options,
+    ):
+        """Bias and softness of the normal row. A compliant contact bounces by its spring, not by restitution."""
+        if is_compliant(spring, item, world):
+            pair = spring[item, world]
+            return vec2(
+                soft.compliant_bias(distance, pair[0], pair[1], options.dt),
+                soft.softness(pair[0], pair[1], options.dt),
+            )
+        bias = rows.correction(distance, options)
+        if bounces(distance, approach, restitution, options):
+            bias = wp.min(bias, restitution * approach)
+        return vec2(bias, scalar(0.0))
+
+    @wp.func
+    def approach_adjoint(
+        distance: scalar,
+        approach: scalar,
+        restitution: scalar,
+        spring: wp.array2d(dtype=vec2),
+        item: int,
+        world: int,
+        options: Options,
+        bias_bar: scalar,
+    ):
+        """Adjoint of the normal velocity before the step."""
+        bar = scalar(0.0)
+        if bounces(distance, approach, restitution, options) and not is_compliant(spring, item, world):
+            if restitution * approach < rows.correction(distance, options):
+                bar = bias_bar * restitution
+        return bar
+
+    @wp.func
+    def contact_bias_adjoint(
+        distance: scalar,
+        approach: scalar,
+        restitution: scalar,
+        spring: wp.array2d(dtype=vec2),
+        item: int,
+        world: int,
+        options: Options,
+        bias_bar: scalar,
+        softness_bar: scalar,
+        distance_bar: wp.array2d(dtype=scalar),
+        restitution_bar: wp.array2d(dtype=scalar),
+        spring_bar: wp.array2d(dtype=vec2),
+    ):
+        """Writes the adjoints of distance, restitution and spring."""
+        bias = rows.correction(distance, options)
+        if is_compliant(spring, item, world):
+            pair = spring[item, world]
+            bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)
+            distance_bar[item, world] = bars[0]
+            spring_bar[item, world] = vec2(bars[1], bars[2])
+        elif bounces(distance, approach, restitution, options) and restitution * approach < bias:
+            restitution_bar[item, world] = bias_bar * approach
+        elif bias > -options.max_correction:
+            distance_bar[item, world] = bias_bar * options.erp / options.dt
+
+    return SimpleNamespace(
+        contact_bias=contact_bias, contact_bias_adjoint=contact_bias_adjoint, approach_adjoint=approach_adjoint
+    )

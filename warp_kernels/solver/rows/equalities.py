@@ -1,0 +1,135 @@
+"""Rows of equality constraints: two frames whose origins, or origins and axes, coincide; two joints that move together.
+
+The smooth quantities of each, its position error as a velocity bias among them, are found by kernels with Warp's own adjoint.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.collision.frame import frame_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def equality_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels ``evaluate_anchors`` and ``evaluate_couplings`` of one precision."""
+    t = warp_types(scalar)
+    vec3, quat, transform = t.vec3, t.quat, t.transform
+    frames = frame_functions(scalar)
+    rows = row_functions(scalar)
+    Options = rows.Options
+    module = kernel_module("equalities", scalar)
+
+    @wp.func
+    def rotation_vector(q: quat):
+        """Axis times angle, at most half a turn, of a unit quaternion."""
+        v = vec3(q[0], q[1], q[2])
+        w = q[3]
+        if w < scalar(0.0):
+            v = -v
+            w = -w
+        square = wp.dot(v, v)
+        factor = scalar(2.0)
+        if square > scalar(1.0e-8):
+            sine = wp.sqrt(square)
+            factor = scalar(2.0) * wp.atan2(sine, w) / sine
+        else:
+            x = square / (w * w)
+            factor = scalar(2.0) / w * (scalar(1.0) - x / scalar(3.0) + x * x / scalar(5.0))
+        return v * factor
+
+    @wp.func
+    def bounded_correction(error: vec3, options: Options):
+        """Velocity bias that removes an error, no longer than the largest correction."""
+        bias = error * (options.erp / options.dt)
+        square = wp.dot(bias, bias)
+        if square > options.max_correction * options.max_correction:
+            bias = bias * (options.max_correction / wp.sqrt(square))
+        return bias
+
+    @wp.func
+    def placed_origin(
+        link: int,
+        anchor: transform,
+        reference: int,
+        link_tree: wp.array(dtype=int),
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        world: int,
+    ):
+        """Origin of an anchor, relative to the origin of the reference tree."""
+        point = wp.transform_get_translation(anchor)
+        if link >= 0:
+            point = wp.transform_point(pose[link, world], point)
+        return point + frames.origin_offset(link, reference, link_tree, origin, world)
+
+    @wp.func
+    def anchor_orientation(link: int, anchor: transform, pose: wp.array2d(dtype=transform), world: int):
+        q = wp.normalize(wp.transform_get_rotation(anchor))
+        if link >= 0:
+            q = wp.transform_get_rotation(pose[link, world]) * q
+        return q
+
+    @wp.kernel(module=module)
+    def evaluate_anchors(
+        # Model
+        link_tree: wp.array(dtype=int),
+        anchor_link_a: wp.array(dtype=int),
+        anchor_link_b: wp.array(dtype=int),
+        options: Options,
+        # Parameters
+        anchor_a: wp.array2d(dtype=transform),
+        anchor_b: wp.array2d(dtype=transform),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        origin: wp.array2d(dtype=vec3),
+        # Data out
+        anchor_point: wp.array2d(dtype=vec3),
+        anchor_bias: wp.array2d(dtype=vec3),
+        anchor_turn: wp.array2d(dtype=vec3),
+    ):
+        """Over (anchor, world): the point midway between both origins, relative to the origin of the pair's reference tree; the
+        velocity biases that remove the distance of b from a and, for a weld, the rotation from a to b, both along world axes.
+        """
+        i, world = wp.tid()
+        link_a = anchor_link_a[i]
+        link_b = anchor_link_b[i]
+        reference = frames.reference_tree(link_a, link_b, link_tree)
+        a = anchor_a[wp.min(world, anchor_a.shape[0] - 1), i]
+        b = anchor_b[wp.min(world, anchor_b.shape[0] - 1), i]
+        point_a = placed_origin(link_a, a, reference, link_tree, pose, origin, world)
+        point_b = placed_origin(link_b, b, reference, link_tree, pose, origin, world)
+        anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
+        anchor_bias[i, world] = bounded_correction(point_b - point_a, options)
+        turn = anchor_orientation(link_b, b, pose, world) * wp.quat_inverse(anchor_orientation(link_a, a, pose, world))
+        anchor_turn[i, world] = bounded_correction(rotation_vector(turn), options)
+
+    @wp.kernel(module=module)
+    def evaluate_couplings(
+        # Model
+        dof_q: wp.array(dtype=int),
+        coupling_dof: wp.array(dtype=int),
+        coupling_other: wp.array(dtype=int),
+        options: Options,
+        # Parameters
+        coupling_ratio: wp.array2d(dtype=scalar),
+        coupling_offset: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        # Data out
+        coupling_bias: wp.array2d(dtype=scalar),
+    ):
+        """Over (coupling, world): the velocity bias that removes q - ratio q_other - offset."""
+        i, world = wp.tid()
+        ratio = coupling_ratio[wp.min(world, coupling_ratio.shape[0] - 1), i]
+        offset = coupling_offset[wp.min(world, coupling_offset.shape[0] - 1), i]
+        error = q[world, dof_q[coupling_dof[i]]] - ratio * q[world, dof_q[coupling_other[i]]] - offset
+        coupling_bias[i, world] = wp.clamp(
+            error * (options.erp / options.dt), -options.max_correction, options.max_correction
+        )
+
+    return SimpleNamespace(module=module, evaluate_anchors=evaluate_anchors, evaluate_couplings=evaluate_couplings)
