@@ -20,7 +20,7 @@ from bench.report import Record, print_table, write_json
 from bench.standing import DAMPING, DT, STIFFNESS, standing, start_pose
 from bench.timing import machine, pinned, time_call
 from scenes import quadruped
-from sim.device_model import DeviceModel
+from sim.arrays.device_model import DeviceModel
 
 STEPS = 100
 MEMORY_STEPS = (50, 100, 500, 1000, 5000)

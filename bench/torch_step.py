@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import sim
-from sim.model import Model
+from sim.model.model import Model
 from warp_kernels.types import FREE, PLANE, REVOLUTE, SPHERE
 
 UP = 2  # the world's axis of the ground's normal; the tangents are the other two, in order

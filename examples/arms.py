@@ -14,8 +14,8 @@ import sim
 import sim.torch
 from examples.outputs import RED, write_motion
 from sim.errors import URDFWarning
-from sim.model import Part
-from sim.poses import compose
+from sim.model.model import Part
+from sim.model.poses import compose
 from sim.render import Trail
 from warp_kernels.types import FIXED
 

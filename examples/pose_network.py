@@ -5,7 +5,7 @@ from torch.nn.functional import silu
 
 import sim.torch
 from examples.learning import reach
-from sim.torch.robot_ik import rotation_between
+from sim.torch.robot.inverse_kinematics import rotation_between
 
 WIDTH, BLOCKS = 256, 3
 UNIT = (0.1, 0.05)  # of the errors that the network sees: angle [rad] and distance [m]

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
-from sim.builder import ModelBuilder
 from sim.errors import ModelError
-from sim.model import Model
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model
 
 HALF_EXTENTS = (0.12, 0.08, 0.06)
 WALL = 0.68  # its x [m]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenes.quadruped import LEG_LENGTH, LEGS, QUADRUPED_URDF, THIGH_ANGLE, standing_height
-from sim.builder import ModelBuilder
-from sim.model import Model, Part
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model, Part
 from warp_kernels.types import CAPSULE
 
 SIZE = 0.05  # radius of a ball, half the edge of a box [m]

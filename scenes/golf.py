@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.builder import ModelBuilder
 from sim.errors import ModelError
-from sim.model import Model, Part
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model, Part
 
 GOLFER_URDF = Path(__file__).parent / "robots" / "golfer.urdf"
 SHOULDER_HEIGHT = 1.27

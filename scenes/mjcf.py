@@ -7,9 +7,9 @@ import numpy as np
 
 from sim.errors import MJCFWarning
 from sim.exporters.losses import Losses
-from sim.exporters.mjcf import mjcf_tree
+from sim.exporters.mjcf.exporter import mjcf_tree
 from sim.exporters.text import number
-from sim.model import Model
+from sim.model.model import Model
 
 
 def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.builder import ModelBuilder
 from sim.errors import ModelError
-from sim.model import Model
-from sim.solids import capsule_inertia
-from sim.specs import WORLD, Vector
+from sim.model.builder import ModelBuilder
+from sim.model.mass_properties import capsule_inertia
+from sim.model.model import Model
+from sim.model.specs import WORLD, Vector
 from warp_kernels import types as codes
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from scenes.mjcf import to_mjcf
-from sim.builder import ModelBuilder
-from sim.model import Model, Part
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model, Part
 
 QUADRUPED_URDF = Path(__file__).parent / "robots" / "quadruped.urdf"
 LEGS = ("fl", "fr", "rl", "rr")

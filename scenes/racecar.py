@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.builder import ModelBuilder
-from sim.model import Model, Part
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model, Part
 
 RACECAR_URDF = Path(__file__).parent / "robots" / "racecar.urdf"
 WHEEL_RADIUS = 0.05

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.builder import ModelBuilder
-from sim.dynamics import inverse_dynamics
+from sim.dynamics.dynamics import inverse_dynamics
+from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
-from sim.kinematics import forward_kinematics
-from sim.model import Model, Part
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model, Part
 
 ARM_URDF = Path(__file__).parent / "robots" / "arm.urdf"
 BALL_RADIUS = 0.035

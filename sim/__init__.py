@@ -3,13 +3,24 @@
 import importlib
 from types import ModuleType
 
-from sim.acceleration import jacobian_derivative, link_accelerations
-from sim.bias import bias_forces, coriolis_forces, gravity_forces
-from sim.builder import ModelBuilder
-from sim.contacts import Contacts
-from sim.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
-from sim.device_model import DeviceModel
-from sim.dynamics import forward_dynamics, inverse_dynamics
+from sim.arrays.device_model import DeviceModel
+from sim.diagnostics.gradient_check import check_gradients
+from sim.diagnostics.gradient_report import GradientReport
+from sim.diagnostics.sweep_study import SweepResult, SweepStudy, study_sweeps
+from sim.dynamics.acceleration import jacobian_derivative, link_accelerations
+from sim.dynamics.bias import bias_forces, coriolis_forces, gravity_forces
+from sim.dynamics.dynamics import forward_dynamics, inverse_dynamics
+from sim.dynamics.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
+from sim.dynamics.mass_matrix import mass_matrix, mass_matrix_inverse
+from sim.dynamics.momentum import (
+    centre_of_mass,
+    centre_of_mass_jacobian,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    kinetic_energy,
+    potential_energy,
+)
+from sim.dynamics.wrenches import link_wrenches
 from sim.errors import (
     ContactOverflowWarning,
     GradientError,
@@ -19,27 +30,16 @@ from sim.errors import (
     URDFWarning,
     USDWarning,
 )
-from sim.gradient_check import check_gradients
-from sim.gradient_norms import GradientNorms
-from sim.gradient_report import GradientReport
-from sim.kinematics import difference, forward_kinematics, integrate, jacobian, link_velocities
-from sim.load import load
-from sim.mass_matrix import mass_matrix, mass_matrix_inverse
-from sim.model import Keyframe, Model, Part
-from sim.momentum import (
-    centre_of_mass,
-    centre_of_mass_jacobian,
-    centroidal_momentum,
-    centroidal_momentum_matrix,
-    kinetic_energy,
-    potential_energy,
-)
-from sim.options import ContactOptions
-from sim.rollout import Gradients, Trajectory
-from sim.simulator import Simulator
-from sim.state import Impulses, State
-from sim.sweep_study import SweepResult, SweepStudy, study_sweeps
-from sim.wrenches import link_wrenches
+from sim.importers.load import load
+from sim.model.builder import ModelBuilder
+from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
+from sim.model.model import Keyframe, Model, Part
+from sim.simulation.contacts import Contacts
+from sim.simulation.gradient_norms import GradientNorms
+from sim.simulation.options import ContactOptions
+from sim.simulation.rollout import Gradients, Trajectory
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import Impulses, State
 
 __all__ = [
     "ContactOptions",

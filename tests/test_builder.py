@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.model import GEOMETRY_TYPE_NAMES, Mesh
+from sim.model.mass_properties import capsule_inertia
+from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
+from sim.model.specs import WORLD
 from sim.render.shapes import tessellate
-from sim.solids import capsule_inertia
-from sim.specs import WORLD
 from tests.importers.reference import link_poses, matrix, random_coordinates
 from warp_kernels import types as codes
 

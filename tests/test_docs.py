@@ -9,7 +9,7 @@ import numpy as np
 from bench import results
 from examples.__main__ import find_examples
 from scenes.physics.suite import scenes
-from sim.parameters import PARAMETERS
+from sim.model.parameters import PARAMETERS
 
 ROOT = Path(__file__).parents[1]
 

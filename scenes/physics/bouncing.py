@@ -3,7 +3,7 @@
 import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity
-from sim.builder import ModelBuilder
+from sim.model.builder import ModelBuilder
 
 RADIUS = 0.1
 DROP = 0.5  # of the ball [m]

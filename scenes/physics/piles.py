@@ -3,8 +3,8 @@
 import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
-from sim.builder import ModelBuilder
-from sim.options import ContactOptions
+from sim.model.builder import ModelBuilder
+from sim.simulation.options import ContactOptions
 
 HALF = 0.1  # of the stacked cubes [m]
 # Forty contacts on ten boxes leave their impulses open, and the sweeps creep towards one solution among many. A little

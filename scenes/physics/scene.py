@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import sim
-from sim.model import Model
-from sim.options import ContactOptions
+from sim.model.model import Model
+from sim.simulation.options import ContactOptions
 
 G = 9.81
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
-from sim.builder import ModelBuilder
+from sim.model.builder import ModelBuilder
 
 FRICTION = 0.5
 SPEED = 2.0  # at the start [m/s]

@@ -10,8 +10,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, conjugate, rotate, turn_about
-from sim.builder import ModelBuilder
-from sim.model import Model
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model
 
 FIRST_ORDER = "first order in the time step"
 # Of the tossed body: moments about its axes [kg m^2], angular velocity along them [rad/s], little beside the second.

@@ -5,8 +5,8 @@ import argparse
 import numpy as np
 
 from sim.cli.files import add_file, read_file, say
-from sim.collision import candidate_pairs
-from sim.model import Model
+from sim.model.model import Model
+from sim.simulation.collision import candidate_pairs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 
 from sim.cli.files import add_file, check_output, notes_of, read_file, say
-from sim.model import Model
+from sim.model.model import Model
 
 USD = (".usda", ".usdc", ".usd")
 SUFFIXES = (".urdf", ".xml", *USD)
@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
 def _write(out: Path, suffix: str, model: Model, lossy: bool) -> None:
     if suffix in USD:
         # Here, since these take a while to load.
-        from sim.kinematics import forward_kinematics
+        from sim.dynamics.kinematics import forward_kinematics
         from sim.usd import write_usd
 
         write_usd(out, model, forward_kinematics(model, model.q0[None]).numpy(), fps=24.0)

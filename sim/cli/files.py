@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.load import read_file as read_into_builder
-from sim.model import Model
+from sim.importers.load import read_file as read_into_builder
+from sim.model.model import Model
 
 
 class UsageError(Exception):

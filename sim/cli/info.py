@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.cli.files import add_file, read_file, say
-from sim.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, JOINT_TYPE_NAMES, Model
+from sim.model.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, JOINT_TYPE_NAMES, Model
 from warp_kernels import types as codes
 
 WIDTH = 110

@@ -8,9 +8,9 @@ from tqdm import tqdm
 
 from sim.cli.files import UsageError
 from sim.errors import ModelError
-from sim.model import Keyframe, Model, Part
-from sim.simulator import Simulator
-from sim.state import State
+from sim.model.model import Keyframe, Model, Part
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import State
 
 DEFAULT_STEP = 1.0 / 240.0
 STEPS_AT_ONCE = 120

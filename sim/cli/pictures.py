@@ -3,8 +3,8 @@
 import numpy as np
 
 from sim.cli.files import UsageError
-from sim.kinematics import forward_kinematics
-from sim.model import Model
+from sim.dynamics.kinematics import forward_kinematics
+from sim.model.model import Model
 
 
 def every(states: int, dt: float, fps: float) -> np.ndarray:

@@ -18,7 +18,7 @@ from sim.cli.files import UsageError, add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import every, world_poses
 from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, open_motion
-from sim.model import Model
+from sim.model.model import Model
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
 
 FPS = 25.0

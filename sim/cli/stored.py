@@ -13,7 +13,7 @@ from sim.cli.files import UsageError
 from sim.render import Outermost, Renderer, fit_camera
 
 if TYPE_CHECKING:
-    from sim.importers.usd_motion import StoredMotion
+    from sim.importers.usd.motion import StoredMotion
 
 READABLE_USD = (*USD, ".usdz")
 
@@ -22,10 +22,10 @@ def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
     """What the file shows and how it moves, and what its reader warned about.
 
     Raises:
-        ModelError: see :func:`sim.importers.usd_motion.read_motion`.
+        ModelError: see :func:`sim.importers.usd.motion.read_motion`.
         UsageError: for an option that USD files don't have.
     """
-    from sim.importers.usd_motion import read_motion  # here, since it takes a while to load
+    from sim.importers.usd.motion import read_motion  # here, since it takes a while to load
 
     if given.floating_base:
         raise UsageError(f"--floating-base is for URDF files; {given.file} says itself what is free")

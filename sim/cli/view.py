@@ -18,12 +18,12 @@ import warp as wp
 from sim.cli.files import UsageError, add_file, read_file, say
 from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, time_step
 from sim.cli.stored import READABLE_USD, frame_rate, frame_times, open_motion
+from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
-from sim.kinematics import forward_kinematics
-from sim.model import Model
+from sim.model.model import Model
 from sim.render import Marker
-from sim.rollout import Trajectory
-from sim.simulator import Simulator
+from sim.simulation.rollout import Trajectory
+from sim.simulation.simulator import Simulator
 from sim.viewer import Viewer, force_gradients
 
 MOST_STATES = 120.0  # of a stored motion in a second

@@ -8,9 +8,9 @@ import numpy as np
 import warp as wp
 from tqdm import tqdm
 
+from sim.arrays.device_model import find_device
 from sim.cli.files import UsageError, add_file, read_file, say
-from sim.device_model import find_device
-from sim.simulator import Simulator
+from sim.simulation.simulator import Simulator
 from warp_kernels.registry import all_modules
 from warp_kernels.types import DTYPES, LANES
 

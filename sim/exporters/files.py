@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model import Geometry, Mesh
+from sim.model.model import Geometry, Mesh
 from sim.output import check_target
 
 

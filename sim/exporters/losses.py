@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.errors import ModelError
-from sim.names import some
+from sim.model.names import some
 
 
 class Losses:

@@ -14,7 +14,7 @@ import numpy as np
 import trimesh
 
 from sim.errors import ModelError
-from sim.model import Mesh
+from sim.model.model import Mesh
 
 SUFFIXES = (".stl", ".obj", ".dae")
 COLLADA_LOOKS = {

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sim.builder import ModelBuilder
+from sim.model.builder import ModelBuilder
 
 
 @contextmanager

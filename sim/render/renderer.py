@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.warp_lock import one_at_a_time
 from sim.errors import ModelError
-from sim.model import Model
-from sim.poses import IDENTITY
+from sim.model.model import Model
+from sim.model.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
 from sim.render.shapes import Triangles, sphere, tessellate
 from sim.render.view import (
@@ -25,7 +26,6 @@ from sim.render.view import (
     visible_planes,
     visible_solids,
 )
-from sim.turns import one_at_a_time
 from warp_kernels.render.occlusion import occlusion_kernels
 from warp_kernels.render.trace import render_kernels
 

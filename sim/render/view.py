@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model import Geometry, Model
-from sim.poses import compose
+from sim.model.model import Geometry, Model
+from sim.model.poses import compose
 from warp_kernels import types as codes
 
 Color = tuple[float, float, float]

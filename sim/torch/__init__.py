@@ -1,7 +1,7 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
 from sim.torch.autograd import rollout, step
-from sim.torch.parametrisations import (
+from sim.torch.robot.parametrisations import (
     Parametrisation,
     PhysicalInertia,
     Positive,
@@ -9,7 +9,7 @@ from sim.torch.parametrisations import (
     Rotation,
     Unconstrained,
 )
-from sim.torch.robot import Robot
+from sim.torch.robot.robot import Robot
 
 __all__ = [
     "Parametrisation",

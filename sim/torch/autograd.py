@@ -1,7 +1,7 @@
 """The rollout and the step as operations of PyTorch's autograd.
 
 A rollout is one operation that saves its inputs and its states and nothing else; its way back walks through them step
-by step (see :mod:`sim.rollout`).
+by step (see :mod:`sim.simulation.rollout`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import warp as wp
 from torch.autograd.function import once_differentiable
 
 from sim.errors import ModelError
-from sim.parameters import PARAMETERS
-from sim.rollout import Trajectory
-from sim.simulator import Simulator
-from sim.state import Impulses, State
+from sim.model.parameters import PARAMETERS
+from sim.simulation.rollout import Trajectory
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import Impulses, State
 
 _TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -45,7 +45,7 @@ def rollout(
         control: inputs of the actuators [steps, num_worlds, nu]; None for zeros.
         steps: number of steps; needed where neither tau nor control is given.
         checkpoint_interval: k, to keep and return only the states before every k-th step and the last one.
-        **parameters: values used for this call only, by the names of :data:`sim.parameters.PARAMETERS` such as
+        **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
 
     Returns:

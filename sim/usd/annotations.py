@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from pxr import Sdf, Usd, Vt
 
-from sim.model import Model
-from sim.parameters import PARAMETERS
+from sim.model.model import Model
+from sim.model.parameters import PARAMETERS
 
 NAMESPACE = "backswing:"
 

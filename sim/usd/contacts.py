@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, Vt
 
-from sim.contacts import Contacts
-from sim.model import Model
+from sim.model.model import Model
+from sim.simulation.contacts import Contacts
 from sim.usd.materials import linear_color
 
 RED = (0.85, 0.15, 0.12)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from pxr import Usd
 
-from sim.model import Model
+from sim.model.model import Model
 from sim.usd.annotations import keep, keep_text, kept, kept_text
 from warp_kernels import types as codes
 

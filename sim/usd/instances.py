@@ -3,7 +3,7 @@
 import numpy as np
 from pxr import Sdf, Usd, UsdGeom
 
-from sim.model import Model
+from sim.model.model import Model
 from sim.render.shapes import tessellate
 from sim.render.view import transform_points
 from sim.usd.links import link_paths

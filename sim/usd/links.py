@@ -2,7 +2,7 @@
 
 from pxr import Sdf, Usd, UsdGeom
 
-from sim.model import Model
+from sim.model.model import Model
 from sim.usd.annotations import keep_text
 from sim.usd.shapes import child_name, set_pose
 

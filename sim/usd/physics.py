@@ -6,8 +6,8 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
-from sim.model import Model
-from sim.solids import principal
+from sim.model.mass_properties import principal
+from sim.model.model import Model
 from sim.usd.annotations import keep, keep_parameters, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.shapes import child_name

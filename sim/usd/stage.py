@@ -6,7 +6,7 @@ import numpy as np
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 
 from sim.errors import ModelError
-from sim.model import GEOMETRY_TYPE_NAMES, Model
+from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
 from sim.usd.annotations import keep, keep_parameters, keep_text

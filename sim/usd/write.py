@@ -11,11 +11,11 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from sim.contacts import Contacts
 from sim.errors import ModelError
-from sim.model import Model
+from sim.model.model import Model
 from sim.output import check_target, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
+from sim.simulation.contacts import Contacts
 from sim.usd.contacts import ContactWriter
 from sim.usd.stage import StageWriter
 

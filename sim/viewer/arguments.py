@@ -7,8 +7,8 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
-from sim.model import Model
-from sim.parameters import as_numbers
+from sim.model.model import Model
+from sim.model.parameters import as_numbers
 from warp_kernels import types as codes
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.model import Model
+from sim.model.model import Model
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:

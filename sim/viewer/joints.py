@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.model import Model
+from sim.model.model import Model
 from sim.viewer.angles import to_angles
 from warp_kernels import types as codes
 

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim.contacts import Contacts
 from sim.errors import ModelError
-from sim.rollout import Trajectory
-from sim.simulator import Simulator
-from sim.state import State
+from sim.simulation.contacts import Contacts
+from sim.simulation.rollout import Trajectory
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import State
 
 MEMORY = 2**28  # a live simulation ends when its states take so many bytes
 

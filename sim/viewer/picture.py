@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.contacts import Contacts
-from sim.model import Model
+from sim.model.model import Model
 from sim.render import Marker, fit_camera
 from sim.render.view import visible_planes, visible_solids
+from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
 from sim.viewer.labels import Axes, Labels
 from sim.viewer.shapes import Shapes, add_plane, byte_color

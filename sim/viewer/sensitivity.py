@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from sim.dynamics.kinematics import link_velocities
 from sim.errors import ModelError
-from sim.kinematics import link_velocities
-from sim.rollout import Trajectory
+from sim.simulation.rollout import Trajectory
 
 
 def force_gradients(trajectory: Trajectory, q_grad: Any = None, qd_grad: Any = None) -> np.ndarray:

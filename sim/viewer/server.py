@@ -8,8 +8,8 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from sim.checks import is_whole
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 
 if TYPE_CHECKING:
     from viser import ViserServer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.model import Geometry
+from sim.model.model import Geometry
 from sim.render.shapes import Triangles, tessellate
 from sim.render.view import instance_poses
 

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sim.checks import is_positive, is_whole
-from sim.contacts import Contacts
+from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
-from sim.kinematics import forward_kinematics
-from sim.model import Model
+from sim.model.checks import is_positive, is_whole
+from sim.model.model import Model
 from sim.render import Marker, grid_offsets
 from sim.render.renderer import fitting_spacing
 from sim.render.view import check_poses, fit_worlds_camera
-from sim.rollout import Trajectory
-from sim.simulator import Simulator
+from sim.simulation.contacts import Contacts
+from sim.simulation.rollout import Trajectory
+from sim.simulation.simulator import Simulator
 from sim.viewer import arguments
 from sim.viewer.joints import JointSliders
 from sim.viewer.motions import Coordinates, Live, Motion, Rollout

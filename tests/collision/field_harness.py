@@ -7,7 +7,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.collision import CollisionModel
+from sim.simulation.collision import CollisionModel
 from tests.collision.harness import IDENTITY, OUTPUTS, Bench, Slots, pebble, random_quaternions
 from warp_kernels import types as codes
 from warp_kernels.collision.field.detect import detect_field_kernels

@@ -8,8 +8,8 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.collision import CollisionModel
-from sim.model import Mesh
+from sim.model.model import Mesh
+from sim.simulation.collision import CollisionModel
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.detect import detect_convex_kernels
 from warp_kernels.collision.convex.evaluate import evaluate_convex_kernels

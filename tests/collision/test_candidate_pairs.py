@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.collision import CollisionModel, candidate_pairs, default_max_contacts
+from sim.simulation.collision import CollisionModel, candidate_pairs, default_max_contacts
 from tests.collision.harness import pebble
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE
 

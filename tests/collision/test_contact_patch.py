@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim.hulls import hull_faces
+from sim.model.hulls import hull_faces
 from tests.collision.harness import Bench, hull_mesh
 from tests.collision.oracle import NAMES, coal_places, coal_shape, depth_outside
 from tests.collision.test_manifolds import prism

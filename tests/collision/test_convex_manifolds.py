@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim.hulls import hull_faces
+from sim.model.hulls import hull_faces
 from tests.collision.harness import OUTPUTS, Bench, hull_mesh, pebble
 from tests.collision.test_manifolds import polygon_area, prism
 from warp_kernels.collision.pairs import CONVEX_PAIRS

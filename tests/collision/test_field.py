@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.mjcf import to_mjcf
-from sim.model import Mesh
+from sim.model.model import Mesh
 from tests.collision.field_harness import FieldBench, random_field_bench
 from tests.collision.harness import OUTPUTS, Bench, Slots, hull_mesh, pebble
 from tests.collision.test_gradients import differences

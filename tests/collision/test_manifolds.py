@@ -6,7 +6,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.collision import CollisionModel, candidate_pairs
+from sim.simulation.collision import CollisionModel, candidate_pairs
 from tests.collision.harness import Bench, Slots, hull_mesh, random_bench
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import crowd
-from sim import workspace
+from sim.simulation import workspace
 from tests.contact.worlds import DT, G
 from tests.simulator.differences import Case, check, regimes
 from warp_kernels.types import BOX

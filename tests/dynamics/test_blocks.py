@@ -11,9 +11,9 @@ import pytest
 import warp as wp
 
 import sim
-from sim.device_model import DeviceModel
-from sim.kinematics import matrix_operation
-from sim.operation import DYNAMICS_PARAMETERS, Bodies, run
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, Bodies, run
+from sim.dynamics.kinematics import matrix_operation
 from tests.dynamics.trees import describe, rotations, zoo
 from warp_kernels.types import FIXED, LANES
 
@@ -54,7 +54,7 @@ def same_at_both_widths(work: Callable[[], list[np.ndarray]], monkeypatch: pytes
     launched.clear()
     for name in ("kinematics", "dynamics", "mass_matrix"):
         # A function of the package goes by the name of the last.
-        monkeypatch.setattr(sys.modules[f"sim.{name}"], "lanes_of", lambda model: 1)
+        monkeypatch.setattr(sys.modules[f"sim.dynamics.{name}"], "lanes_of", lambda model: 1)
     single = work()
     assert launched
     assert not of_lanes()
@@ -135,7 +135,7 @@ def test_functions_of_frames(function, monkeypatch):
 @pytest.mark.parametrize("function", ["poses", "velocity local"])
 def test_a_quaternion_of_zeros_stands_for_no_turn(function, lanes, monkeypatch):
     """It has no derivative, and is given none."""
-    monkeypatch.setattr("sim.kinematics.lanes_of", lambda model: lanes)
+    monkeypatch.setattr("sim.dynamics.kinematics.lanes_of", lambda model: lanes)
     model = every_joint()
     starts = np.array([start for start, _ in rotations(model)])
     # In every other world, so that a block has lanes with it and without.

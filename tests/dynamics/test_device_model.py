@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sim
-from sim.device_model import packed_ancestors
-from sim.parameters import PARAMETERS
+from sim.arrays.device_model import packed_ancestors
+from sim.model.parameters import PARAMETERS
 from tests.dynamics.trees import build, zoo
 
 

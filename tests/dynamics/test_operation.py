@@ -6,7 +6,7 @@ import warp as wp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sim
-from sim.operation import WORLDS_AT_A_TIME
+from sim.dynamics.differentiable_op import WORLDS_AT_A_TIME
 from tests.dynamics.states import random_state
 from tests.dynamics.trees import build, zoo
 

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import quadruped, throw
 from sim.exporters import write_urdf
-from sim.exporters.urdf_elements import roll_pitch_yaw
+from sim.exporters.urdf.elements import roll_pitch_yaw
 from tests.dynamics.trees import Link, build
 from tests.exporters.models import (
     assert_same_dynamics,

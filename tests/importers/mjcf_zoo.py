@@ -8,7 +8,7 @@ import numpy as np
 
 import sim
 from sim.errors import MJCFWarning
-from sim.poses import compose
+from sim.model.poses import compose
 from warp_kernels import types as codes
 
 PART = """<mujocoinclude>

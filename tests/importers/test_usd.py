@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped
-from sim.model import Mesh
+from sim.model.model import Mesh
 from sim.render.shapes import tessellate
 from sim.render.view import transform_points
 from sim.usd import write_usd
@@ -95,7 +95,7 @@ def assert_same_models(a, b):
     assert len(order) == b.num_geometries
     for name, value in a.parameters.items():
         other = b.parameters[name]
-        if sim.parameters.PARAMETERS[name].per == "geometry":
+        if sim.model.parameters.PARAMETERS[name].per == "geometry":
             # Meshes come back in metres, and what is only looked at as a mesh; their points are in single precision.
             solid = [k for k, g in enumerate(a.geometries) if g.mesh is None and g.collides]
             value, other = value[solid], other[order][solid]
@@ -292,7 +292,7 @@ def test_joints_of_six_degrees_of_freedom(tmp_path):
     limit.CreateLowAttr(-45.0)
     limit.CreateHighAttr(90.0)
     model = read(stage, collapse_fixed=False)
-    names = [sim.model.JOINT_TYPE_NAMES[int(kind)] for kind in model.joint_type]
+    names = [sim.model.model.JOINT_TYPE_NAMES[int(kind)] for kind in model.joint_type]
     assert names == ["free", "revolute", "prismatic", "fixed", "spherical"]
     assert_allclose(model.joint_axis[1:3], [(0, 1, 0), (0, 0, 1)])
     assert_allclose([model.parameters[f"{side}_limit"][6] for side in ("lower", "upper")], np.radians([-45, 90]))

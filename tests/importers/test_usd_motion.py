@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import throw
 from sim.cli.main import main
-from sim.importers.usd_motion import read_motion
+from sim.importers.usd.motion import read_motion
 from sim.render import Camera, Renderer, render_frames
 from sim.usd import write_usd
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from sim.located import for_lanes
+from sim.arrays.array_refs import for_lanes
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.trigonometry import FAR
 from warp_kernels.types import LANES, kernel_module, lane_types, warp_types

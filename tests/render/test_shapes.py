@@ -7,7 +7,7 @@ import pytest
 import trimesh
 
 from sim import ModelError
-from sim.model import Geometry, Mesh
+from sim.model.model import Geometry, Mesh
 from sim.render.shapes import tessellate, with_normals
 from tests.collision.field_harness import FieldBench
 from warp_kernels import types as codes

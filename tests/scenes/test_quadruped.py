@@ -6,7 +6,7 @@ import pytest
 import sim
 from scenes import quadruped
 from scenes.mjcf import to_mjcf
-from sim.model import Mesh
+from sim.model.model import Mesh
 from warp_kernels import types as codes
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import sim
-from sim.finite_differences import Direction, Problem
-from sim.finite_differences import finite_differences as differences_along
-from sim.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
-from sim.parameters import PARAMETERS
+from sim.diagnostics.finite_differences import Direction, Problem
+from sim.diagnostics.finite_differences import finite_differences as differences_along
+from sim.diagnostics.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
+from sim.model.parameters import PARAMETERS
 from warp_kernels.types import ACTUATOR, CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 DT = 1 / 240

@@ -5,10 +5,10 @@ import pytest
 
 import sim
 from scenes.physics import standing
-from sim.finite_differences import Differences, Direction
-from sim.gradient_check import judge
-from sim.gradient_entries import Entry, entries
-from sim.rollout import Gradients
+from sim.diagnostics.finite_differences import Differences, Direction
+from sim.diagnostics.gradient_check import judge
+from sim.diagnostics.gradient_entries import Entry, entries
+from sim.simulation.rollout import Gradients
 from tests.contact.test_gradients import arm_and_ball
 from tests.simulator.worlds import DT, WORLDS, hopper, inputs
 
@@ -146,7 +146,7 @@ def test_a_wrong_parameter_is_found(monkeypatch):
 
 def test_a_missing_adjoint_is_found(monkeypatch):
     """A part of the way back left out: the rows' dependence on the state."""
-    from sim.step_adjoint import DifferentiableStep
+    from sim.simulation.step_adjoint import DifferentiableStep
 
     simulator, state, tau = hopping()
     monkeypatch.setattr(DifferentiableStep, "_row_adjoint", lambda self: None)
@@ -264,7 +264,7 @@ def test_more_worlds_than_fit_at_once(monkeypatch):
     """In several batches the same as in one."""
     simulator, state, tau = hopping()
     whole = sim.check_gradients(simulator, state, tau, ["qd", "tau", "friction"], most=5)
-    monkeypatch.setattr("sim.finite_differences.WORLDS_AT_ONCE", 16)
+    monkeypatch.setattr("sim.diagnostics.finite_differences.WORLDS_AT_ONCE", 16)
     parts = sim.check_gradients(simulator, state, tau, ["qd", "tau", "friction"], most=5)
     assert whole.entries == parts.entries
 

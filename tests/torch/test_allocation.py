@@ -13,8 +13,8 @@ import torch
 
 import sim
 import sim.torch
-from sim.torch import allocation
-from sim.torch.allocation import LARGE, new_tensor
+from sim.torch.runtime import allocation
+from sim.torch.runtime.allocation import LARGE, new_tensor
 
 ARM = Path(__file__).parents[2] / "scenes/robots/arm.urdf"
 LIKE = torch.empty(0, dtype=torch.float64)
@@ -126,7 +126,7 @@ def test_large_results():
 CALLS = """
 import resource
 import torch
-from sim.torch.allocation import new_tensor
+from sim.torch.runtime.allocation import new_tensor
 
 like = torch.zeros((), dtype=torch.uint8)
 faults = []

@@ -6,7 +6,7 @@ import torch
 
 import sim
 import sim.torch
-from sim.parameters import PARAMETERS
+from sim.model.parameters import PARAMETERS
 from tests.torch.worlds import STEPS, loss, simulator, tensors
 
 OF_HOPPER = [name for name, spec in PARAMETERS.items() if spec.per in ("link", "dof", "geometry", "world")]

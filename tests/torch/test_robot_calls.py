@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import sim
-from sim.torch.robot_engine import CAPTURED_AT_CALL
+from sim.torch.runtime.engine import CAPTURED_AT_CALL
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
 
 every_method = pytest.mark.parametrize("name", CALLS)

@@ -9,8 +9,8 @@ import torch
 
 import sim
 from sim.errors import URDFWarning
-from sim.torch import robot_ik
-from sim.torch.robot_ik import rotation_between
+from sim.torch.robot import inverse_kinematics as robot_ik
+from sim.torch.robot.inverse_kinematics import rotation_between
 from tests.importers.reference import ROBOTS
 
 

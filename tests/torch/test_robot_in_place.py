@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import sim
-from sim.torch.robot_copy_graph import CopyGraph
-from sim.torch.robot_engine import CAPTURED_AT_CALL
-from sim.torch.robot_in_place_graph import FEWEST_IN_PLACE_ROWS, ROWS_AT_A_TIME, InPlaceGraph
+from sim.torch.runtime.copy_graph import CopyGraph
+from sim.torch.runtime.engine import CAPTURED_AT_CALL
+from sim.torch.runtime.in_place_graph import FEWEST_IN_PLACE_ROWS, ROWS_AT_A_TIME, InPlaceGraph
 from tests.torch.robots import CALLS, state, zoo_robot
 
 Function = Callable[[sim.torch.Robot, torch.Tensor], torch.Tensor]
@@ -134,7 +134,7 @@ def test_what_is_edited_afterwards_changes_nothing(name):
 @pytest.mark.parametrize("rows", [ROWS, 2 * ROWS_AT_A_TIME])
 def test_results_that_are_written_past_the_caches(frame, dtype, rows, monkeypatch):
     """Of one frame in whole lines, of several world by world."""
-    monkeypatch.setattr("sim.torch.robot_in_place_graph.LARGE", 0)
+    monkeypatch.setattr("sim.torch.runtime.in_place_graph.LARGE", 0)
     robot = zoo_robot("cpu", dtype)
     q = state(robot, (rows,))[0]
     expected = torch.cat([robot.jacobian(part, frame) for part in q.split(SMALL)])
@@ -145,7 +145,7 @@ def test_results_that_are_written_past_the_caches(frame, dtype, rows, monkeypatc
 
 @every_function
 def test_more_rows_than_a_graph_takes(name, monkeypatch):
-    monkeypatch.setattr("sim.torch.robot_engine.MOST_IN_PLACE_ROWS", 2 * FEWEST_IN_PLACE_ROWS)
+    monkeypatch.setattr("sim.torch.runtime.engine.MOST_IN_PLACE_ROWS", 2 * FEWEST_IN_PLACE_ROWS)
     robot = zoo_robot("cpu").learn("joint_placement")
     q = state(robot, (5 * FEWEST_IN_PLACE_ROWS + 3,))[0]
     seed = seed_of(function(name)(robot, q))

@@ -12,9 +12,9 @@ import torch
 import torch.utils.checkpoint
 
 import sim
-from sim.torch.robot_copy_graph import MOST_CAPTURED_ROWS, CopyGraph
-from sim.torch.robot_engine import CAPTURED_AT_CALL
-from sim.torch.robot_kinds import Kind
+from sim.torch.runtime.call_signature import Kind
+from sim.torch.runtime.copy_graph import MOST_CAPTURED_ROWS, CopyGraph
+from sim.torch.runtime.engine import CAPTURED_AT_CALL
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
 
 every_method = pytest.mark.parametrize("name", CALLS)
@@ -246,8 +246,8 @@ def test_copies_of_a_robot(device):
 
 def test_more_kinds_of_calls_than_are_kept(device, monkeypatch):
     """In turn, each often enough to be captured, and one again and again among many that come once."""
-    monkeypatch.setattr("sim.torch.robot.KINDS", 5)
-    monkeypatch.setattr("sim.torch.robot_engine.CAPTURED_CALLS", 4)
+    monkeypatch.setattr("sim.torch.robot.robot.KINDS", 5)
+    monkeypatch.setattr("sim.torch.runtime.engine.CAPTURED_CALLS", 4)
     robot = zoo_robot(device)
     q = state(robot, (30,))[0].requires_grad_()
     expected = robot.forward_kinematics_matrix(q)
@@ -287,10 +287,10 @@ def test_what_is_used_is_kept_and_what_is_not_is_freed(monkeypatch):
             super().__init__(engine, operation, batch, *others)
             batches.append(tuple(batch))
 
-    monkeypatch.setattr("sim.torch.robot.KINDS", 5)
-    monkeypatch.setattr("sim.torch.robot.Kind", SeenKind)
-    monkeypatch.setattr("sim.torch.robot_engine.CAPTURED_CALLS", 3)
-    monkeypatch.setattr("sim.torch.robot_engine.CopyGraph", SeenGraph)
+    monkeypatch.setattr("sim.torch.robot.robot.KINDS", 5)
+    monkeypatch.setattr("sim.torch.robot.robot.Kind", SeenKind)
+    monkeypatch.setattr("sim.torch.runtime.engine.CAPTURED_CALLS", 3)
+    monkeypatch.setattr("sim.torch.runtime.engine.CopyGraph", SeenGraph)
     robot = zoo_robot("cpu")
     q, qd, _, _ = state(robot, (20,))
     for rows in range(2, 12):

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped, throw
-from sim.model import Mesh
+from sim.model.model import Mesh
 from sim.render import Camera, Marker, Trail
 from sim.usd import write_usd
 from warp_kernels import types as codes

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.pairs import pair_functions
 from warp_kernels.collision.plane import plane_functions
-from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.types import CONVEX, PLANE, kernel_module, warp_types
 
 WORD = 32

@@ -12,8 +12,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.dynamics.composite import composite_functions
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.dynamics.composite import composite_functions
 from warp_kernels.types import kernel_module, warp_types
 
 

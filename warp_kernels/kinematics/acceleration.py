@@ -6,9 +6,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.kinematics.frames import LOCAL, WORLD
 from warp_kernels.kinematics.kinematics import joint_functions
-from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.types import kernel_module, warp_types
 
 

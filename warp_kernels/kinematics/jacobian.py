@@ -10,8 +10,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.kinematics.frames import LOCAL, LOCAL_WORLD_ALIGNED, WORLD, frame_functions
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.kinematics.frames import LOCAL, LOCAL_WORLD_ALIGNED, WORLD, frame_functions
 from warp_kernels.types import FREE, kernel_module, lane_types, warp_types
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.kinematics.kinematics import joint_functions
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.kinematics.kinematics import joint_functions
 from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, lane_types, warp_types
 
 

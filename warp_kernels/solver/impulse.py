@@ -19,8 +19,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.delassus import Couplings
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.delassus import Couplings
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.types import kernel_module, warp_types
 

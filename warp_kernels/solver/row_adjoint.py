@@ -11,8 +11,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.delassus import Couplings
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.delassus import Couplings
 from warp_kernels.solver.rows.contacts import contact_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.joints import joint_functions

@@ -1,0 +1,324 @@
+"""DeviceModel: the Warp arrays of a model on one device, and the gradients of its parameters."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.arrays.precision import scalars
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.model.parameters import PARAMETERS, check_parameter
+from warp_kernels.precision import precision_kernels
+from warp_kernels.types import warp_types
+
+POSES = ("joint_placement", "geometry_placement", "anchor_a", "anchor_b")
+
+
+def find_device(device: wp.DeviceLike) -> wp.Device:
+    """The Warp device of a name. Raises ModelError, naming those there are, if there is none."""
+    try:
+        return wp.get_device(device)
+    except ValueError:
+        there = ", ".join(str(each) for each in wp.get_devices())
+        raise ModelError(f"device: there is no '{device}' on this machine; there is {there}") from None
+
+
+class DeviceModel:
+    """A model's topology and parameters as Warp arrays on one device, in the model's dtype.
+
+    The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
+    an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
+    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. ``ancestor`` comes on top: the ancestors of
+    every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`).
+
+    Args:
+        model: the model.
+        device: Warp device or its name; None for Warp's current one.
+        num_worlds: number of worlds, for parameters given per world.
+        parameters: values that replace the model's own, ``[n, ...]`` or ``[num_worlds, n, ...]``.
+        requires_grad: names of the parameters that get a gradient.
+
+    Attributes:
+        parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
+            ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
+            scalars otherwise.
+
+    Raises:
+        ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        device: wp.DeviceLike = None,
+        num_worlds: int = 1,
+        parameters: Mapping[str, npt.ArrayLike] | None = None,
+        requires_grad: Iterable[str] = (),
+    ):
+        self.model = model
+        self.device = find_device(device)
+        self.num_worlds = num_worlds
+        self.types = warp_types(model.scalar)
+        self.requires_grad = tuple(requires_grad)
+        for name in self.requires_grad:
+            if name not in PARAMETERS:
+                raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+
+        def upload(array: np.ndarray) -> wp.array:
+            return wp.array(array, dtype=wp.int32, device=self.device)
+
+        self.tree_link_start = upload(model.tree_link_start)
+        self.link_parent = upload(model.link_parent)
+        self.link_tree = upload(model.link_tree)
+        self.link_tail_dof = upload(model.link_tail_dof)
+        self.joint_type = upload(model.joint_type)
+        self.joint_axis: wp.array = wp.array(model.joint_axis, dtype=self.types.vec3, device=self.device)
+        self.joint_q_start = upload(model.joint_q_start)
+        self.joint_qd_start = upload(np.append(model.joint_qd_start, model.nv))
+        self.dof_link = upload(model.dof_link)
+        self.dof_parent = upload(model.dof_parent)
+        self.dof_depth = upload(model.dof_depth)
+        self.dof_row_start = upload(model.dof_row_start)
+        self.dof_q = upload(model.dof_q)
+        self.ancestor = upload(packed_ancestors(model))
+        self.actuator_kind = upload(model.actuator_kind)
+        self.actuator_dof = upload(model.actuator_dof)
+
+        self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
+        self._paths: dict[tuple[str, ...], tuple[wp.array, wp.array, wp.array]] = {}
+        self._visits: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
+        self.every_link = upload(np.arange(model.num_links))
+        self._double: tuple[DeviceModel, list[Any]] | None = None
+        self._none: dict[type, wp.array] = {}
+        self._no_bar = {name: self.none(self.parameter_dtype(name)) for name in PARAMETERS}
+        self.parameters: dict[str, wp.array] = {}
+        self._given_norm: dict[str, np.ndarray] = {}
+        self._per_world: dict[str, bool] = {}
+        values = {**model.parameters, **(parameters or {})}
+        for name, value in values.items():
+            self.set_parameter(name, value)
+
+    def none(self, dtype: type) -> wp.array:
+        """An array [0, 0] of a type, for a kernel to leave out."""
+        if dtype not in self._none:
+            self._none[dtype] = wp.zeros((0, 0), dtype=dtype, device=self.device)
+        return self._none[dtype]
+
+    def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
+        """Give a parameter a new value, and zero its gradient.
+
+        Quaternions of placements are normalised, and of an inertia the symmetric part is taken; :meth:`gradient`
+        accounts for both. The Warp array stays the same one if its shape does, so that captured launches see the
+        new value.
+
+        Args:
+            name: a key of :data:`sim.model.parameters.PARAMETERS`.
+            value: a scalar (used for all), ``[n, ...]`` or ``[num_worlds, n, ...]``.
+
+        Raises:
+            ModelError: for an unknown name, a wrong shape, a value that is not finite, a zero quaternion.
+        """
+        array = check_parameter(name, value, self.model.counts, self.num_worlds)
+        self._per_world[name] = np.ndim(value) > len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
+        if name in POSES:
+            norm = np.linalg.norm(array[..., 3:], axis=-1, keepdims=True)
+            self._given_norm[name] = norm
+            array = np.concatenate([array[..., :3], array[..., 3:] / norm], axis=-1)
+        if name == "inertia":
+            array = (array + np.swapaxes(array, -1, -2)) / 2.0
+        current = self.parameters.get(name)
+        if current is not None and current.shape == array.shape[:2]:
+            current.assign(array)
+            if current.grad is not None:
+                current.grad.zero_()
+        else:
+            self._double = None
+            self.parameters[name] = wp.array(
+                array, dtype=self.parameter_dtype(name), device=self.device, requires_grad=name in self.requires_grad
+            )
+
+    def gradient(self, name: str) -> np.ndarray:
+        """The accumulated gradient of a parameter, in the shape in which its value was given.
+
+        The gradient of a placement's quaternion is tangent to the unit sphere, that of an inertia is symmetric.
+
+        Args:
+            name: one of ``requires_grad``.
+
+        Returns:
+            ``[n, ...]`` for a shared parameter, ``[num_worlds, n, ...]`` for one given per world.
+
+        Raises:
+            ModelError: if the gradient was not asked for.
+        """
+        array = self.parameters[name]
+        if array.grad is None:
+            raise ModelError(f"parameter '{name}' has no gradient; name it in requires_grad")
+        # On a CPU numpy() is a view of the memory, so a copy.
+        gradient = array.grad.numpy().reshape(*array.shape, *PARAMETERS[name].shape).copy()
+        if name in POSES:
+            unit = array.numpy().reshape(gradient.shape)[..., 3:]
+            q = gradient[..., 3:]
+            q = (q - unit * (unit * q).sum(axis=-1, keepdims=True)) / self._given_norm[name]
+            gradient = np.concatenate([gradient[..., :3], q], axis=-1).astype(gradient.dtype)
+        if name == "inertia":
+            gradient = (gradient + np.swapaxes(gradient, -1, -2)) / 2.0
+        if PARAMETERS[name].per == "world":
+            gradient = gradient[:, 0]
+        return gradient if self._per_world[name] else gradient[0]
+
+    def parameter_bars(self, *names: str) -> list[wp.array]:
+        """Gradients of parameters for a hand-written adjoint, with an array of no rows where none is wanted."""
+        arrays = [self.parameters.get(name) for name in names]
+        return [
+            self._no_bar[name] if array is None or array.grad is None else array.grad
+            for name, array in zip(names, arrays, strict=True)
+        ]
+
+    def parameter_arrays(self, *names: str) -> list[wp.array]:
+        """Parameters for a kernel that can do without some, with an array of no rows where this model lacks one."""
+        return [self.parameters.get(name, self._no_bar[name]) for name in names]
+
+    def part(self, worlds: slice) -> "DeviceModel":
+        """The arrays for some of the worlds: views of the parameters given per world, with their gradients."""
+        if all(array.shape[0] == 1 for array in self.parameters.values()):
+            return self
+        model = copy.copy(self)
+        model.forget_double()
+        model.parameters = {
+            name: array if array.shape[0] == 1 else array[worlds] for name, array in self.parameters.items()
+        }
+        return model
+
+    def forget_double(self) -> None:
+        """Let :meth:`in_double` make its model anew, for a copy whose parameters are other arrays."""
+        self._double = None
+
+    def in_double(self) -> "DeviceModel":
+        """A model of float64 with the parameters as they are now and no gradients; of float64 already, itself."""
+        if self.model.dtype == "float64":
+            return self
+        if self._double is None:
+            self._double = self._make_double()
+        model, widening = self._double
+        for launch in widening:
+            launch.launch()
+        return model
+
+    def _make_double(self) -> "tuple[DeviceModel, list[Any]]":
+        """A model of float64, and the launches that copy the parameters into it."""
+        model = copy.copy(self)
+        model.model = replace(self.model, dtype="float64")
+        model.types = warp_types(model.model.scalar)
+        model.joint_axis = wp.array(self.model.joint_axis, dtype=model.types.vec3, device=self.device)
+        model._double = None
+        model.requires_grad = ()
+        model.parameters = {
+            name: wp.empty(array.shape, dtype=model.parameter_dtype(name), device=self.device)
+            for name, array in self.parameters.items()
+        }
+        kernels = precision_kernels()
+        widening = []
+        for name, wide in model.parameters.items():
+            narrow, kernel = self.parameters[name], kernels.widen_poses
+            if name not in POSES:
+                narrow, wide, kernel = scalars(narrow), scalars(wide), kernels.widen
+            if wide.size > 0:
+                launch = wp.launch(kernel, wide.shape, [narrow], [wide], device=self.device, record_cmd=True)
+                widening.append(launch)
+        return model, widening
+
+    def require_masses(self) -> None:
+        """Check that dynamics are defined.
+
+        Raises:
+            ModelError: naming the links that move and came without inertial data.
+        """
+        if self.model.massless_links:
+            names = ", ".join(repr(name) for name in self.model.massless_links)
+            raise ModelError(
+                f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
+            )
+
+    def frame_arrays(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array]:
+        """Links [n] and placements [n] of frames given by name. Raises ModelError if there is no such frame."""
+        if names not in self._frames:
+            frames = [self.model.frame(name) for name in names]
+            placements = np.array([frame.placement for frame in frames]).reshape(-1, 7)
+            self._frames[names] = (
+                wp.array([frame.link for frame in frames], dtype=wp.int32, device=self.device),
+                wp.array(placements, dtype=self.types.transform, device=self.device),
+            )
+        return self._frames[names]
+
+    def visits(self, names: tuple[str, ...] | None) -> tuple[wp.array, wp.array]:
+        """Links that the poses of frames depend on, in ascending order; all for None.
+
+        Returns:
+            where those of each tree begin [num_trees + 1], and the links. Raises ModelError for an unknown frame.
+        """
+        if names is None:
+            return self.tree_link_start, self.every_link
+        if names not in self._visits:
+            needed = set()
+            for name in names:
+                link = self.model.frame(name).link
+                while link >= 0:
+                    needed.add(link)
+                    link = int(self.model.link_parent[link])
+            links = np.array(sorted(needed), dtype=np.int32)
+            start = np.searchsorted(links, self.model.tree_link_start).astype(np.int32)
+            self._visits[names] = (
+                wp.array(start, dtype=wp.int32, device=self.device),
+                wp.array(links, dtype=wp.int32, device=self.device),
+            )
+        return self._visits[names]
+
+    def frame_paths(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array, wp.array]:
+        """The degrees of freedom that move frames, in ascending order, those of one frame after those of another.
+
+        Returns:
+            where those of each frame begin [frames + 1]; for each of them the place of its frame in ``names``, and its
+            index. Raises ModelError for an unknown frame.
+        """
+        if names not in self._paths:
+            starts: list[int] = [0]
+            owners: list[int] = []
+            path: list[int] = []
+            for number, name in enumerate(names):
+                link = self.model.frame(name).link
+                k = int(self.model.link_tail_dof[link]) if link >= 0 else -1
+                dofs = []
+                while k >= 0:
+                    dofs.append(k)
+                    k = int(self.model.dof_parent[k])
+                path += dofs[::-1]
+                owners += [number] * len(dofs)
+                starts.append(len(path))
+
+            def upload(numbers: list[int]) -> wp.array:
+                return wp.array(np.array(numbers, dtype=np.int32), dtype=wp.int32, device=self.device)
+
+            self._paths[names] = upload(starts), upload(owners), upload(path)
+        return self._paths[names]
+
+    def parameter_dtype(self, name: str) -> type:
+        """The Warp type of an entry of a parameter."""
+        by_shape = {(): self.types.scalar, (3,): self.types.vec3, (3, 3): self.types.mat33, (7,): self.types.transform}
+        return by_shape[PARAMETERS[name].shape]
+
+
+def packed_ancestors(model: Model) -> np.ndarray:
+    """Degrees of freedom above each one; those of k stand from ``dof_row_start[k]`` on, that at depth d at place d."""
+    ancestors = np.zeros(int(model.dof_depth.sum()), dtype=np.int32)
+    for k in range(model.nv):
+        above = model.dof_parent[k]
+        for depth in reversed(range(model.dof_depth[k])):
+            ancestors[model.dof_row_start[k] + depth] = above
+            above = model.dof_parent[above]
+    return ancestors

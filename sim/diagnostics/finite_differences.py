@@ -1,0 +1,236 @@
+"""Finite differences of a rollout: every perturbed rollout is a world of one simulator, all of them run together."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import warp as wp
+
+from sim.errors import ContactOverflowWarning
+from sim.model.model import Model
+from sim.simulation.options import ContactOptions
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import Impulses, State
+
+# What isn't a parameter.
+INPUTS = ("q", "qd", "tau", "control")
+# Widths relative to the scale of an entry. There is none for all: a distance acts on velocities divided by the time
+# step, a force times the time step, and a kink may lie near. The finer ones are taken where these don't settle.
+WIDTHS = (1e-3, 2e-5, 3e-7)
+FINER_WIDTHS = (1e-8, 5e-10)
+# One-sided differences of second order and central ones of fourth, from the values at these multiples of the width.
+OFFSETS = (-2.0, -1.0, 1.0, 2.0)
+CENTRAL = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
+LEFT = np.array([0.5, -2.0, 0.0, 0.0])
+RIGHT = np.array([0.0, 0.0, 2.0, -0.5])
+# Rounding is measured: at so narrow a width second differences of one side hold nothing else, also at a kink.
+NOISE_WIDTH = FINER_WIDTHS[-1]
+NOISE_SAMPLES = 16
+NOISE_MARGIN = 5.0  # standard deviations that it may be off
+WORLDS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A rollout of one world and a linear loss of its states, in float64.
+
+    Attributes:
+        model: of float64.
+        dt: time step [s].
+        contact: options of the contact solver.
+        device: Warp device or its name.
+        values: by name, what the rollout depends on: q [nq], qd [nv], tau [steps, nv] and control [steps, nu] if there
+            are any, parameters [n, ...]; those not named have the model's value.
+        q_weight: derivative of the loss in every q [steps + 1, nq].
+        qd_weight: the same for qd [steps + 1, nv].
+        impulses: of a warm start, with which the first step begins: values [max_blocks, 3] and keys [max_blocks, 2].
+    """
+
+    model: Model
+    dt: float
+    contact: ContactOptions
+    device: wp.DeviceLike
+    values: dict[str, np.ndarray]
+    q_weight: np.ndarray
+    qd_weight: np.ndarray
+    impulses: tuple[np.ndarray, np.ndarray] | None = None
+
+    def simulator(self, num_worlds: int, parameters: dict[str, np.ndarray]) -> Simulator:
+        """A simulator of so many worlds."""
+        return Simulator(self.model, self.dt, num_worlds, self.device, self.contact, parameters)
+
+    def _state(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray) -> State:
+        impulses = None
+        if self.impulses is not None:
+            impulses = [np.repeat(array[None], simulator.num_worlds, axis=0) for array in self.impulses]
+        return start_state(simulator, q, qd, impulses)
+
+    def losses(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """Losses [count] of rollouts with other values [count, ...] of some inputs."""
+        count = len(next(iter(values.values())))
+        worlds = min(count, WORLDS_AT_ONCE)
+        shared = {name: value for name, value in self.values.items() if name not in INPUTS and name not in values}
+        simulator: Simulator | None = None
+        found = []
+        for first in range(0, count, worlds):
+            # The last rows once more fill up the last batch.
+            rows = np.minimum(np.arange(first, first + worlds), count - 1)
+            batch = {name: value[rows] for name, value in values.items()}
+            parameters = {name: value for name, value in batch.items() if name not in INPUTS}
+            if simulator is None:
+                simulator = self.simulator(worlds, {**shared, **parameters})
+            else:
+                for name, value in parameters.items():
+                    simulator.set_parameter(name, value)
+            given = {name: np.repeat(self.values[name][None], worlds, axis=0) for name in INPUTS if name in self.values}
+            given |= batch
+            tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[2:])
+            with warnings.catch_warnings():
+                # What it would say of a perturbed world has been said of the one itself.
+                warnings.simplefilter("ignore", ContactOverflowWarning)
+                state = self._state(simulator, given["q"], given["qd"])
+                trajectory = simulator.rollout(state, tau, len(self.q_weight) - 1, control=control)
+            loss = np.einsum("tn,twn->w", self.q_weight, trajectory.q.numpy())
+            found.append(loss + np.einsum("tn,twn->w", self.qd_weight, trajectory.qd.numpy()))
+        return np.concatenate(found)[:count]
+
+
+def start_state(simulator: Simulator, q: np.ndarray, qd: np.ndarray, impulses: Sequence[np.ndarray] | None) -> State:
+    """A state of a simulator of float64; impulses: values [num_worlds, max_blocks, 3] and keys [..., 2], or None."""
+    state = simulator.state(q, qd)
+    if impulses is None:
+        return state
+    value: wp.array = wp.array(impulses[0], dtype=wp.float64, ndim=3, device=simulator.device)
+    key: wp.array = wp.array(impulses[1], dtype=wp.int32, ndim=3, device=simulator.device)
+    return State(state.q, state.qd, Impulses(value, key))
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One way to change an input.
+
+    Attributes:
+        places: flat indices into the input of one world.
+        coefficients: what is added there for each unit along the direction.
+        scale: of a change that matters; widths are relative to it.
+    """
+
+    places: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    scale: float
+
+    def along(self, gradient: np.ndarray) -> float:
+        """Derivative along the direction, of a gradient in the shape of the input."""
+        return float(np.dot(gradient.reshape(-1)[list(self.places)], self.coefficients))
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Differences along the directions of one input [directions].
+
+    Attributes:
+        left: of the side below, second order.
+        right: of the side above.
+        central: of both, fourth order; at the width at which the sides agree best.
+        left_doubt: by how much the left differences of neighbouring widths differ, rounding included; taken is the
+            width at which this is least.
+        right_doubt: the same on the right.
+        width: of the central differences.
+        rounding: error by rounding of the central differences.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    central: np.ndarray
+    left_doubt: np.ndarray
+    right_doubt: np.ndarray
+    width: np.ndarray
+    rounding: np.ndarray
+
+
+def finite_differences(problem: Problem, directions: dict[str, Sequence[Direction]]) -> dict[str, Differences]:
+    """Differences of the loss along directions of some inputs, by name.
+
+    Which width is taken depends on the differences alone and knows nothing of the gradient that is checked.
+    """
+    wanted = [(name, direction) for name, some in directions.items() for direction in some]
+    if not wanted:
+        return {name: Differences(*np.zeros((len(fields(Differences)), 0))) for name in directions}
+    noise = _noise(problem, wanted)
+    values = _sample(problem, wanted, WIDTHS)
+    widths = np.array([[width * direction.scale for width in WIDTHS] for _, direction in wanted])
+    settled = _best(values, widths, noise)
+    open_ones = np.flatnonzero(np.abs(settled.left - settled.right) > 1e-7 * np.abs(settled.central) + settled.rounding)
+    if len(open_ones):
+        finer = np.full((len(wanted), len(FINER_WIDTHS), len(OFFSETS) + 1), np.nan)
+        finer[open_ones] = _sample(problem, [wanted[i] for i in open_ones], FINER_WIDTHS)
+        widths = np.concatenate(
+            [widths, [[width * direction.scale for width in FINER_WIDTHS] for _, direction in wanted]], axis=1
+        )
+        settled = _best(np.concatenate([values, finer], axis=1), widths, noise)
+    result = {}
+    start = 0
+    for name, some in directions.items():
+        part = slice(start, start + len(some))
+        result[name] = Differences(**{key: value[part] for key, value in vars(settled).items()})
+        start += len(some)
+    return result
+
+
+def _sample(problem: Problem, wanted: Sequence[tuple[str, Direction]], widths: Sequence[float]) -> np.ndarray:
+    """Losses [directions, widths, offsets], the unperturbed one last."""
+    count = len(wanted) * len(widths) * len(OFFSETS)
+    names = {name for name, _ in wanted}
+    inputs = {name: np.repeat(problem.values[name][None], count + 1, axis=0) for name in names}
+    flat = {name: value.reshape(count + 1, -1) for name, value in inputs.items()}
+    row = 0
+    for name, direction in wanted:
+        for width in widths:
+            for offset in OFFSETS:
+                change = offset * width * direction.scale
+                flat[name][row, list(direction.places)] += change * np.array(direction.coefficients)
+                row += 1
+    losses = problem.losses(inputs)
+    values = losses[:count].reshape(len(wanted), len(widths), len(OFFSETS))
+    return np.concatenate([values, np.full((len(wanted), len(widths), 1), losses[count])], axis=2)
+
+
+def _noise(problem: Problem, wanted: Sequence[tuple[str, Direction]]) -> float:
+    """Error of a loss by rounding, which a long or stiff motion amplifies; the same in all directions.
+
+    Second differences as in Moré and Wild, *Estimating Computational Noise* (2011), of both sides apart.
+    """
+    some = [wanted[i] for i in np.unique(np.linspace(0, len(wanted) - 1, NOISE_SAMPLES).astype(int))]
+    values = _sample(problem, some, [NOISE_WIDTH])[:, 0]
+    base = values[:, -1]
+    second = np.abs(
+        np.concatenate([values[:, 0] - 2.0 * values[:, 1] + base, values[:, 3] - 2.0 * values[:, 2] + base])
+    )
+    # Directions on which nothing depends have no rounding either.
+    second = second[np.isfinite(second) & (second > 0.0)]
+    deviation = np.median(second) / np.sqrt(6.0) if len(second) else 0.0
+    return float(max(NOISE_MARGIN * deviation, np.finfo(np.float64).eps * np.abs(base[0])))
+
+
+def _best(values: np.ndarray, widths: np.ndarray, noise: float) -> Differences:
+    """At each direction the differences of the width at which they are best.
+
+    values: losses as from :func:`_sample`, NaN where there are none; widths [directions, widths], descending.
+    """
+    changes = (values[..., :-1] - values[..., -1:]) / widths[..., None]
+    rounding = noise / widths
+    left, right, central = (changes @ weights for weights in (LEFT, RIGHT, CENTRAL))
+    rows = np.arange(len(values))
+    best = _least(np.abs(left - right) + rounding)
+    sides = []
+    for side in (left, right):
+        doubt = np.abs(np.diff(side, axis=1)) + rounding[:, 1:]
+        at = _least(doubt)
+        sides += [side[rows, at + 1], doubt[rows, at]]
+    return Differences(sides[0], sides[2], central[rows, best], sides[1], sides[3], widths[rows, best],
+                       rounding[rows, best])  # fmt: skip
+
+
+def _least(doubt: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(doubt), doubt, np.inf).argmin(axis=1)

@@ -1,0 +1,234 @@
+"""The gradients of a rollout beside finite differences, on a user's own scene."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.warp_lock import one_at_a_time
+from sim.diagnostics.finite_differences import INPUTS, Differences, Problem, finite_differences, start_state
+from sim.diagnostics.gradient_entries import Entry, entries
+from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
+from sim.errors import ModelError
+from sim.model.parameters import as_numbers
+from sim.simulation.rollout import Gradients, Trajectory
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import State
+
+
+@one_at_a_time
+def check_gradients(
+    simulator: Simulator,
+    state: State,
+    tau: Any = None,
+    wrt: Iterable[str] | None = None,
+    *,
+    control: Any = None,
+    steps: int | None = None,
+    q_grad: Any = None,
+    qd_grad: Any = None,
+    worlds: Iterable[int] = (0,),
+    most: int = 40,
+    bound: float = 1e-6,
+    seed: int = 0,
+) -> GradientReport:
+    """Compare the gradients of a rollout with finite differences of it.
+
+    Both are taken in float64, whatever the simulator's dtype, from a simulator of the same model, options and
+    parameters made for it. All perturbed rollouts are worlds of one simulator and run together. Differences on both
+    sides and several widths tell an error from a kink, where the motion itself has two derivatives (see
+    docs/contact.md). Nothing is raised for a mismatch; see :meth:`GradientReport.raise_if_wrong`.
+
+    A change of a quaternion is a rotation about an axis [rad], one of an inertia keeps it symmetric. Parameters are
+    changed in each world of its own, also those that all worlds share. Left out are entries without a derivative on
+    both sides: infinite limits, sizes and dry friction of zero.
+
+    Args:
+        simulator: the simulator.
+        state: the state before the first step; a warm start begins with zero impulses.
+        tau: joint forces, as for :meth:`sim.Simulator.rollout`.
+        wrt: what to differentiate in: "q", "qd", "tau", "control" and names of parameters
+            (:data:`sim.model.parameters.PARAMETERS`); default: state, tau and control, where they are given.
+        control: inputs of the actuators, as for :meth:`sim.Simulator.rollout`.
+        steps: number of steps; needed where neither tau nor control is given.
+        q_grad: derivative of the loss in the last q [num_worlds, nq], or in every one [steps + 1, num_worlds, nq].
+        qd_grad: the same for qd. Without both, the loss is a random projection of the last state.
+        worlds: the worlds to check, one after the other.
+        most: entries of one argument that are compared in each world, drawn at random.
+        bound: of the error of a right gradient, relative to the largest derivative of the same argument.
+        seed: of the random projection and of the entries drawn.
+
+    Raises:
+        ModelError: for wrong shapes, names or worlds.
+        FloatingPointError: if the rollout itself isn't finite.
+    """
+    names = _names(simulator, wrt, {"tau": tau, "control": control})
+    chosen_worlds = _worlds(simulator, worlds)
+    trajectory = _doubled(simulator, state, tau, control, steps, chosen_worlds)
+    shape = (trajectory.steps + 1, simulator.num_worlds)
+    weights = _weights(simulator, shape, q_grad, qd_grad, seed)
+    weights = weights[0][:, chosen_worlds], weights[1][:, chosen_worlds]
+    residual = float(trajectory.simulator.residual.max())
+    gradients = trajectory.backward(*weights, [name for name in names if name not in INPUTS])
+    rng = np.random.default_rng(seed)
+    checked: list[CheckedEntry] = []
+    totals = dict.fromkeys(names, 0)
+    for place, world in enumerate(chosen_worlds):
+        problem = _problem(trajectory, weights, place)
+        every = {name: entries(problem.model, problem.values[name], name) for name in names}
+        totals = {name: totals[name] + len(some) for name, some in every.items()}
+        chosen = {name: _draw(some, most, rng) for name, some in every.items()}
+        differences = finite_differences(
+            problem, {name: [entry.direction for entry in some] for name, some in chosen.items()}
+        )
+        for name, some in chosen.items():
+            gradient = _of_world(gradients, name, place)
+            analytic = np.array([entry.direction.along(gradient) for entry in some])
+            checked += judge(some, world, analytic, differences[name], bound)
+    norms = replace(trajectory.gradient_norms(*weights), worlds=tuple(chosen_worlds))
+    about = _about(simulator, trajectory.steps, residual, q_grad is None and qd_grad is None, seed)
+    return GradientReport(tuple(checked), totals, norms, about)
+
+
+def _doubled(
+    simulator: Simulator, state: State, tau: Any, control: Any, steps: int | None, worlds: list[int]
+) -> Trajectory:
+    """The rollout of some worlds in float64, with all parameters given per world."""
+    m = simulator.model
+    q, qd = (
+        simulator._batch(value, size, name).numpy()[worlds]
+        for value, size, name in ((state.q, m.nq, "state.q"), (state.qd, m.nv, "state.qd"))
+    )
+    inputs = [simulator._per_step(tau, m.nv, "tau"), simulator._per_step(control, m.nu, "control")]
+    tau, control = (None if given is None else given.numpy()[:, worlds].astype(np.float64) for given in inputs)
+    parameters = {
+        name: value[worlds] if value.ndim > m.parameters[name].ndim else np.repeat(value[None], len(worlds), axis=0)
+        for name, value in simulator.parameter_values().items()
+    }
+    double = Simulator(
+        replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, simulator.contact, parameters
+    )
+    started = simulator._impulses(state.impulses)
+    impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
+    trajectory = double.rollout(start_state(double, q, qd, impulses), tau, steps, control=control)
+    if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
+        raise FloatingPointError(
+            "check_gradients: the rollout itself is not finite; check_finite=True of the simulator says from where on"
+        )
+    return trajectory
+
+
+def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, Any]) -> list[str]:
+    if wrt is None:
+        return ["q", "qd", *(name for name, given in inputs.items() if given is not None)]
+    names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
+    for name in names:
+        known = [*INPUTS, *simulator.model.parameters]
+        if name not in known:
+            raise ModelError(f"wrt: there is no '{name}'; there are {', '.join(known)}")
+        if name in inputs and inputs[name] is None:
+            raise ModelError(f"wrt names '{name}', but no {name} was given; give zeros if need be")
+    return names
+
+
+def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
+    chosen = [int(world) for world in worlds]
+    for world in chosen:
+        if not 0 <= world < simulator.num_worlds:
+            raise ModelError(f"worlds: there is no world {world}; there are {simulator.num_worlds}")
+    if not chosen:
+        raise ModelError("worlds is empty; name at least one")
+    return chosen
+
+
+def _weights(
+    simulator: Simulator, shape: tuple[int, int], q_grad: Any, qd_grad: Any, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives of the loss in every state, [steps + 1, num_worlds, nq] and [..., nv]; shape: the first two."""
+    shapes = (*shape, simulator.model.nq), (*shape, simulator.model.nv)
+    if q_grad is None and qd_grad is None:
+        rng = np.random.default_rng(seed)
+        q_grad, qd_grad = (rng.normal(size=shape[1:]) for shape in shapes)
+    weights = []
+    for name, value, full in (("q_grad", q_grad, shapes[0]), ("qd_grad", qd_grad, shapes[1])):
+        weight = np.zeros(full)
+        if value is not None:
+            given = value.numpy() if isinstance(value, wp.array) else as_numbers(name, value)
+            if given.shape not in (full, full[1:]):
+                raise ModelError(f"{name} has shape {given.shape}; expected {full} or {full[1:]}")
+            weight[slice(None) if given.ndim == 3 else -1] = given
+        weights.append(weight)
+    return weights[0], weights[1]
+
+
+def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], world: int) -> Problem:
+    """What happens in one world of a trajectory."""
+    simulator = trajectory.simulator
+    values = {name: value[world] for name, value in simulator.parameter_values().items()}
+    values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world]}
+    for name, given in (("tau", trajectory.tau), ("control", trajectory.control)):
+        if given is not None:
+            values[name] = given.numpy()[:, world]
+    impulses = None
+    if trajectory.impulses is not None:
+        impulses = trajectory.impulses.value.numpy()[0, world], trajectory.impulses.key.numpy()[0, world]
+    return Problem(
+        simulator.model, simulator.dt, simulator.contact, simulator.device, values, weights[0][:, world],
+        weights[1][:, world], impulses,
+    )  # fmt: skip
+
+
+def _of_world(gradients: Gradients, name: str, world: int) -> np.ndarray:
+    """The gradient in one input of one world, in the shape of the input."""
+    if name in gradients.parameters:
+        return gradients.parameters[name][world]
+    if name in ("tau", "control"):
+        return getattr(gradients, name).numpy()[:, world]
+    return (gradients.q if name == "q" else gradients.qd).numpy()[world]
+
+
+def _draw(some: Sequence[Entry], most: int, rng: np.random.Generator) -> list[Entry]:
+    if len(some) <= most:
+        return list(some)
+    return [some[i] for i in np.sort(rng.permutation(len(some))[:most])]
+
+
+def judge(
+    some: Sequence[Entry], world: int, analytic: np.ndarray, found: Differences, bound: float
+) -> list[CheckedEntry]:
+    """Entries of one argument with their verdicts, from their derivatives [entries] and the differences."""
+    largest = np.nanmax(np.abs(found.central), initial=0.0)
+    tolerance = bound * largest + found.rounding
+    low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
+    doubt = found.left_doubt + found.right_doubt
+    miss = np.abs(analytic - found.central)
+    wrong = ~np.isfinite(analytic) | (np.maximum(low - analytic, analytic - high) > doubt + tolerance)
+    verdicts = np.where(wrong, "wrong", np.where(high - low > doubt, "kink", "unclear"))
+    verdicts[miss <= tolerance] = "right"
+    # So measured, those within the bound are the right ones.
+    error = miss / (tolerance / bound)
+    return [
+        CheckedEntry(
+            entry, world, float(analytic[i]), float(found.left[i]), float(found.right[i]), float(found.central[i]),
+            float(found.width[i]), float(error[i]), str(verdicts[i]),
+        )
+        for i, entry in enumerate(some)
+    ]  # fmt: skip
+
+
+def _about(simulator: Simulator, steps: int, residual: float, projected: bool, seed: int) -> tuple[str, ...]:
+    loss = f"a random projection of the last state (seed {seed})" if projected else "the given derivatives of states"
+    own = simulator.model.dtype
+    note = "" if own == "float64" else f"; the simulator itself computes in {own}, which adds rounding"
+    lines = [
+        f"Gradients of {steps} steps of {simulator.dt:g} s beside finite differences, of {loss}.",
+        f"Both in float64{note}.",
+    ]
+    if simulator.contact.adjoint == "implicit":
+        lines.append(
+            f"The adjoint is implicit, that of sweeps that have converged; these left {residual:.1e} m/s. Where that "
+            'is much, compare with adjoint="unrolled".'
+        )
+    return tuple(lines)

@@ -1,0 +1,170 @@
+"""The entries of what a rollout depends on, each with a name and a direction in which to change it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.diagnostics.finite_differences import Direction
+from sim.model.model import Model
+from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+from warp_kernels.types import FREE, SPHERICAL
+
+AXES = ("x", "y", "z")
+# Without a derivative on both sides where they are zero: a shape has no such size, a joint no row of dry friction, an
+# actuator no such gain.
+ONLY_POSITIVE = (
+    "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
+    "actuator_kd",
+)  # fmt: skip
+# What only revolute and prismatic joints have.
+SCALAR_JOINTS = ("stiffness", "rest_position", "lower_limit", "upper_limit")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number that a rollout depends on.
+
+    Attributes:
+        argument: "q", "qd", "tau", "control", or the name of a parameter.
+        index: in the argument of one world, (dof,) for q and qd, (step, dof) for tau, (step, actuator) for control; a
+            rotation counts from 3 on.
+        owner: the joint, link, geometry or actuator, such as "joint 'hip'".
+        component: which of its numbers, such as "rotation about x"; empty where there is one.
+        direction: how it is changed.
+    """
+
+    argument: str
+    index: tuple[int, ...]
+    owner: str
+    component: str
+    direction: Direction
+
+    def __str__(self) -> str:
+        at = f" at step {self.index[0]}" if self.argument in ("tau", "control") else ""
+        component = f", {self.component}" if self.component else ""
+        return f"{self.argument} of {self.owner}{component}{at}" if self.owner else f"{self.argument}{component}"
+
+
+def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
+    """All entries of an argument that have a derivative on both sides. value: of one world."""
+    if argument == "q":
+        return list(_coordinates(model, value))
+    if argument in ("qd", "tau"):
+        return list(_by_owner(value, argument, [_joint(model, dof) for dof in range(model.nv)]))
+    if argument == "control":
+        return list(_by_owner(value, argument, [_owner(model, "actuator", i) for i in range(model.nu)]))
+    return list(_parameter(model, value, argument))
+
+
+def rotation(quaternion: np.ndarray, axis: int, local: bool) -> np.ndarray:
+    """Change [4] of a quaternion xyzw of any length by a unit rotation about an axis, the body's own if local."""
+    e = np.eye(3)[axis]
+    v, w = quaternion[:3], quaternion[3]
+    turned = w * e + (np.cross(v, e) if local else np.cross(e, v))
+    return 0.5 * np.append(turned, -v @ e)
+
+
+def _joint(model: Model, dof: int) -> tuple[str, str]:
+    """Owner and component of a degree of freedom."""
+    link = int(model.dof_link[dof])
+    number = dof - int(model.joint_qd_start[link])
+    component = ""
+    if model.joint_type[link] == FREE and number < 3:
+        component = AXES[number]
+    elif model.joint_type[link] in (FREE, SPHERICAL):
+        component = f"rotation about {AXES[number % 3]}"
+    return f"joint '{model.joint_names[link]}'", component
+
+
+def _coordinates(model: Model, q: np.ndarray) -> Iterator[Entry]:
+    for dof in range(model.nv):
+        link = int(model.dof_link[dof])
+        kind, start = model.joint_type[link], int(model.joint_q_start[link])
+        number = dof - int(model.joint_qd_start[link])
+        places: tuple[int, ...] = (start + number,)
+        coefficients: tuple[float, ...] = (1.0,)
+        if kind == SPHERICAL or (kind == FREE and number >= 3):
+            start += 3 if kind == FREE else 0
+            places = tuple(range(start, start + 4))
+            coefficients = tuple(rotation(q[start : start + 4], number % 3, local=kind == SPHERICAL).tolist())
+        yield Entry("q", (dof,), *_joint(model, dof), Direction(places, coefficients, 1.0))
+
+
+def _by_owner(value: np.ndarray, argument: str, owners: list[tuple[str, str]]) -> Iterator[Entry]:
+    scale = float(np.abs(value).max(initial=1.0))
+    for place, index in enumerate(np.ndindex(value.shape)):
+        yield Entry(argument, index, *owners[index[-1]], Direction((place,), (1.0,), scale))
+
+
+def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
+    spec = PARAMETERS[name]
+    items = value.reshape(-1, *spec.shape)
+    size = int(np.prod(spec.shape, dtype=int))
+    largest = float(np.abs(value[np.isfinite(value)]).max(initial=0.0)) or 1.0
+    if name in NOT_NEGATIVE:
+        largest = min(largest, 1.0)  # the scale of a zero, next to which negative values must be small
+    for item, numbers in enumerate(items):
+        owner, own = _owner(model, spec.per, item)
+        if name in SCALAR_JOINTS and model.dof_q[item] < 0:
+            continue
+        finite = np.abs(numbers[np.isfinite(numbers)]) if spec.shape != (7,) else np.ones(1)
+        scale = float(finite.max(initial=0.0)) or largest
+        for index, component, places, coefficients in _components(numbers, spec.shape):
+            at = numbers[index] if spec.shape != (7,) else 1.0
+            if not np.isfinite(at) or (name in ONLY_POSITIVE and at <= 0.0):
+                continue
+            direction = Direction(tuple(item * size + place for place in places), coefficients, scale)
+            place_of_item = () if spec.per == "world" else (item,)
+            yield Entry(name, (*place_of_item, *index), owner, component or own, direction)
+
+
+def _components(
+    numbers: np.ndarray, shape: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], str, tuple[int, ...], tuple[float, ...]]]:
+    """Index, name, places and coefficients of each number of one parameter value."""
+    if shape == ():
+        yield (), "", (0,), (1.0,)
+    elif shape == (3,):
+        for axis in range(3):
+            yield (axis,), AXES[axis], (axis,), (1.0,)
+    elif shape == (3, 3):
+        for i in range(3):
+            for j in range(i, 3):
+                places = (3 * i + j,) if i == j else (3 * i + j, 3 * j + i)
+                yield (i, j), AXES[i] + AXES[j], places, (1.0,) * len(places)
+    else:
+        for axis in range(3):
+            yield (axis,), AXES[axis], (axis,), (1.0,)
+        for axis in range(3):
+            coefficients = tuple(rotation(numbers[3:], axis, local=False).tolist())
+            yield (3 + axis,), f"rotation about {AXES[axis]}", (3, 4, 5, 6), coefficients
+
+
+def _height(model: Model, item: int) -> tuple[str, str]:
+    """The heightfield that a height belongs to, and its place there."""
+    for geometry in model.geometries:
+        if geometry.heights is not None:
+            if item < geometry.heights.size:
+                row, column = divmod(item, geometry.heights.shape[1])
+                return f"geometry '{geometry.name}'", f"row {row}, column {column}"
+            item -= geometry.heights.size
+    raise IndexError(item)
+
+
+def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
+    """Owner of a parameter's value, and which part of it where it has several."""
+    if per == "height":
+        return _height(model, item)
+    if per == "dof":
+        return _joint(model, item)
+    if per == "world":
+        return "", ""
+    what, names = {
+        "link": ("link", model.link_names),
+        "geometry": ("geometry", [geometry.name for geometry in model.geometries]),
+        "anchor": ("constraint", model.equalities.anchor_names),
+        "coupling": ("joint", model.equalities.coupling_names),
+        "actuator": ("actuator", model.actuator_names),
+    }[per]
+    return f"{what} '{names[item]}'", ""

@@ -1,0 +1,116 @@
+"""What a check of gradients found, entry by entry, and how it reads."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.diagnostics.gradient_entries import Entry
+from sim.errors import GradientError
+from sim.simulation.gradient_norms import GradientNorms
+
+VERDICTS = ("right", "kink", "unclear", "wrong")
+LISTED = 20
+
+
+@dataclass(frozen=True)
+class CheckedEntry:
+    """One entry of a gradient beside its finite differences.
+
+    Attributes:
+        entry: what was changed: argument, index, names.
+        world: the world in which it was.
+        analytic: derivative by the backward pass.
+        left: difference on the side below.
+        right: difference on the side above.
+        central: difference of both sides.
+        width: of the central difference.
+        error: of the analytic derivative to the central difference, relative to the largest derivative of the same
+            argument and world, what rounding leaves open aside.
+        verdict: "right": it agrees with the central difference. "kink": the sides differ, and it is that of one of
+            them or between. "unclear": the same, but the differences depend on their width. "wrong": none of these.
+    """
+
+    entry: Entry
+    world: int
+    analytic: float
+    left: float
+    right: float
+    central: float
+    width: float
+    error: float
+    verdict: str
+
+    def __str__(self) -> str:
+        numbers = "  ".join(
+            f"{name} {getattr(self, name):.6g}" for name in ("analytic", "left", "right", "central")
+        )  # fmt: skip
+        return f"{self.verdict}: {self.entry} in world {self.world}: {numbers}"
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """What :func:`check_gradients` found. Print it.
+
+    Attributes:
+        entries: all that were compared.
+        totals: number of entries that each argument has, of which ``most`` were compared.
+        norms: of the derivatives in each state of the worlds that were checked.
+        about: lines that say what was compared.
+    """
+
+    entries: tuple[CheckedEntry, ...]
+    totals: dict[str, int]
+    norms: GradientNorms
+    about: tuple[str, ...]
+
+    @property
+    def wrong(self) -> tuple[CheckedEntry, ...]:
+        """Entries whose gradient is not that of the motion."""
+        return self.of("wrong")
+
+    @property
+    def kinks(self) -> tuple[CheckedEntry, ...]:
+        """Entries at which the motion has a kink, so that there are two derivatives."""
+        return self.of("kink")
+
+    def of(self, verdict: str) -> tuple[CheckedEntry, ...]:
+        """Entries of one verdict, the largest error first."""
+        found = [entry for entry in self.entries if entry.verdict == verdict]
+        return tuple(sorted(found, key=lambda entry: -np.nan_to_num(entry.error, nan=np.inf)))
+
+    def raise_if_wrong(self) -> None:
+        """Raise :class:`sim.GradientError` with the report if an entry is wrong."""
+        if self.wrong:
+            raise GradientError(str(self))
+
+    def __str__(self) -> str:
+        lines = [*self.about, ""]
+        lines.append(
+            f"{'argument':<20}{'compared':>12}"
+            + "".join(f"{verdict:>9}" for verdict in VERDICTS)
+            + f"{'largest error':>15}"
+        )
+        for name, total in self.totals.items():
+            of_it = [entry for entry in self.entries if entry.entry.argument == name]
+            counts = "".join(f"{sum(entry.verdict == verdict for entry in of_it):>9}" for verdict in VERDICTS)
+            error = max((entry.error for entry in of_it if entry.verdict == "right"), default=np.nan)
+            text = "-" if np.isnan(error) else f"{error:.1e}"
+            lines.append(f"{name:<20}{f'{len(of_it)} of {total}':>12}{counts}{text:>15}")
+        for verdict in VERDICTS[:0:-1]:
+            found = self.of(verdict)
+            lines += ["", *map(str, found[:LISTED])] if found else []
+            if len(found) > LISTED:
+                lines.append(f"... and {len(found) - LISTED} more {verdict}")
+        return "\n".join([*lines, "", self._growth()])
+
+    def _growth(self) -> str:
+        bad = self.norms.first_beyond()
+        if bad:
+            return f"The derivatives in q and qd are not finite from state {bad[0]} back; print report.norms."
+        size = np.hypot(self.norms.q, self.norms.qd).max(axis=1)
+        state = int(np.argmax(size))
+        where = f"state {state} of {len(size) - 1}"
+        return (
+            f"The derivative in a state is largest at {where}, {size[state]:.2e}; in the last state it is "
+            f"{size[-1]:.2e}. print(report.norms) shows all."
+        )

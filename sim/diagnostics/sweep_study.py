@@ -1,0 +1,153 @@
+"""How many sweeps a scene needs: what a rollout with few of them leaves, beside one with many."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sim.arrays.warp_lock import one_at_a_time
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.simulation.rollout import Trajectory
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import State
+
+# Of the states of a rollout so many are looked at for overlap, evenly spaced, and the last.
+LOOKS = 50
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What so many sweeps leave.
+
+    Attributes:
+        sweeps: of every step.
+        warm_start: whether each step began with the impulses of the one before.
+        residual: largest change of a row's velocity in the last sweep of a step [m/s].
+        position: largest difference of the last q from the reference's [m or rad].
+        drift: largest change of a coordinate in the second half of the rollout [m or rad]: how a scene at rest creeps.
+        penetration: deepest overlap in a contact [m].
+        gradient: difference of the gradient of a random projection of the last state, in the initial q and qd, from
+            the reference's, relative to that in the Euclidean norm.
+    """
+
+    sweeps: int
+    warm_start: bool
+    residual: float
+    position: float
+    drift: float
+    penetration: float
+    gradient: float
+
+
+@dataclass(frozen=True)
+class SweepStudy:
+    """What :func:`study_sweeps` found. Print it.
+
+    Attributes:
+        results: for each number of sweeps, from zero impulses and with a warm start.
+        reference: of the rollout that they are compared with; its position and gradient are zero by definition.
+    """
+
+    results: tuple[SweepResult, ...]
+    reference: SweepResult
+
+    def __str__(self) -> str:
+        heads = ("residual [m/s]", "position [m]", "drift [m]", "overlap [m]", "gradient")
+        lines = [f"{'sweeps':>8}{'start':>7}" + "".join(f"{head:>16}" for head in heads)]
+        for row in (*self.results, self.reference):
+            start = "warm" if row.warm_start else "cold"
+            values = (row.residual, row.position, row.drift, row.penetration, row.gradient)
+            lines.append(f"{row.sweeps:>8}{start:>7}" + "".join(f"{value:>16.1e}" for value in values))
+        return "\n".join([*lines, f"position and gradient: differences from {self.reference.sweeps} sweeps"])
+
+
+@one_at_a_time
+def study_sweeps(
+    simulator: Simulator,
+    state: State,
+    tau: Any = None,
+    control: Any = None,
+    *,
+    steps: int | None = None,
+    sweeps: Iterable[int] = (5, 10, 20, 50),
+    reference: int = 1000,
+    world: int = 0,
+    seed: int = 0,
+) -> SweepStudy:
+    """Roll a scene out with several numbers of sweeps, each from zero impulses and with a warm start.
+
+    All in float64, whatever the simulator's dtype, and without early exit. The way back of the reference keeps three
+    vectors for every constraint block and sweep.
+
+    Args:
+        simulator: the simulator; its other options and its parameters are kept.
+        state: the state before the first step; impulses in it are left aside.
+        tau: joint forces, as for :meth:`sim.Simulator.rollout`.
+        control: inputs of the actuators, as there.
+        steps: number of steps; needed where neither tau nor control is given.
+        sweeps: the numbers to try.
+        reference: that of the rollout they are compared with, from zero impulses.
+        world: the world to study.
+        seed: of the random projection.
+
+    Raises:
+        ModelError: for wrong shapes, a world that isn't there, or numbers of sweeps that are no whole numbers.
+    """
+    if not is_whole(world, 0) or world >= simulator.num_worlds:
+        raise ModelError(f"study_sweeps: there is no world {world!r}; there are {simulator.num_worlds}")
+    inputs = [
+        None if given is None else given.numpy()[:, [world]].astype(np.float64)
+        for given in (
+            simulator._per_step(tau, simulator.model.nv, "tau"),
+            simulator._per_step(control, simulator.model.nu, "control"),
+        )
+    ]
+    start = [array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd)]
+
+    def trial(number: int, warm_start: bool) -> Trajectory:
+        alone = _alone(simulator, world, number, warm_start)
+        return alone.rollout(alone.state(*start), inputs[0], steps, control=inputs[1])
+
+    best = trial(reference, False)
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal(size=array.shape[1:]) for array in (best.q, best.qd)]
+    right = _gradient(best, weights)
+
+    def result(trajectory: Trajectory) -> SweepResult:
+        options = trajectory.simulator.contact
+        residual = float(trajectory.simulator.residual[0])  # before the contacts below take further steps
+        q = trajectory.q.numpy()
+        position = float(np.abs(q[-1] - best.q.numpy()[-1]).max())
+        drift = float(np.abs(q[trajectory.steps // 2 :] - q[-1]).max())
+        gradient = np.linalg.norm(_gradient(trajectory, weights) - right) / max(float(np.linalg.norm(right)), 1e-300)
+        overlap = _penetration(trajectory)
+        return SweepResult(options.sweeps, options.warm_start, residual, position, drift, overlap, float(gradient))
+
+    results = [result(trial(number, warm_start)) for number in sweeps for warm_start in (False, True)]
+    return SweepStudy(tuple(results), result(best))
+
+
+def _alone(simulator: Simulator, world: int, sweeps: int, warm_start: bool) -> Simulator:
+    """One world of a simulator in float64, with other sweeps."""
+    m = simulator.model
+    parameters = {
+        name: value[world] if value.ndim > m.parameters[name].ndim else value
+        for name, value in simulator.parameter_values().items()
+    }
+    contact = replace(simulator.contact, sweeps=sweeps, warm_start=warm_start, tolerance=0.0)
+    return Simulator(replace(m, dtype="float64"), simulator.dt, 1, simulator.device, contact, parameters)
+
+
+def _gradient(trajectory: Trajectory, weights: list[np.ndarray]) -> np.ndarray:
+    gradients = trajectory.backward(*weights)
+    return np.concatenate([gradients.q.numpy().ravel(), gradients.qd.numpy().ravel()])
+
+
+def _penetration(trajectory: Trajectory) -> float:
+    """The deepest overlap [m], zero if there is none."""
+    simulator = trajectory.simulator
+    looks = np.unique(np.linspace(0, trajectory.steps, LOOKS + 1).astype(int))
+    distances = [simulator.contacts(trajectory.state(int(step))).distance for step in looks]
+    return float(max(0.0, -np.concatenate([*distances, np.zeros(1)]).min()))

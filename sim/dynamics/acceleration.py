@@ -1,0 +1,116 @@
+"""Accelerations of frames and derivatives of Jacobians, as free functions by the rules of :mod:`sim.dynamics`."""
+
+from collections.abc import Sequence
+
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.differentiable_op import Array, Motions, Operation, batch, launch_last, on_device, replay, run
+from sim.dynamics.kinematics import run_of_frames, run_velocities
+from sim.model.frames import Names, frame_names, reference_code
+from sim.model.model import Model
+from warp_kernels.kinematics.acceleration import acceleration_kernels
+from warp_kernels.kinematics.jacobian import jacobian_derivative_kernels
+
+
+def link_accelerations(
+    model: Model | DeviceModel,
+    q: Array,
+    qd: Array,
+    qdd: Array,
+    frames: Sequence[str] | None = None,
+    reference: str = "local_world_aligned",
+) -> wp.array:
+    """Accelerations of frames, without gravity.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+        qdd: joint accelerations [num_worlds, nv].
+        frames: names of frames. Default: ``model.link_names``.
+        reference: "local_world_aligned": acceleration of the frame's origin along world axes, the time derivative of
+            :func:`sim.link_velocities`; "world": spatial acceleration about the world's origin, again the derivative of
+            the velocity in that reference; "local": that of the frame's origin along the frame's axes, as an
+            accelerometer has it (which feels gravity on top).
+
+    Returns:
+        [num_worlds, len(frames), 6]: angular [rad/s^2], then linear acceleration [m/s^2].
+    """
+    m = on_device(model, q, qd, qdd)
+    q = batch(m, "q", q, (m.model.nq,))
+    qd = batch(m, "qd", qd, (m.model.nv,), q.shape[0])
+    qdd = batch(m, "qdd", qdd, (m.model.nv,), q.shape[0])
+    return run(m, acceleration_operation(m.model, frame_names(m.model, frames), reference), [q, qd, qdd])
+
+
+def acceleration_operation(model: Model, names: Names, reference: str) -> Operation:
+    """See :func:`link_accelerations`."""
+    code = reference_code(reference)
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array, qdd: wp.array) -> None:
+        bodies = Motions(m, q)
+        kernels = acceleration_kernels(m.types.scalar)
+        motion = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(2)]
+        wp.launch(
+            kernels.link_motion,
+            dim=(m.model.num_trees, q.shape[0]),
+            inputs=[m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, qd, qdd, bodies.subspace],
+            outputs=motion,
+            device=m.device,
+        )
+        inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, *motion]
+        launch_last(kernels.frame_acceleration, (len(names), q.shape[0]), inputs, result)
+
+    return Operation((len(names), 6), forward, replay(forward), ("joint_placement",))
+
+
+def jacobian_derivative(
+    model: Model | DeviceModel,
+    q: Array,
+    qd: Array,
+    frame: str | Sequence[str],
+    reference: str = "local_world_aligned",
+) -> wp.array:
+    """Time derivative of :func:`sim.jacobian` in motion with qd.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+        frame: name of the frame, or a sequence of names.
+        reference: as for :func:`sim.link_velocities`.
+
+    Returns:
+        [num_worlds, 6, nv], angular rows first; for a sequence [num_worlds, len(frame), 6, nv].
+    """
+    m = on_device(model, q, qd)
+    q = batch(m, "q", q, (m.model.nq,))
+    qd = batch(m, "qd", qd, (m.model.nv,), q.shape[0])
+    return run_of_frames(m, jacobian_derivative_operation, frame, reference, [q, qd])
+
+
+def jacobian_derivative_operation(model: Model, names: Names, reference: str) -> Operation:
+    """See :func:`jacobian_derivative`; always with the dimension of frames."""
+    code = reference_code(reference)
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
+        bodies = Motions(m, q)
+        kernels = jacobian_derivative_kernels(m.types.scalar)
+        velocity = run_velocities(bodies, qd)
+        rate = bodies.scratch(model.nv, m.types.spatial)
+        wp.launch(
+            kernels.subspace_derivative,
+            dim=(model.nv, q.shape[0]),
+            inputs=[m.dof_link, m.joint_type, bodies.subspace, velocity],
+            outputs=[rate],
+            device=m.device,
+        )
+        path = m.frame_paths(names)[1:]
+        inputs = [
+            m.link_tree, *path, *m.frame_arrays(names), code, bodies.pose, bodies.origin, bodies.subspace, rate,
+            velocity,
+        ]  # fmt: skip
+        launch_last(kernels.frame_jacobian_derivative, (path[0].shape[0], q.shape[0]), inputs, result)
+
+    return Operation((len(names), 6, model.nv), forward, replay(forward), ("joint_placement",))

@@ -1,0 +1,104 @@
+"""Joint forces of gravity and of motion, as free functions by the rules of :mod:`sim.dynamics`.
+
+They are parts of inverse dynamics, ``tau = M(q) qdd + coriolis(q, qd) + gravity(q) + passive(q, qd)``; the last part,
+dampers, springs and dry friction, is in none of them.
+"""
+
+from collections.abc import Callable
+
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.differentiable_op import Array, Bodies, Operation, lanes_of, of_position, of_velocity
+from sim.dynamics.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
+from sim.model.model import Model
+
+PARAMETERS = ("joint_placement", "mass", "com", "inertia")
+
+Gravity = Callable[[DeviceModel], wp.array]
+
+
+def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
+    """Joint forces that hold the model still against gravity.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, nv].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    return of_position(gravity_operation, model, q)
+
+
+def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """Joint forces against Coriolis and centrifugal effects: those of motion at constant qd without gravity.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+
+    Returns:
+        [num_worlds, nv].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    return of_velocity(coriolis_operation, model, q, qd)
+
+
+def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """The sum of :func:`gravity_forces` and :func:`coriolis_forces`, in one pass.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+
+    Returns:
+        [num_worlds, nv].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    return of_velocity(bias_operation, model, q, qd)
+
+
+def gravity_operation(model: Model) -> Operation:
+    """See :func:`gravity_forces`."""
+
+    def forward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
+        still = zeros(m, tau.shape)
+        add_rigid_body_force(Bodies(m, q, lanes=lanes_of(m)), m.parameters["gravity"], still, still, None, tau)
+
+    def backward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
+        still = zeros(m, tau.shape)
+        tape, bodies = taped_bodies(m, q)
+        add_rigid_body_gradient(bodies, tape, m.parameters["gravity"], still, still, None, tau.grad)
+
+    return Operation((model.nv,), forward, backward, (*PARAMETERS, "gravity"))
+
+
+def coriolis_operation(model: Model) -> Operation:
+    """See :func:`coriolis_forces`."""
+    return _velocity_operation(model, weightless, PARAMETERS)
+
+
+def bias_operation(model: Model) -> Operation:
+    """See :func:`bias_forces`."""
+    return _velocity_operation(model, lambda m: m.parameters["gravity"], (*PARAMETERS, "gravity"))
+
+
+def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, ...]) -> Operation:
+    def forward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
+        add_rigid_body_force(Bodies(m, q, lanes=lanes_of(m)), gravity(m), qd, zeros(m, tau.shape), None, tau)
+
+    def backward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
+        tape, bodies = taped_bodies(m, q)
+        add_rigid_body_gradient(bodies, tape, gravity(m), qd, zeros(m, tau.shape), None, tau.grad)
+
+    return Operation((model.nv,), forward, backward, parameters)

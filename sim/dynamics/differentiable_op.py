@@ -1,0 +1,352 @@
+"""What the functions of :mod:`sim.dynamics` share: arguments, scratch arrays and the tape.
+
+An operation launches kernels into scratch arrays and returns a fresh array. While a :class:`wp.Tape` records, it hangs
+one function on the tape, which repeats the kernels on a tape of its own and adds to the gradients of the inputs. So
+nothing but inputs and results lives between forward and backward, and a second backward finds no stale scratch.
+
+On a CPU some hundred worlds are worked on at a time, so that their scratch, which the next ones use again, stays in
+the cache of the processor.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.arrays.array_refs import States, for_lanes
+from sim.arrays.device_model import DeviceModel
+from sim.arrays.scratch import scratch_array, scratch_arrays
+from sim.arrays.warp_lock import one_at_a_time
+from sim.errors import ModelError
+from sim.model.model import Model
+from warp_kernels.kinematics.kinematics import kinematics_kernels
+from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
+from warp_kernels.types import LANES, lane_types
+
+Array = wp.array | npt.ArrayLike
+DYNAMICS_PARAMETERS = (
+    "joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness", "rest_position", "friction_loss",
+    "gravity",
+)  # fmt: skip
+CACHED_MODELS = 8
+WORLDS_AT_A_TIME = 512
+_cache: dict[tuple[int, str], DeviceModel] = {}
+
+
+@one_at_a_time
+def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
+    """The arrays of a model on the device of the first Warp array, or on Warp's current device."""
+    if isinstance(model, DeviceModel):
+        return model
+    device = next((array.device for array in arrays if isinstance(array, wp.array)), wp.get_device())
+    key = (id(model), str(device))
+    if key not in _cache:
+        # The entry keeps the model alive, so that its id stays its own.
+        _cache[key] = DeviceModel(model, device)
+        if len(_cache) > CACHED_MODELS:
+            _cache.pop(next(iter(_cache)))
+    return _cache[key]
+
+
+@one_at_a_time
+def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], worlds: int | None = None) -> wp.array:
+    """An argument ``[num_worlds, *shape]`` as a Warp array in the model's dtype on its device.
+
+    Raises:
+        ModelError: for another shape, dtype or device, or another number of worlds than the first argument or the
+            parameters have.
+    """
+    if not isinstance(value, wp.array):
+        value = wp.array(np.asarray(value, dtype=model.model.dtype), dtype=model.types.scalar, device=model.device)
+    if value.ndim != len(shape) + 1 or value.shape[1:] != shape or (worlds is not None and value.shape[0] != worlds):
+        first = "num_worlds" if worlds is None else str(worlds)
+        raise ModelError(f"{name} has shape {value.shape}; expected ({', '.join([first, *map(str, shape)])})")
+    if value.dtype != model.types.scalar or value.device != model.device:
+        raise ModelError(
+            f"{name} is {value.dtype.__name__} on {value.device}; the model is {model.model.dtype} on {model.device}"
+        )
+    per_world = [key for key, array in model.parameters.items() if array.shape[0] not in (1, value.shape[0])]
+    if per_world:
+        raise ModelError(f"{name} has {value.shape[0]} worlds, but parameter '{per_world[0]}' has {model.num_worlds}")
+    return value
+
+
+def active_tape() -> wp.Tape | None:
+    """The tape that records at the moment."""
+    return _runtime().tape
+
+
+def _runtime() -> Any:
+    wp.init()
+    return wp._src.context.runtime  # Warp has no public name for it
+
+
+@contextmanager
+def paused_tape() -> Iterator[None]:
+    """Launches in this context are not recorded."""
+    runtime = _runtime()
+    tape, runtime.tape = runtime.tape, None
+    try:
+        yield
+    finally:
+        runtime.tape = tape
+
+
+# Work of an operation on some worlds: the model's arrays for them, the result, and the inputs in order.
+Work = Callable[..., None]
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What a function computes, apart from its arguments and from who asks for the gradient.
+
+    Attributes:
+        shape: shape of the result for one world.
+        forward: ``forward(model, result, *inputs)`` writes the result into an array of zeros.
+        backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
+        parameters: names of the parameters that it depends on; it reads no others.
+        needs_result: whether ``backward`` reads the result and not just its gradient.
+        in_place: whether both take arrays that kernels look up, :class:`sim.arrays.array_refs.Located`, and the
+            adjoint of kinematics alone gives gradients of inputs. All of such a result, and of such a gradient that is
+            marked as new, is written, whatever was there.
+    """
+
+    shape: tuple[int, ...]
+    forward: Work
+    backward: Work
+    parameters: tuple[str, ...] = ()
+    needs_result: bool = False
+    in_place: bool = False
+
+
+@one_at_a_time
+def run(model: DeviceModel, operation: Operation, inputs: Sequence[wp.array | None]) -> wp.array:
+    """Make the result of an operation, and hang its gradient on the active tape.
+
+    Args:
+        model: the arrays of the model.
+        operation: what to compute.
+        inputs: the arrays ``[num_worlds, ...]`` that it depends on; None for one that isn't there.
+    """
+    tape = active_tape()
+    given = [array for array in inputs if array is not None]
+    parameters = (model.parameters[name] for name in operation.parameters)
+    leaves = [array for array in (*given, *parameters) if array.requires_grad]
+    taped = tape is not None and bool(leaves)
+    shape = (given[0].shape[0], *operation.shape)
+    result = wp.zeros(shape, dtype=model.types.scalar, device=model.device, requires_grad=taped)
+    with paused_tape():
+        in_parts(operation.forward, model, result, inputs)
+    if tape is not None and taped:
+        tape.record_func(lambda: in_parts(operation.backward, model, result, inputs), [*leaves, result])
+    return result
+
+
+def of_position(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array) -> wp.array:
+    """The result of an operation that depends on masses, for its argument q as a user gave it."""
+    m = on_device(model, q)
+    m.require_masses()
+    return run(m, operation(m.model), [batch(m, "q", q, (m.model.nq,))])
+
+
+def of_velocity(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """As :func:`of_position`, for q and qd."""
+    m = on_device(model, q, qd)
+    m.require_masses()
+    q = batch(m, "q", q, (m.model.nq,))
+    return run(m, operation(m.model), [q, batch(m, "qd", qd, (m.model.nv,), q.shape[0])])
+
+
+@one_at_a_time
+def in_parts(
+    work: Work,
+    model: DeviceModel,
+    result: wp.array,
+    inputs: Sequence[wp.array | None],
+    at_a_time: int = WORLDS_AT_A_TIME,
+) -> None:
+    """Do the work of an operation, on a CPU for some hundred worlds at a time."""
+    worlds = result.shape[0]
+    size = at_a_time if model.device.is_cpu else worlds
+    if worlds <= size:
+        with scratch_arrays():
+            work(model, result, *inputs)
+        return
+    for first in range(0, worlds, size):
+        part = slice(first, min(first + size, worlds))
+        with scratch_arrays():
+            work(model.part(part), result[part], *(None if array is None else array[part] for array in inputs))
+
+
+def replay(forward: Work) -> Work:
+    """The backward function of an operation whose kernels all have an adjoint: repeat them on a tape."""
+
+    def backward(model: DeviceModel, result: wp.array, *inputs: wp.array | None) -> None:
+        again = scratch_array(result.shape, result.dtype, result.device, gradient=True)
+        again.zero_()
+        wp.copy(again.grad, result.grad)
+        with wp.Tape() as tape:
+            forward(model, again, *inputs)
+        tape.backward()
+
+    return backward
+
+
+def launch_last(kernel: wp.Kernel, dim: int | tuple[int, ...], inputs: Sequence[Any], result: wp.array) -> None:
+    """Launch the kernel that writes the result of an operation; while a tape records, only record it.
+
+    Gradients need what the kernels before it left, not the result itself.
+    """
+    tape = active_tape()
+    if tape is None:
+        wp.launch(kernel, dim, inputs, [result], device=result.device)
+    else:
+        tape.record_launch(kernel, dim, 0, list(inputs), [result], result.device)
+
+
+def detached(array: wp.array) -> wp.array:
+    """The same memory without the gradient; the caller keeps ``array`` alive."""
+    return wp.array(
+        ptr=array.ptr, dtype=array.dtype, shape=array.shape, strides=array.strides, device=array.device, copy=False
+    )
+
+
+def lanes_of(model: DeviceModel) -> int:
+    """How many worlds a thread works on, see :mod:`warp_kernels.algebra`."""
+    return LANES if model.device.is_cpu else 1
+
+
+def run_kinematics(
+    model: DeviceModel,
+    q: States,
+    outputs: Sequence[wp.array],
+    scratch: Sequence[wp.array],
+    cleared: Sequence[wp.array | None] = (None, None, None, None),
+    frames: tuple[str, ...] | None = None,
+    lanes: int = 1,
+) -> None:
+    """Launch forward kinematics, and hang its adjoint on the active tape.
+
+    Args:
+        model: the arrays of the model.
+        q: coordinates [num_worlds, nq].
+        outputs: pose, origin, subspace, link_inertia: [item, blocks of worlds], with gradients while a tape records;
+            the last two may have no rows, and are then left out.
+        scratch: two arrays of vec3 [num_links, blocks] and :meth:`Poses.buffer` of the coordinates for the way back.
+        cleared: gradients of outputs that are to become zero, each as far as what it is the gradient of is worked on.
+        frames: only the links that carry these, and what they hang on, are worked on; None for all links.
+        lanes: how many worlds a block has.
+    """
+    tape = active_tape()
+    topology = [
+        *model.visits(frames), model.link_parent, model.joint_type, model.joint_axis, model.joint_q_start,
+        model.joint_qd_start,
+    ]  # fmt: skip
+    names = ("joint_placement", "mass", "com", "inertia")
+    parameters = model.parameter_arrays(*names)
+    dim = (model.model.num_trees, outputs[0].shape[1])
+    kernel = kinematics_kernels(model.types.scalar, lanes).kinematics
+    coordinates = for_lanes(q, lanes)
+    given = [*topology, *parameters, coordinates]
+    wp.launch(kernel, dim, given, [*outputs, *cleared], device=model.device, record_tape=False)
+    if tape is None:
+        return
+    pose, _origin, _subspace, link_inertia = outputs
+    given = [*topology, model.model.nq, *parameters[:3], coordinates, pose, link_inertia]
+    given += [array.grad for array in outputs]
+    bars = [*scratch, *model.parameter_bars(*names), for_lanes(q.grad, lanes)]
+    adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
+    tape.record_func(
+        lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False),
+        [array for array in outputs if array.grad],
+    )
+
+
+class Poses:
+    """Scratch arrays of forward kinematics [item, block], filled on construction, with gradients while a tape records.
+
+    Args:
+        model: the arrays of the model.
+        q: coordinates [num_worlds, nq].
+        frames: only what the poses and motions of these depend on is filled; None for all.
+        lanes: how many worlds a block has, see :func:`lanes_of`; with one lane an entry of the arrays is one world.
+
+    Attributes:
+        pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
+        types: those of the entries, see :func:`warp_kernels.types.lane_types`.
+        blocks: how many there are; of the last one some lanes may have no world.
+    """
+
+    def __init__(self, model: DeviceModel, q: States, frames: tuple[str, ...] | None = None, lanes: int = 1):
+        self.model = model
+        self.worlds, self.lanes = q.shape[0], lanes
+        self.blocks = -(-self.worlds // lanes)
+        size, t = model.model, lane_types(model.types.scalar, lanes)
+        self.types = t
+        self.pose = self._output(size.num_links, t.transform)
+        self.origin = self._output(size.num_trees, t.vec3)
+        outputs = [self.pose, self.origin, *self._further()]
+        scratch = [*(self._of_one_block(size.num_links, t.vec3) for _ in range(2)), self.buffer(size.nq)]
+        run_kinematics(model, q, outputs, scratch, [array.grad for array in outputs], frames, lanes)
+
+    def _output(self, items: int, dtype: type) -> wp.array:
+        """An array for kinematics to fill; of its gradient, while a tape records, they set to zero what they fill."""
+        return scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
+
+    def _further(self) -> list[wp.array]:
+        return [self.model.none(self.types.spatial), self.model.none(self.types.inertia)]
+
+    def _of_one_block(self, items: int, dtype: type) -> wp.array:
+        """Scratch [items, blocks] within a launch; with lanes one block's for all, which a CPU takes in turn."""
+        if self.lanes == 1:
+            return scratch_array((items, self.blocks), dtype, self.model.device)
+        one = scratch_array((items, 1), dtype, self.model.device)
+        shape, strides = (items, self.blocks), (one.strides[0], 0)
+        every: Any = wp.array(ptr=one.ptr, dtype=dtype, shape=shape, strides=strides, device=one.device, copy=False)
+        every.memory = one
+        return every
+
+    def states(self, array: States | None) -> Any:
+        """An array of states as a kernel for these blocks takes it."""
+        return for_lanes(array, self.lanes)
+
+    def buffer(self, count: int) -> wp.array:
+        """Place for so many entries of a world, see :mod:`warp_kernels.algebra.whole_frames`. With one lane none."""
+        size = 2 * count * self.lanes if self.lanes > 1 else 0
+        return scratch_array((size,), self.model.types.scalar, self.model.device)
+
+    def scratch(self, items: int, dtype: type) -> wp.array:
+        """An array ``[items, blocks]`` of arbitrary content; its gradient, while a tape records, is zero."""
+        array = scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
+        if array.grad is not None:
+            array.grad.zero_()
+        return array
+
+
+class Motions(Poses):
+    """Poses and motions.
+
+    Attributes:
+        subspace: motion of each degree of freedom about the tree's origin along world axes.
+    """
+
+    def _further(self) -> list[wp.array]:
+        self.subspace = self._output(self.model.model.nv, self.types.spatial)
+        return [self.subspace, self.model.none(self.types.inertia)]
+
+
+class Bodies(Motions):
+    """Poses, motions and inertias.
+
+    Attributes:
+        link_inertia: spatial inertia of each link about the tree's origin along world axes.
+    """
+
+    def _further(self) -> list[wp.array]:
+        self.subspace = self._output(self.model.model.nv, self.types.spatial)
+        self.link_inertia = self._output(self.model.model.num_links, self.types.inertia)
+        return [self.subspace, self.link_inertia]

@@ -1,0 +1,235 @@
+"""Centre of mass, momentum and energy of all that moves, as free functions by the rules of :mod:`sim.dynamics`.
+
+Links that are welded to the world don't count, be they merged into it (``collapse_fixed``) or not.
+
+Source: Orin and Goswami, *Centroidal momentum matrix of a humanoid robot* (IROS 2008).
+"""
+
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.differentiable_op import Array, Bodies, Operation, launch_last, of_position, of_velocity, replay
+from sim.dynamics.kinematics import run_velocities
+from sim.errors import ModelError
+from sim.model.model import Model
+from warp_kernels.dynamics.momentum import momentum_kernels
+
+PARAMETERS = ("joint_placement", "mass", "com", "inertia")
+
+
+def centre_of_mass(model: Model | DeviceModel, q: Array) -> wp.array:
+    """Centre of mass of all links that move, in the world.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, 3] [m].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`, and for a model without any mass.
+    """
+    return of_position(centre_of_mass_operation, model, q)
+
+
+def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
+    """Jacobian of the centre of mass: its velocity is ``jacobian @ qd``.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, 3, nv].
+
+    Raises:
+        ModelError: as :func:`centre_of_mass`.
+    """
+    return of_position(centre_of_mass_jacobian_operation, model, q)
+
+
+def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
+    """The matrix that takes joint velocities to :func:`centroidal_momentum`.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds, 6, nv], angular rows first.
+
+    Raises:
+        ModelError: as :func:`centre_of_mass`.
+    """
+    return of_position(centroidal_momentum_matrix_operation, model, q)
+
+
+def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """Momentum of all links about the centre of mass, along world axes.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+
+    Returns:
+        [num_worlds, 6]: angular [kg m^2/s], then linear momentum [kg m/s].
+
+    Raises:
+        ModelError: as :func:`centre_of_mass`.
+    """
+    return of_velocity(centroidal_momentum_operation, model, q, qd)
+
+
+def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+    """Kinetic energy of links and rotors: half of ``qd . M(q) qd``.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+
+    Returns:
+        [num_worlds] [J].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    return of_velocity(kinetic_energy_operation, model, q, qd)
+
+
+def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
+    """Potential energy of gravity, zero at the world's origin, and of the joints' springs.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+
+    Returns:
+        [num_worlds] [J].
+
+    Raises:
+        ModelError: as :func:`sim.inverse_dynamics`.
+    """
+    return of_position(potential_energy_operation, model, q)
+
+
+class _Composite(Bodies):
+    """Bodies, and what they weigh together.
+
+    Attributes:
+        composite: inertia of each link with all that it carries.
+        mass, moment: of all trees, the moment about the first one's origin.
+    """
+
+    def __init__(self, model: DeviceModel, q: wp.array):
+        super().__init__(model, q)
+        m, kernels = model, momentum_kernels(model.types.scalar)
+        self.composite = self.scratch(m.model.num_links, m.types.inertia)
+        self.mass, self.moment = (self.scratch(1, t).reshape(self.worlds) for t in (m.types.scalar, m.types.vec3))
+        wp.launch(
+            kernels.composite_inertia,
+            dim=(m.model.num_trees, self.worlds),
+            inputs=[m.tree_link_start, m.link_parent, m.link_tail_dof, self.link_inertia],
+            outputs=[self.composite],
+            device=m.device,
+        )
+        wp.launch(
+            kernels.total_mass,
+            dim=self.worlds,
+            inputs=[m.tree_link_start, self.origin, self.composite],
+            outputs=[self.mass, self.moment],
+            device=m.device,
+        )
+
+    def run_momentum_matrix(self, matrix: wp.array) -> None:
+        """Fill the centroidal momentum matrix."""
+        m = self.model
+        wp.launch(
+            momentum_kernels(m.types.scalar).momentum_matrix,
+            dim=(m.model.nv, self.worlds),
+            inputs=[m.link_tree, m.dof_link, self.origin, self.subspace, self.composite, self.mass, self.moment],
+            outputs=[matrix],
+            device=m.device,
+        )
+
+
+def centre_of_mass_operation(model: Model) -> Operation:
+    """See :func:`centre_of_mass`."""
+    _require_mass(model)
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        bodies = _Composite(m, q)
+        kernel = momentum_kernels(m.types.scalar).centre_of_mass
+        launch_last(kernel, q.shape[0], [bodies.origin, bodies.mass, bodies.moment], result)
+
+    return Operation((3,), forward, replay(forward), PARAMETERS)
+
+
+def centre_of_mass_jacobian_operation(model: Model) -> Operation:
+    """See :func:`centre_of_mass_jacobian`."""
+    _require_mass(model)
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        bodies = _Composite(m, q)
+        kernel = momentum_kernels(m.types.scalar).centre_of_mass_jacobian
+        inputs = [m.dof_link, bodies.subspace, bodies.composite, bodies.mass]
+        launch_last(kernel, (model.nv, q.shape[0]), inputs, result)
+
+    return Operation((3, model.nv), forward, replay(forward), PARAMETERS)
+
+
+def centroidal_momentum_matrix_operation(model: Model) -> Operation:
+    """See :func:`centroidal_momentum_matrix`."""
+    _require_mass(model)
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        _Composite(m, q).run_momentum_matrix(result)
+
+    return Operation((6, model.nv), forward, replay(forward), PARAMETERS)
+
+
+def centroidal_momentum_operation(model: Model) -> Operation:
+    """See :func:`centroidal_momentum`."""
+    _require_mass(model)
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
+        bodies = _Composite(m, q)
+        matrix = bodies.scratch(6 * model.nv, m.types.scalar).reshape((q.shape[0], 6, model.nv))
+        bodies.run_momentum_matrix(matrix)
+        kernel = momentum_kernels(m.types.scalar).momentum
+        launch_last(kernel, (6, q.shape[0]), [matrix, qd], result)
+
+    return Operation((6,), forward, replay(forward), PARAMETERS)
+
+
+def kinetic_energy_operation(model: Model) -> Operation:
+    """See :func:`kinetic_energy`."""
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
+        bodies = Bodies(m, q)
+        velocity = run_velocities(bodies, qd)
+        kernel = momentum_kernels(m.types.scalar).kinetic_energy
+        inputs = [m.parameters["armature"], qd, velocity, bodies.link_inertia]
+        launch_last(kernel, q.shape[0], inputs, result)
+
+    return Operation((), forward, replay(forward), (*PARAMETERS, "armature"))
+
+
+def potential_energy_operation(model: Model) -> Operation:
+    """See :func:`potential_energy`."""
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
+        bodies = Bodies(m, q)
+        parameters = [m.parameters[name] for name in ("gravity", "stiffness", "rest_position")]
+        kernel = momentum_kernels(m.types.scalar).potential_energy
+        inputs = [m.link_tree, m.link_tail_dof, m.dof_q, *parameters, q, bodies.origin, bodies.link_inertia]
+        launch_last(kernel, q.shape[0], inputs, result)
+
+    return Operation((), forward, replay(forward), (*PARAMETERS, "gravity", "stiffness", "rest_position"))
+
+
+def _require_mass(model: Model) -> None:
+    if not model.parameters["mass"][model.link_tail_dof >= 0].sum() > 0.0:
+        raise ModelError("nothing that moves has a mass, so there is no centre of mass; give a link a mass")

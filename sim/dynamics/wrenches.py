@@ -1,0 +1,51 @@
+"""External wrenches at frames, as a free function by the rules of :mod:`sim.dynamics`."""
+
+from collections.abc import Sequence
+
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.dynamics.differentiable_op import Array, Operation, Poses, batch, launch_last, on_device, replay, run
+from sim.model.frames import Names, frame_names, reference_code
+from sim.model.model import Model
+from warp_kernels.dynamics.wrench import wrench_kernels
+
+
+def link_wrenches(
+    model: Model | DeviceModel,
+    q: Array,
+    wrench: Array,
+    frames: Sequence[str],
+    reference: str = "local_world_aligned",
+) -> wp.array:
+    """External wrenches at frames as the wrenches on links that :func:`sim.inverse_dynamics` takes.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        wrench: moment [N m], then force [N], at each frame [num_worlds, len(frames), 6]. One at a frame that stands
+            still in the world has no effect.
+        frames: names of frames; several wrenches on one link add up.
+        reference: "local_world_aligned": about the frame's origin along world axes; "world": about the world's origin
+            along world axes; "local": about the frame's origin along the frame's axes.
+
+    Returns:
+        [num_worlds, num_links, 6].
+    """
+    m = on_device(model, q, wrench)
+    q = batch(m, "q", q, (m.model.nq,))
+    names = frame_names(m.model, frames)
+    wrench = batch(m, "wrench", wrench, (len(names), 6), q.shape[0])
+    return run(m, link_wrench_operation(m.model, names, reference), [q, wrench])
+
+
+def link_wrench_operation(model: Model, names: Names, reference: str) -> Operation:
+    """See :func:`link_wrenches`."""
+    code = reference_code(reference)
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, wrench: wp.array) -> None:
+        bodies = Poses(m, q)
+        inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, wrench]
+        launch_last(wrench_kernels(m.types.scalar).wrench_to_link, q.shape[0], inputs, result)
+
+    return Operation((model.num_links, 6), forward, replay(forward), ("joint_placement",))

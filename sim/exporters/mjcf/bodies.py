@@ -1,0 +1,237 @@
+"""Links and joints as bodies of an MJCF file."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.exporters.losses import Losses
+from sim.exporters.text import number, numbers, wxyz
+from sim.model.mass_properties import principal
+from sim.model.model import Model
+from sim.model.poses import IDENTITY, compose, inverse
+from warp_kernels import types as codes
+
+JOINT_TAGS = {codes.REVOLUTE: "hinge", codes.PRISMATIC: "slide", codes.SPHERICAL: "ball", codes.FREE: "free"}
+# MuJoCo refuses moving bodies with less mass or inertia.
+LEAST = 1e-15
+# A moment that is larger than the sum of the others by this share is meant to be their sum.
+ROUNDING = 1e-9
+
+
+class Bodies:
+    """The bodies of a file. MuJoCo has several joints in one body where the model has a chain of links without mass.
+
+    Attributes:
+        model: the model.
+        elements: the element of the body that holds each link, -1 for the world.
+        heads: for each link that has a body of its own, the links that it holds, from the first to itself.
+    """
+
+    def __init__(self, worldbody: ET.Element, model: Model, losses: Losses):
+        self.model = model
+        self._losses = losses
+        self.elements: dict[int, ET.Element] = {-1: worldbody}
+        following = _chains(model, losses.path)
+        self.heads: dict[int, list[int]] = {}
+        self._locked: list[str] = []
+        self._exceeded: list[str] = []
+        for link in range(model.num_links):
+            if link not in following:
+                chain = [link]
+                while (above := int(model.link_parent[chain[0]])) in following:
+                    chain.insert(0, above)
+                self.heads[link] = chain
+                body = self._add_body(chain)
+                self.elements.update((held, body) for held in chain)
+        lost = [model.link_names[link] for link in following]
+        losses.leaves_out("names of links without mass", lost, "MJCF has their joints in the next body")
+        fixed = [
+            name
+            for name, link, kind in zip(model.joint_names, model.link_names, model.joint_type, strict=True)
+            if kind == codes.FIXED and name != f"{link}_fixed"
+        ]
+        losses.leaves_out("names of fixed joints", fixed)
+        losses.leaves_out("effort limits that are zero or that actuators exceed", self._exceeded)
+        losses.changes_motion("limits that leave no room, which fixed joints stand for", self._locked)
+
+    def add_frames(self) -> None:
+        """Add the named frames that aren't links as sites."""
+        links = set(self.model.link_names)
+        for frame in self.model.frames:
+            if frame.name not in links and (frame.link < 0 or frame.link in self.heads):
+                self.add_site(frame.name, frame.link, frame.placement)
+        lost = [
+            frame.name
+            for frame in self.model.frames
+            if frame.name not in links and frame.link >= 0 and frame.link not in self.heads
+        ]
+        self._losses.leaves_out("frames of links without mass", lost)
+
+    def add_site(self, name: str, link: int, placement: np.ndarray) -> None:
+        """Add a site at a place [7] of a link that has a body of its own."""
+        ET.SubElement(self.elements[link], "site", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]))
+
+    def weld_groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each link the first link of those welded together with it, and the same of what carries that.
+
+        Both are -1 for the world [num_links + 1], whose place is the last.
+        """
+        model = self.model
+        group = np.full(model.num_links + 1, -1)
+        above = np.full(model.num_links + 1, -1)
+        for link, chain in self.heads.items():
+            parent = int(model.link_parent[chain[0]])
+            if model.joint_type[chain[0]] == codes.FIXED:
+                group[link], above[link] = group[parent], above[parent]
+            else:
+                group[link], above[link] = link, group[parent]
+        return group, above
+
+    def _add_body(self, chain: list[int]) -> ET.Element:
+        model, link = self.model, chain[-1]
+        steps = [self._step(held) for held in chain]
+        placement = IDENTITY
+        for step in steps:
+            placement = compose(placement, step)
+        body = ET.SubElement(
+            self.elements[int(model.link_parent[chain[0]])], "body", name=model.link_names[link],
+            pos=numbers(placement[:3]), quat=wxyz(placement[3:]),
+        )  # fmt: skip
+        rest = [IDENTITY]
+        for step in reversed(steps[1:]):
+            rest.insert(0, compose(step, rest[0]))
+        for held, further in zip(chain, rest, strict=True):
+            if model.joint_type[held] != codes.FIXED:
+                self._add_joint(body, held, inverse(further))
+        self._add_inertial(body, link)
+        return body
+
+    def _step(self, link: int) -> np.ndarray:
+        """Pose of a link in its parent where the file has it: that of the initial coordinates, as far as MJCF can."""
+        model = self.model
+        placement, q = model.parameters["joint_placement"][link], self._coordinates(link)
+        kind, motion = int(model.joint_type[link]), IDENTITY.copy()
+        if kind == codes.FREE:
+            return q
+        if kind == codes.REVOLUTE:
+            motion[3:] = Rotation.from_rotvec(model.joint_axis[link] * q[0]).as_quat()
+        elif kind == codes.PRISMATIC:
+            motion[:3] = model.joint_axis[link] * q[0]
+        return compose(placement, motion)
+
+    def _coordinates(self, link: int) -> np.ndarray:
+        start = int(self.model.joint_q_start[link])
+        return self.model.q0[start : start + (7 if self.model.joint_type[link] == codes.FREE else 1)]
+
+    def _add_joint(self, body: ET.Element, link: int, place: np.ndarray) -> None:
+        """Add the joint of a link whose frame is at ``place`` in the body."""
+        model, parameters = self.model, self.model.parameters
+        kind, dof = int(model.joint_type[link]), int(model.joint_qd_start[link])
+        joint = ET.SubElement(body, "joint", name=model.joint_names[link], type=JOINT_TAGS[kind])
+        for key in ("damping", "armature", "friction_loss", "stiffness"):
+            if value := float(parameters[key][dof]):
+                joint.set(key.replace("_", ""), number(value))
+        if kind == codes.FREE:
+            return
+        if place[:3].any():
+            joint.set("pos", numbers(place[:3]))
+        if kind == codes.SPHERICAL:
+            return
+        joint.set("axis", numbers(Rotation.from_quat(place[3:]).apply(model.joint_axis[link])))
+        for key, value in (
+            ("ref", float(self._coordinates(link)[0])),
+            ("springref", float(parameters["rest_position"][dof])),
+            ("margin", float(parameters["limit_margin"][dof])),
+        ):
+            if value:
+                joint.set(key, number(value))
+        lower, upper = (float(parameters[key][dof]) for key in ("lower_limit", "upper_limit"))
+        if lower == upper:
+            self._locked.append(model.joint_names[link])
+        elif np.isfinite([lower, upper]).any():
+            joint.set("range", numbers([lower, upper]))
+        self._add_effort(joint, dof)
+
+    def _add_effort(self, joint: ET.Element, dof: int) -> None:
+        """The largest force of what drives a joint, which MuJoCo enforces: only where no actuator is to exceed it."""
+        model = self.model
+        effort = float(model.effort_limit[dof])
+        if np.isinf(effort):
+            return
+        driven = np.flatnonzero(model.actuator_dof == dof)
+        total = sum(
+            float(model.parameters["actuator_force_limit"][k] * abs(model.parameters["actuator_gear"][k]))
+            for k in driven
+        )
+        if effort == 0.0 or total > effort * (1.0 + ROUNDING):
+            self._exceeded.append(str(joint.get("name")))
+        else:
+            joint.set("actuatorfrcrange", numbers([-effort, effort]))
+
+    def _add_inertial(self, body: ET.Element, link: int) -> None:
+        parameters = self.model.parameters
+        mass, com = float(parameters["mass"][link]), parameters["com"][link]
+        if mass <= 0.0 and not parameters["inertia"][link].any():
+            return
+        moments, axes = principal(parameters["inertia"][link])
+        ET.SubElement(
+            body, "inertial", pos=numbers(com), mass=number(mass), quat=wxyz(axes.as_quat()),
+            diaginertia=numbers(self._possible(link, moments)),
+        )  # fmt: skip
+
+    def _possible(self, link: int, moments: np.ndarray) -> np.ndarray:
+        """Principal moments that pass MuJoCo's test, which allows no rounding."""
+        least, middle, largest = np.argsort(moments)
+        most = moments[least] + moments[middle]
+        if moments[largest] > most * (1.0 + ROUNDING) or moments[least] < 0.0:
+            raise ModelError(
+                f"{self._losses.path}: link '{self.model.link_names[link]}': its principal moments of inertia "
+                f"{moments.tolist()} are negative or violate the triangle inequality, and MuJoCo refuses such bodies; "
+                "give it an inertia that a body can have, merge links behind fixed joints (collapse_fixed=True), or "
+                "write USD or URDF"
+            )
+        possible = moments.copy()
+        possible[largest] = min(moments[largest], most)
+        return possible
+
+
+def _chains(model: Model, path: Path) -> dict[int, int]:
+    """The links without mass whose joint MuJoCo has in the body of the only link that they carry, and that link.
+
+    Raises:
+        ModelError: naming a moving link that MuJoCo refuses for want of mass.
+    """
+    parameters = model.parameters
+    moments = np.linalg.eigvalsh(parameters["inertia"]).min(axis=1)
+    heavy = (parameters["mass"] >= LEAST) & (moments >= LEAST)
+    children: dict[int, list[int]] = {}
+    for link, parent in enumerate(model.link_parent):
+        children.setdefault(int(parent), []).append(link)
+    occupied = {geometry.link for geometry in model.geometries}
+    occupied |= set(model.equalities.anchor_link_a.tolist()) | set(model.equalities.anchor_link_b.tolist())
+    following = {}
+    for link in np.flatnonzero((model.joint_type != codes.FIXED) & ~heavy).tolist():
+        carried = children.get(link, [])
+        if any(model.joint_type[other] == codes.FIXED and heavy[other] for other in carried):
+            continue
+        # Axes of hinges and slides are turned into the next body's; a ball's coordinates can't be.
+        turns = [abs(parameters["joint_placement"][other][6]) < 1.0 for other in carried]
+        if (
+            len(carried) != 1
+            or link in occupied
+            or parameters["mass"][link] > 0.0
+            or parameters["inertia"][link].any()
+            or model.joint_type[carried[0]] in (codes.FIXED, codes.FREE)
+            or model.joint_type[link] == codes.FREE
+            or (model.joint_type[link] == codes.SPHERICAL and turns[0])
+        ):
+            raise ModelError(
+                f"{path}: link '{model.link_names[link]}' moves and has no mass, or no inertia about some axis; MuJoCo "
+                "refuses such bodies, unless they do nothing but carry one other link on a joint: give it a mass and "
+                "an inertia, or write USD or URDF"
+            )
+        following[link] = carried[0]
+    return following

@@ -1,0 +1,117 @@
+"""MJCF: write a model as a file of MuJoCo's."""
+
+import os
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+
+from sim.errors import MJCFWarning
+from sim.exporters.files import MeshFiles
+from sim.exporters.losses import Losses
+from sim.exporters.mjcf.bodies import Bodies
+from sim.exporters.mjcf.contacts import add_contacts
+from sim.exporters.mjcf.forces import add_actuators, add_equalities
+from sim.exporters.mjcf.geoms import add_geoms
+from sim.exporters.mjcf.losses import lose_values
+from sim.exporters.text import numbers
+from sim.model.conventions import to_mujoco
+from sim.model.model import Model
+from sim.model.names import free_name
+from sim.output import check_target
+from warp_kernels import types as codes
+
+
+def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = False) -> Path:
+    """Write a model as an MJCF file, with its meshes as .obj files in a folder ``<name>_xml_meshes``.
+
+    MuJoCo has the model's masses, joints, springs, limits, shapes, pairs that touch, friction of each pair, actuators,
+    constraints and keyframes, and starts where the model does. Read again, it is the same model but for names that
+    MJCF has no place for. MuJoCo's order of coordinates is the model's own (:func:`sim.to_mujoco` converts
+    quaternions).
+
+    What the file can't hold (docs/exporting.md lists all of it) is an error where the model would move otherwise
+    without, such as restitution and compliance, and a :class:`sim.MJCFWarning` where it is data alone. How soft MuJoCo
+    makes contacts and constraints is left to its defaults.
+
+    Args:
+        path: the file, ending in .xml; one that is there is replaced.
+        model: the model.
+        lossy: warn of what changes the motion too.
+
+    Returns:
+        the path.
+
+    Raises:
+        ModelError: naming what MJCF can't hold; for another suffix or a missing folder.
+    """
+    check_target(path, (".xml",))
+    losses = Losses(path, "MJCF", MJCFWarning, lossy)
+    meshes = MeshFiles(path)
+    root = mjcf_tree(model, losses, meshes)
+    losses.report()
+    return meshes.write(root, path, ".xml")
+
+
+def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Element:
+    """The root element.
+
+    Args:
+        model: the model.
+        losses: takes what MJCF can't hold.
+        meshes: takes the meshes; None for shapes that collide alone, all of them primitives.
+
+    Raises:
+        ModelError: naming a link or geometry that MuJoCo refuses.
+    """
+    title = model.parts[0].name if len(model.parts) == 1 else losses.path.stem
+    root = ET.Element("mujoco", model=title)
+    ET.SubElement(root, "compiler", angle="radian", autolimits="true", inertiafromgeom="false")
+    option = ET.SubElement(root, "option", gravity=numbers(model.parameters["gravity"]), cone="elliptic")
+    steps = {part.timestep for part in model.parts if part.timestep is not None}
+    if len(steps) == 1:
+        option.set("timestep", repr(steps.pop()))
+    asset = ET.SubElement(root, "asset")
+    bodies = Bodies(ET.SubElement(root, "worldbody"), model, losses)
+    add_geoms(asset, bodies, losses, meshes)
+    bodies.add_frames()
+    add_contacts(root, bodies)
+    add_equalities(root, bodies)
+    add_actuators(root, model)
+    _add_keyframes(root, model, losses)
+    lose_values(model, losses)
+    for element in list(root):
+        if not len(element) and not element.attrib:
+            root.remove(element)
+    return root
+
+
+def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
+    keyframes = ET.SubElement(root, "keyframe")
+    taken: set[str] = set()
+    for part in model.parts:
+        for name, state in part.keyframes.items():
+            q, qd = model.q0.copy(), np.zeros(model.nv)
+            q[model.q_slice(part)], qd[model.qd_slice(part)] = state.q, state.qd
+            control = np.array([state.control.get(actuator, 0.0) for actuator in model.actuator_names])
+            own = name if name not in taken else f"{part.name}/{name}"
+            taken.add(own)
+            _add_key(keyframes, model, own, q, qd, control)
+    turned = [
+        model.joint_names[link]
+        for link in np.flatnonzero(model.joint_type == codes.SPHERICAL)
+        if model.q0[model.joint_q_start[link] :][:3].any()
+    ]
+    if turned:
+        name = free_name("initial", taken)
+        _add_key(keyframes, model, name, model.q0, np.zeros(model.nv), np.zeros(model.nu))
+        losses.leaves_out("initial orientations of spherical joints", turned, f"keyframe '{name}' holds them")
+
+
+def _add_key(
+    keyframes: ET.Element, model: Model, name: str, q: np.ndarray, qd: np.ndarray, control: np.ndarray
+) -> None:
+    qpos, qvel = to_mujoco(model, q, qd)
+    key = ET.SubElement(keyframes, "key", name=name, qpos=numbers(qpos), qvel=numbers(qvel))
+    if model.nu:
+        key.set("ctrl", numbers(control))

@@ -1,0 +1,68 @@
+"""Constraints and actuators of an MJCF file."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.exporters.mjcf.bodies import Bodies
+from sim.exporters.text import number, numbers
+from sim.model.model import Model
+from sim.model.poses import IDENTITY
+from warp_kernels import types as codes
+
+ACTUATOR_TAGS = {codes.TORQUE: "motor", codes.POSITION: "position", codes.VELOCITY: "velocity"}
+
+
+def add_equalities(root: ET.Element, bodies: Bodies) -> None:
+    """Add points and welds between sites, and coupled joints."""
+    model, equality = bodies.model, ET.SubElement(root, "equality")
+    equalities, parameters = model.equalities, model.parameters
+    for row, name in enumerate(equalities.anchor_names):
+        welded = bool(equalities.anchor_welded[row])
+        constraint = ET.SubElement(equality, "weld" if welded else "connect", name=name)
+        for place, side in enumerate("ab", start=1):
+            link = int(getattr(equalities, f"anchor_link_{side}")[row])
+            anchor = parameters[f"anchor_{side}"][row]
+            if not welded:  # a point has no orientation
+                anchor = np.concatenate([anchor[:3], IDENTITY[3:]])
+            constraint.set(f"site{place}", _site(bodies, f"{name}/{side}", link, anchor))
+    for row, name in enumerate(equalities.coupling_names):
+        other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
+        # MuJoCo counts from the positions in the file.
+        start, followed = (model.q0[model.q_slice(joint)][0] for joint in (name, other))
+        ratio, offset = (float(parameters[f"coupling_{key}"][row]) for key in ("ratio", "offset"))
+        polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
+        ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=numbers(polynomial))
+
+
+def _site(bodies: Bodies, wanted: str, link: int, anchor: np.ndarray) -> str:
+    """A site at the anchor [7]: that of a frame of the model, or a new one."""
+    frames = {frame.name: frame for frame in bodies.model.frames}
+    name = wanted
+    while name in frames:
+        if frames[name].link == link and np.allclose(frames[name].placement, anchor, rtol=0.0, atol=1e-12):
+            return name
+        name += "_"
+    bodies.add_site(name, link, anchor)
+    return name
+
+
+def add_actuators(root: ET.Element, model: Model) -> None:
+    """Add motors, servos and velocity drives."""
+    actuators = ET.SubElement(root, "actuator")
+    for index, name in enumerate(model.actuator_names):
+        gear, kp, kd, limit = (
+            float(model.parameters[f"actuator_{key}"][index]) for key in ("gear", "kp", "kd", "force_limit")
+        )
+        joint = model.joint_names[model.dof_link[model.actuator_dof[index]]]
+        kind = int(model.actuator_kind[index])
+        element = ET.SubElement(actuators, ACTUATOR_TAGS[kind], name=name, joint=joint, gear=number(gear))
+        if kind == codes.POSITION:
+            element.set("kp", number(kp))
+        if kind != codes.TORQUE:
+            element.set("kv", number(kd))
+        if limit == 0.0:
+            raise ModelError(f"actuator '{name}': its force limit is zero, which MuJoCo refuses; leave it out")
+        if np.isfinite(limit):
+            element.set("forcerange", numbers([-limit, limit]))

@@ -1,0 +1,111 @@
+"""Geometries as geoms of an MJCF file, with their meshes and heights."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.exporters.files import MeshFiles, scaled
+from sim.exporters.losses import Losses
+from sim.exporters.mjcf.bodies import Bodies
+from sim.exporters.mjcf.contacts import Surface, surface
+from sim.exporters.text import numbers, wxyz
+from sim.model.model import Geometry
+from warp_kernels import types as codes
+
+# Names, and how many of the sizes have a meaning.
+SHAPES = {
+    codes.PLANE: ("plane", 0),
+    codes.SPHERE: ("sphere", 1),
+    codes.CAPSULE: ("capsule", 2),
+    codes.CYLINDER: ("cylinder", 2),
+    codes.BOX: ("box", 3),
+    codes.ELLIPSOID: ("ellipsoid", 3),
+    codes.HEIGHTFIELD: ("hfield", 0),
+    codes.CONVEX: ("mesh", 0),
+}
+# MuJoCo refuses meshes with less.
+FEWEST_POINTS = 4
+# MuJoCo shows groups below 3.
+SHOWN, HIDDEN = "1", "3"
+
+
+def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFiles | None) -> None:
+    """Add all geometries; without ``meshes`` those that collide.
+
+    Raises:
+        ModelError: for a plane on a link that moves; without ``meshes`` for a mesh.
+    """
+    model = bodies.model
+    small = {g.name: g for g in model.geometries if g.mesh is not None and len(g.mesh.vertices) < FEWEST_POINTS}
+    for name, geometry in small.items():
+        lose = losses.changes_motion if geometry.collides else losses.leaves_out
+        lose("meshes of fewer than four points", [name])
+    for index, geometry in enumerate(model.geometries):
+        if geometry.name in small or (meshes is None and not geometry.collides):
+            continue
+        kind, count = SHAPES[geometry.type]
+        if geometry.type == codes.PLANE and geometry.link >= 0 and model.link_tail_dof[geometry.link] >= 0:
+            raise ModelError(f"{losses.path}: geometry '{geometry.name}': MuJoCo has no planes on links that move")
+        geom = ET.SubElement(
+            bodies.elements[geometry.link], "geom", name=geometry.name, type=kind, pos=numbers(_position(geometry)),
+            quat=wxyz(geometry.placement[3:]), rgba=numbers(geometry.rgba),
+            group=SHOWN if geometry.visible else HIDDEN,
+        )  # fmt: skip
+        if geometry.type == codes.PLANE:
+            geom.set("size", "0 0 1")
+        elif count:
+            geom.set("size", numbers(geometry.size[:count]))
+        elif geometry.type == codes.HEIGHTFIELD:
+            geom.set("hfield", geometry.name)
+            _add_heights(asset, geometry)
+        else:
+            geom.set("mesh", geometry.name)
+            _add_mesh(asset, geometry, meshes)
+        if geometry.collides:
+            _set_surface(geom, surface(model, index))
+        else:
+            geom.set("contype", "0")
+            geom.set("conaffinity", "0")
+
+
+def _set_surface(geom: ET.Element, own: Surface) -> None:
+    geom.set("friction", numbers([own.slide, own.spin, own.roll]))
+    geom.set("condim", str(own.dimension))
+    geom.set("priority", str(own.priority))
+
+
+def _add_mesh(asset: ET.Element, geometry: Geometry, meshes: MeshFiles | None) -> None:
+    if meshes is None or geometry.mesh is None:
+        raise ModelError(f"geometry '{geometry.name}': a mesh needs a file of its own; use primitives")
+    file = meshes.add(geometry, scaled(geometry.mesh, geometry.size))
+    # The mass of its surface is that of meshes that aren't closed too; MuJoCo takes it for the mesh's own frame alone.
+    ET.SubElement(asset, "mesh", name=geometry.name, file=file, inertia="shell")
+
+
+def _add_heights(asset: ET.Element, geometry: Geometry) -> None:
+    """MuJoCo's heights begin at zero and end at one, times the third of its sizes; the fourth is solid below them.
+
+    Its files have the rows from the greatest y down.
+    """
+    heights = _heights(geometry)
+    rise = float(geometry.size[2] * np.ptp(heights))
+    ET.SubElement(
+        asset, "hfield", name=geometry.name, nrow=str(heights.shape[0]), ncol=str(heights.shape[1]),
+        elevation=numbers(heights[::-1].ravel()), size=numbers([*geometry.size[:2], max(rise, 1e-6), 1.0]),
+    )  # fmt: skip
+
+
+def _position(geometry: Geometry) -> np.ndarray:
+    """Where MuJoCo has a geometry: a heightfield at its least height."""
+    if geometry.type != codes.HEIGHTFIELD:
+        return geometry.placement[:3]
+    lowest = float(geometry.size[2] * _heights(geometry).min())
+    return geometry.placement[:3] + Rotation.from_quat(geometry.placement[3:]).apply((0.0, 0.0, lowest))
+
+
+def _heights(geometry: Geometry) -> np.ndarray:
+    if geometry.heights is None:
+        raise ModelError(f"geometry '{geometry.name}': a heightfield without heights")
+    return geometry.heights

@@ -1,0 +1,56 @@
+"""What a model has and MJCF doesn't, or combines otherwise."""
+
+from itertools import combinations
+
+import numpy as np
+
+from sim.exporters.losses import Losses
+from sim.model.model import Model
+from sim.simulation.collision import may_touch
+from warp_kernels import types as codes
+
+
+def lose_values(model: Model, losses: Losses) -> None:
+    """Note what is not written."""
+    parameters = model.parameters
+    joints = [model.joint_names[link] for link in model.dof_link]
+    for key, what, owners, none in (
+        ("swing_limit", "swing limits", model.joint_names, np.inf),
+        ("twist_limit", "twist limits", model.joint_names, np.inf),
+        ("limit_stiffness", "compliant limits", joints, np.inf),
+    ):
+        losses.changes_motion(what, _where(owners, parameters[key] != none))
+    colliding = [k for k, geometry in enumerate(model.geometries) if geometry.collides]
+    names = [model.geometries[k].name for k in colliding]
+    losses.changes_motion("compliant contact", _where(names, np.isfinite(parameters["contact_stiffness"][colliding])))
+    losses.changes_motion("restitution", _bouncing(model, colliding))
+    losses.changes_motion("values that differ between the axes of a joint", _uneven(model))
+    losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are data alone")
+    if len(model.parts) > 1:
+        losses.leaves_out("parts", [part.name for part in model.parts], "a file read again is one part")
+
+
+def _bouncing(model: Model, colliding: list[int]) -> list[str]:
+    """Geometries with restitution that something with restitution may touch."""
+    restitution = model.parameters["restitution"]
+    found = {
+        k
+        for i, j in combinations([k for k in colliding if restitution[k] > 0.0], 2)
+        if may_touch(model, i, j)
+        for k in (i, j)
+    }
+    return [model.geometries[k].name for k in sorted(found)]
+
+
+def _uneven(model: Model) -> list[str]:
+    """Joints of several degrees of freedom that don't have one damping, armature or dry friction for all."""
+    found = []
+    for link in np.flatnonzero((model.joint_type == codes.SPHERICAL) | (model.joint_type == codes.FREE)):
+        dofs = np.flatnonzero(model.dof_link == link)
+        if any(np.ptp(model.parameters[key][dofs]) > 0.0 for key in ("damping", "armature", "friction_loss")):
+            found.append(model.joint_names[link])
+    return found
+
+
+def _where(names: list[str] | tuple[str, ...], which: np.ndarray) -> list[str]:
+    return list(dict.fromkeys(names[k] for k in np.flatnonzero(which)))

@@ -1,0 +1,5 @@
+"""MJCF files, by MuJoCo's own parser."""
+
+from sim.importers.mjcf.importer import add_mjcf
+
+__all__ = ["add_mjcf"]

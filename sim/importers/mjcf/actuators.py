@@ -1,0 +1,135 @@
+"""Actuators of an MJCF file: motors, servos and velocity drives on joints of one degree of freedom."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.importers.mjcf.reader import Reader
+from sim.importers.mjcf.tree import joint_type
+from sim.model.names import some
+
+
+@dataclass(frozen=True)
+class _Law:
+    """A force law of :meth:`sim.ModelBuilder.add_actuator`; ``factor`` is the file's force per force here."""
+
+    kind: str
+    kp: float = 0.0
+    kd: float = 0.0
+    factor: float = 1.0
+
+
+class _NoLawError(Exception):
+    """Why there is no law here for an actuator of the file."""
+
+
+def add_actuators(reader: Reader) -> dict[str, int]:
+    """Add the actuators that have a counterpart; the others are named in the reader's notes.
+
+    Returns:
+        the place in MuJoCo's ``ctrl`` of the input of each actuator, by its name here.
+
+    Raises:
+        ImportFileError: naming the actuator.
+    """
+    file = reader.file
+    if file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+        return {}
+    inputs: dict[str, int] = {}
+    unclipped: list[str] = []
+    count = int(file.array("nactuator", file.model.nu))
+    for actuator in range(count):
+        try:
+            law = _law(reader, actuator)
+        except _NoLawError as reason:
+            reader.notes.append(f"left out: {file.label('actuator', actuator)}, {reason}")
+            continue
+        name = _add(reader, actuator, law)
+        inputs[name] = _control(reader, actuator)
+        if file.model.actuator_ctrllimited[inputs[name]] and not _clips(reader, actuator, law):
+            unclipped.append(name)
+    if unclipped:
+        reader.notes.append(
+            f"inputs of actuators {some(unclipped)} aren't clipped to their ctrlrange here; keep them within"
+        )
+    return inputs
+
+
+def _law(reader: Reader, actuator: int) -> _Law:
+    """The force law; raises _NoLawError."""
+    model, mujoco = reader.file.model, reader.file.mujoco
+    transmission = mujoco.mjtTrn(int(model.actuator_trntype[actuator])).name
+    if transmission not in ("mjTRN_JOINT", "mjTRN_JOINTINPARENT"):
+        raise _NoLawError(
+            f"which acts on a {transmission.removeprefix('mjTRN_').lower()}; only joints have actuators here"
+        )
+    kind = joint_type(reader, int(model.actuator_trnid[actuator, 0]))
+    if kind not in ("revolute", "prismatic"):
+        raise _NoLawError(f"on a {kind} joint; drive it with joint forces, tau")
+    if model.actuator_dyntype[actuator] != int(mujoco.mjtDyn.mjDYN_NONE):
+        raise _NoLawError("which has a state of its own (dyntype); filter its input instead")
+    if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
+        raise _NoLawError("which has a delay; delay its input instead")
+    biased = model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_AFFINE)
+    if model.actuator_gaintype[actuator] != int(mujoco.mjtGain.mjGAIN_FIXED) or not (
+        biased or model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_NONE)
+    ):
+        raise _NoLawError("whose force is no motor's, servo's or velocity drive's")
+    gain = float(model.actuator_gainprm[actuator, 0])
+    offset, stiffness, damping = (0.0 - float(x) if biased else 0.0 for x in model.actuator_biasprm[actuator, :3])
+    if offset == stiffness == damping == 0.0 and gain != 0.0:
+        return _Law("torque", factor=gain)
+    if offset == 0.0 and stiffness == gain > 0.0 and damping >= 0.0:
+        return _Law("position", kp=gain, kd=damping)
+    if offset == stiffness == 0.0 and damping == gain > 0.0:
+        return _Law("velocity", kd=gain)
+    raise _NoLawError(
+        f"whose force {gain:.6g} u - {offset:.6g} - {stiffness:.6g} length - {damping:.6g} velocity is no motor's, "
+        "servo's or velocity drive's"
+    )
+
+
+def _add(reader: Reader, actuator: int, law: _Law) -> str:
+    model, builder = reader.file.model, reader.builder
+    joint = reader.joints[int(model.actuator_trnid[actuator, 0])]
+    name = reader.name("actuator", actuator, joint.removeprefix(reader.prefix), builder.actuators)
+    output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
+    gear = float(model.actuator_gear[output, 0]) * law.factor
+    limit = min(_force_limit(reader, actuator) / abs(law.factor), _input_limit(reader, actuator, law))
+    if gear:
+        limit = min(limit, builder.joints[joint].effort / abs(gear))
+    options: dict[str, Any] = {"gear": gear, "kp": law.kp, "kd": law.kd, "force_limit": limit}
+    with reader.file.located("actuator", actuator, f"actuator '{name}'"):
+        return builder.add_actuator(joint, law.kind, name=name, **options)
+
+
+def _force_limit(reader: Reader, actuator: int) -> float:
+    model = reader.file.model
+    if not model.actuator_forcelimited[actuator]:
+        return np.inf
+    lower, upper = (float(bound) for bound in model.actuator_forcerange[actuator])
+    if lower != -upper:
+        reader.notes.append(
+            f"{reader.file.label('actuator', actuator)}: forcerange [{lower}, {upper}] is not symmetric; "
+            f"{max(-lower, upper)} either way here"
+        )
+    return max(-lower, upper)
+
+
+def _input_limit(reader: Reader, actuator: int, law: _Law) -> float:
+    """A motor whose input is clipped symmetrically is one whose force is limited."""
+    if not _clips(reader, actuator, law):
+        return np.inf
+    return float(reader.file.model.actuator_ctrlrange[_control(reader, actuator), 1])
+
+
+def _clips(reader: Reader, actuator: int, law: _Law) -> bool:
+    control = _control(reader, actuator)
+    lower, upper = reader.file.model.actuator_ctrlrange[control]
+    return bool(reader.file.model.actuator_ctrllimited[control] and law.kind == "torque" and lower == -upper)
+
+
+def _control(reader: Reader, actuator: int) -> int:
+    """Place of an actuator's input in MuJoCo's ``ctrl``."""
+    return int(reader.file.array("actuator_ctrladr", np.arange(actuator + 1))[actuator])

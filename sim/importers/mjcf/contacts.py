@@ -1,0 +1,164 @@
+"""Which geoms of an MJCF file touch, and with what friction.
+
+MuJoCo decides by bits, bodies and lists of pairs, and takes the larger friction of two geoms. Here a pair's friction is
+the product of the two, torsional and rolling friction their sum: each geom gets the value with which the pairs of the
+file have what they have in MuJoCo, as far as there are such values.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.importers.mjcf.reader import Reader
+
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """What a contact needs to know of each geom.
+
+    Attributes:
+        collides: whether a geom takes part in contact [ngeom].
+        touch: whether two geoms of the file touch each other [ngeom, ngeom].
+        friction: [ngeom]; torsional and rolling likewise [m].
+        torsional: see friction.
+        rolling: see friction.
+        restitution: of geoms that move.
+    """
+
+    collides: np.ndarray
+    touch: np.ndarray
+    friction: np.ndarray
+    torsional: np.ndarray
+    rolling: np.ndarray
+    restitution: float
+
+
+def read_surfaces(reader: Reader, friction: float | None, restitution: float, self_collision: bool) -> Surfaces:
+    """Surfaces of all geoms; ``friction`` replaces that of the file.
+
+    Notes on what differs from the file are added to the reader's.
+    """
+    model = reader.file.model
+    touch, moves = _touching(reader), model.body_weldid[model.geom_bodyid] > 0
+    if not self_collision:
+        touch &= ~(moves[:, None] & moves[None, :])
+    paired = np.isin(np.arange(model.ngeom), [model.pair_geom1, model.pair_geom2])
+    collides = (model.geom_contype | model.geom_conaffinity).astype(bool) | paired
+    slide, spin, roll = _of_pairs(reader)
+    if friction is not None:
+        values = np.full(model.ngeom, float(friction))
+    else:
+        values = _sliding(reader, slide, touch, moves)
+    torsional, rolling = (
+        _turning(np.where(model.geom_condim >= dimension, own, 0.0), of_pairs, touch, moves)
+        for dimension, own, of_pairs in ((4, model.geom_friction[:, 1], spin), (6, model.geom_friction[:, 2], roll))
+    )
+    for what, own, of_pairs in (("torsional", torsional, spin), ("rolling", rolling, roll)):
+        _compare(reader, f"{what} friction", own[:, None] + own[None, :], of_pairs, touch)
+    return Surfaces(collides, touch, values, torsional, rolling, restitution)
+
+
+def exclude(reader: Reader, surfaces: Surfaces, names: dict[int, str]) -> None:
+    """Exclude the pairs of geoms that don't touch in the file; ``names`` are those of the geoms that collide."""
+    geoms = list(names)
+    for number, a in enumerate(geoms):
+        for b in geoms[:number]:
+            if not surfaces.touch[a, b]:
+                reader.builder.exclude_geometries(names[a], names[b])
+
+
+def _touching(reader: Reader) -> np.ndarray:
+    """Whether MuJoCo looks for contacts of two geoms [ngeom, ngeom]."""
+    model = reader.file.model
+    bits = model.geom_contype[:, None] & model.geom_conaffinity[None, :]
+    body = model.geom_bodyid
+    weld = model.body_weldid[body]
+    above = model.body_weldid[model.body_parentid[weld]]
+    inside = (weld[:, None] > 0) & (weld[None, :] > 0)
+    neighbours = inside & ((above[:, None] == weld[None, :]) | (weld[:, None] == above[None, :]))
+    touch = ((bits | bits.T) != 0) & ~neighbours
+    for signature in model.exclude_signature:
+        a, b = body == int(signature) >> 16, body == int(signature) & 0xFFFF
+        touch &= ~((a[:, None] & b[None, :]) | (b[:, None] & a[None, :]))
+    for number, (a, b) in enumerate(zip(model.pair_geom1, model.pair_geom2, strict=True)):
+        if neighbours[a, b]:
+            reader.notes.append(
+                f"{reader.file.label('pair', number)}: links joined by a joint never touch here; the pair is left out"
+            )
+        else:
+            touch[a, b] = touch[b, a] = True
+    return touch & (weld[:, None] != weld[None, :])
+
+
+def _of_pairs(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sliding, torsional and rolling friction that MuJoCo has for two geoms, [ngeom, ngeom] each."""
+    model = reader.file.model
+    first, second = model.geom_priority[:, None], model.geom_priority[None, :]
+
+    def mixed(values: np.ndarray) -> np.ndarray:
+        """Those of the geom of higher priority, of equal ones the larger value."""
+        a, b = values[:, None], values[None, :]
+        return np.where(first == second, np.maximum(a, b), np.where(first > second, a, b))
+
+    dimension = mixed(model.geom_condim)
+    of_pairs = [mixed(model.geom_friction[:, column]) for column in range(3)]
+    for number, (a, b) in enumerate(zip(model.pair_geom1, model.pair_geom2, strict=True)):
+        dimension[a, b] = dimension[b, a] = model.pair_dim[number]
+        for values, column in zip(of_pairs, (0, 2, 3), strict=True):
+            values[a, b] = values[b, a] = model.pair_friction[number, column]
+    return tuple(np.where(dimension >= least, values, 0.0) for values, least in zip(of_pairs, (3, 4, 6), strict=True))  # type: ignore[return-value]
+
+
+def _sliding(reader: Reader, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Friction of each geom, with which products are those of the pairs: its own, if that will do, or near that and 1
+    of what doesn't move.
+    """
+    stated = np.where(reader.file.model.geom_condim >= 3, reader.file.model.geom_friction[:, 0], 0.0)
+    if _agree(stated[:, None] * stated[None, :], of_pairs, touch):
+        return stated
+    own = np.maximum(reader.file.model.geom_friction[:, 0], 1e-12)
+    rough = touch & (of_pairs > 0.0)
+    logarithms = np.log(np.where(rough, of_pairs, 1.0))
+    values = np.exp(_shares(np.where(moves, np.log(own), 0.0), logarithms, rough))
+    # A geom that touches all that doesn't move without friction has none; others keep theirs for what else there is.
+    on_ground = touch & ~moves[None, :]
+    values[on_ground.any(axis=1) & ~rough.any(axis=1)] = 0.0
+    _compare(reader, "friction", values[:, None] * values[None, :], of_pairs, touch)
+    return values
+
+
+def _turning(own: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Torsional or rolling friction of each geom, with which sums are those of the pairs: its own, if that will do, or
+    near that and 0 of what doesn't move.
+    """
+    if _agree(own[:, None] + own[None, :], of_pairs, touch):
+        return own
+    return np.maximum(_shares(np.where(moves, own, 0.0), of_pairs, touch), 0.0)
+
+
+def _agree(here: np.ndarray, there: np.ndarray, touch: np.ndarray) -> bool:
+    return bool((np.abs(here - there) <= CLOSE)[touch].all())
+
+
+def _shares(start: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray) -> np.ndarray:
+    """Values x of geoms with x_i + x_j that of the pair wherever they touch, near ``start``; least squares if there
+    are none.
+    """
+    number = touch.astype(np.float64)
+    missing = np.where(touch, of_pairs - start[:, None] - start[None, :], 0.0)
+    normal = np.diag(number.sum(axis=1)) + number
+    return start + np.linalg.lstsq(normal, missing.sum(axis=1), rcond=None)[0]
+
+
+def _compare(reader: Reader, what: str, here: np.ndarray, there: np.ndarray, touch: np.ndarray) -> None:
+    """Note the pairs whose value isn't that of the file."""
+    differ = np.argwhere(np.triu(touch & (np.abs(here - there) > CLOSE)))
+    if len(differ):
+        a, b = max(differ, key=lambda pair: abs(here[*pair] - there[*pair]))
+        geoms = " and ".join(reader.file.label("geom", int(geom)) for geom in (a, b))
+        reader.notes.append(
+            f"{what} of {len(differ)} pairs of geoms isn't that of the file, since a pair's follows from the two "
+            f"geometries here; most between {geoms}: {here[a, b]:.3g}, in the file {there[a, b]:.3g}"
+        )

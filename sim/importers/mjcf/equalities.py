@@ -1,0 +1,81 @@
+"""Equality constraints of an MJCF file: points, welds and coupled joints."""
+
+import numpy as np
+
+from sim.importers.mjcf.reader import Reader, pose
+from sim.model.poses import compose
+
+
+def add_equalities(reader: Reader) -> None:
+    """Add the constraints that are active and have a counterpart; the others are named in the reader's notes.
+
+    Raises:
+        ImportFileError: naming the constraint.
+    """
+    file = reader.file
+    for number in range(file.model.neq):
+        label = file.label("equality", number)
+        if not file.model.eq_active0[number]:
+            reader.notes.append(f"left out: {label}, which is not active at the start")
+            continue
+        kind = file.mujoco.mjtEq(int(file.model.eq_type[number])).name.removeprefix("mjEQ_").lower()
+        name = reader.name("equality", number, f"{kind}_{number}", reader.builder.anchors)
+        with file.located("equality", number, f"constraint '{name}'"):
+            if kind == "joint":
+                _add_coupling(reader, number, label)
+            elif kind in ("connect", "weld"):
+                _add_anchors(reader, number, name, kind)
+            else:
+                reader.notes.append(f"left out: {label}, since constraints of type {kind} are not supported")
+
+
+def _add_coupling(reader: Reader, number: int, label: str) -> None:
+    """q1 - ref1 = p(q2 - ref2) with a polynomial p."""
+    model = reader.file.model
+    first, second = int(model.eq_obj1id[number]), int(model.eq_obj2id[number])
+    constant, ratio, *higher = (float(value) for value in model.eq_data[number, :5])
+    if second < 0 or any(higher):
+        reader.notes.append(
+            f"left out: {label}, since a joint follows another linearly here; "
+            + ("hold the joint by its limits" if second < 0 else "its polynomial is of higher order")
+        )
+        return
+    references = [float(model.qpos0[int(model.jnt_qposadr[joint])]) for joint in (first, second)]
+    reader.builder.add_joint_coupling(
+        reader.joints[first], reader.joints[second], ratio=ratio,
+        offset=references[0] + constant - ratio * references[1],
+    )  # fmt: skip
+
+
+def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
+    model = reader.file.model
+    (link_a, a), (link_b, b) = _anchors(reader, number, kind)
+    if kind == "connect":
+        reader.builder.add_point_constraint(name, link_a, link_b, position_a=a[:3], position_b=b[:3])
+        return
+    reader.builder.add_weld_constraint(
+        name, link_a, link_b, position_a=a[:3], orientation_a=a[3:], position_b=b[:3], orientation_b=b[3:]
+    )
+    scale = float(model.eq_data[number, 10])
+    if scale == 0.0:
+        reader.notes.append(f"{reader.file.label('equality', number)}: torquescale 0 is ignored; use connect instead")
+
+
+def _anchors(reader: Reader, number: int, kind: str) -> list[tuple[str, np.ndarray]]:
+    """For both sides the link and the frame in it [7] that coincide."""
+    model = reader.file.model
+    objects = [int(model.eq_obj1id[number]), int(model.eq_obj2id[number])]
+    data = model.eq_data[number]
+    if model.eq_objtype[number] == int(reader.file.mujoco.mjtObj.mjOBJ_SITE):
+        bodies = [int(model.site_bodyid[site]) for site in objects]
+        local = [pose(model.site_pos[site], model.site_quat[site]) for site in objects]
+    else:
+        bodies = objects
+        none = np.array([1.0, 0.0, 0.0, 0.0])
+        if kind == "weld":  # the second body's anchor stands first, then the pose of the second frame in the first body
+            local = [pose(data[3:6], data[6:10]), pose(data[:3], none)]
+        else:
+            local = [pose(data[:3], none), pose(data[3:6], none)]
+    return [
+        (reader.links[body], compose(reader.frames[body], frame)) for body, frame in zip(bodies, local, strict=True)
+    ]

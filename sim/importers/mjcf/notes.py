@@ -1,0 +1,160 @@
+"""What of an MJCF file has no place in a model here: said in warnings, nothing is left out in silence."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ImportFileError
+from sim.importers.mjcf.file import MJCFFile
+from sim.model.names import some
+
+# Flags that disable a feature, and the arrays that are zero without it.
+ZEROED = {
+    "mjDSBL_CONSTRAINT": ("jnt_limited", "dof_frictionloss", "geom_contype", "geom_conaffinity", "eq_active0"),
+    "mjDSBL_EQUALITY": ("eq_active0",),
+    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss",),
+    "mjDSBL_LIMIT": ("jnt_limited",),
+    "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
+    "mjDSBL_SPRING": ("jnt_stiffness",),
+    "mjDSBL_DAMPER": ("dof_damping",),
+    "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
+}
+# Flags without influence on what is read, or with none outside MuJoCo's own solver.
+IRRELEVANT = {
+    "mjDSBL_GRAVITY", "mjDSBL_WARMSTART", "mjDSBL_REFSAFE", "mjDSBL_SENSOR", "mjDSBL_MIDPHASE", "mjDSBL_EULERDAMP",
+    "mjDSBL_AUTORESET", "mjDSBL_NATIVECCD", "mjDSBL_ISLAND", "mjDSBL_MULTICCD",
+}  # fmt: skip
+INTEGRATORS = {"mjINT_RK4": "RK4", "mjINT_IMPLICIT": "implicit", "mjINT_IMPLICITFAST": "implicitfast"}
+# Numbers that are computed with; squares of them must not overflow.
+COMPUTED = {
+    "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
+    "geom": ("pos", "quat", "size", "friction"),
+    "site": ("pos", "quat"),
+    "joint": ("pos", "axis"),
+}
+LARGEST = 1e30
+SOFT = ("geom", "jnt", "dof", "eq", "pair")
+
+
+def refuse_bodies(file: MJCFFile) -> None:
+    """Raise for what would have to be a body of another kind.
+
+    Raises:
+        ImportFileError: for mocap bodies and flexible ones.
+    """
+    for body in np.flatnonzero(file.model.body_mocapid >= 0):
+        raise file.error(
+            "body", int(body), "mocap bodies are not supported; give it a joint and drive that, or remove mocap"
+        )
+    if file.array("nflex", 0) > 0:
+        raise ImportFileError(file.path, "deformable bodies (<flex>, <flexcomp>) are not supported; remove them")
+
+
+def refuse_numbers(file: MJCFFile) -> None:
+    """Raise for numbers that can't be computed with; MuJoCo accepts infinite ones.
+
+    Raises:
+        ImportFileError: naming the element.
+    """
+    for kind, names in COMPUTED.items():
+        for name in names:
+            values = getattr(file.model, f"{'jnt' if kind == 'joint' else kind}_{name}")
+            wrong = np.flatnonzero(_rows(~(np.abs(values) <= LARGEST)))
+            if len(wrong):
+                raise file.error(kind, int(wrong[0]), f"its {name} is {values[wrong[0]].tolist()}, which is too large")
+
+
+def apply_flags(file: MJCFFile) -> list[str]:
+    """Make zero what the file's flags disable; returns notes on those that can't be followed."""
+    model, flags = file.model, {name: int(bit) for name, bit in file.mujoco.mjtDisableBit.__members__.items()}
+    set_ = [name for name, bit in flags.items() if name.startswith("mjDSBL_") and model.opt.disableflags & bit]
+    for name in set_:
+        for array in ZEROED.get(name, ()):
+            getattr(model, array)[:] = 0
+    unknown = [name.removeprefix("mjDSBL_").lower() for name in set_ if name not in IRRELEVANT | ZEROED.keys()]
+    return [f"disabled in the file, not here: {', '.join(unknown)}"] if unknown else []
+
+
+def gravity(file: MJCFFile) -> np.ndarray:
+    """Gravity of the file [m/s^2]."""
+    off = file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+    return np.zeros(3) if off else np.array(file.model.opt.gravity, dtype=np.float64)
+
+
+def notes_on(file: MJCFFile) -> list[str]:
+    """Warnings about forces that are left out, and about settings of MuJoCo's that have no meaning here."""
+    return [*file.warnings, *_forces(file), *_settings(file)]
+
+
+def _forces(file: MJCFFile) -> list[str]:
+    model = file.model
+    scalar = np.isin(model.jnt_type, (int(file.mujoco.mjtJoint.mjJNT_HINGE), int(file.mujoco.mjtJoint.mjJNT_SLIDE)))
+    joint_poly = _rows(file.array("jnt_stiffnesspoly", [])) | _rows(file.array("jnt_springyield", []))
+    dof_poly = _rows(file.array("dof_dampingpoly", []))
+    joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
+    fluid = [key for key in ("density", "viscosity", "wind") if np.any(getattr(model.opt, key))]
+    found = (
+        ("tendons", "tendon", range(model.ntendon), "with their springs, limits and forces"),
+        ("gravity compensation", "body", np.flatnonzero(model.body_gravcomp), ""),
+        ("limits of ball joints", "joint", np.flatnonzero(~scalar & model.jnt_limited.astype(bool)),
+         "see swing_limit and twist_limit of add_joint"),
+        ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
+        ("polynomial or yielding springs", "joint", np.flatnonzero(joint_poly), "their linear part is kept"),
+        ("polynomial damping", "joint", np.unique(joints_of_dofs), "its linear part is kept"),
+        ("adhesion and moving surfaces", "geom",
+         np.flatnonzero(_rows(file.array("geom_adhesion", [])) | _rows(file.array("geom_surfacevel", []))), ""),
+    )  # fmt: skip
+    notes = [
+        f"left out: {what} ({_names(file, kind, which)})" + (f"; {more}" if more else "")
+        for what, kind, which, more in found
+        if len(which)
+    ]
+    if fluid:
+        notes.append(f"left out: forces of the medium around the bodies (option {', '.join(fluid)})")
+    return notes
+
+
+def _settings(file: MJCFFile) -> list[str]:
+    """One note on settings that are not at their defaults and change MuJoCo's motion."""
+    model, option = file.model, file.model.opt
+    ignored = [
+        f"integrator {text} (a step is semi-implicit Euler)"
+        for name, text in INTEGRATORS.items()
+        if option.integrator == int(getattr(file.mujoco.mjtIntegrator, name))
+    ]
+    if option.impratio != 1.0:
+        ignored.append("impratio")
+    if option.noslip_iterations:
+        ignored.append("noslip_iterations")
+    if option.disableactuator:
+        ignored.append("actuatorgroupdisable")
+    if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
+        ignored.append("o_margin, o_solref, o_solimp, o_friction")
+    default = file.mujoco.MjOption()
+    if any(
+        _differs(getattr(model, f"{part}_{key}"), getattr(default, f"o_{key}"))
+        for part in SOFT
+        for key in ("solref", "solimp")
+    ):
+        ignored.append("solref and solimp (contacts, limits and constraints are hard here, see docs/contact.md)")
+    if np.any(model.geom_margin) or np.any(model.geom_gap):
+        ignored.append("margin and gap of geoms")
+    for what in ("sensor", "plugin", "skin"):
+        count = int(file.array(f"n{what}", 0))
+        if count:
+            ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
+    return [f"ignored: {'; '.join(ignored)}"] if ignored else []
+
+
+def _differs(values: np.ndarray, default: np.ndarray) -> bool:
+    return bool(np.any(values != default))
+
+
+def _rows(values: np.ndarray) -> Any:
+    """Which rows hold something other than zero; none where MuJoCo's version has no such array."""
+    return values.reshape(len(values), -1).any(axis=1) if values.size else np.False_
+
+
+def _names(file: MJCFFile, kind: str, which: Iterable[int]) -> str:
+    return some(file.name(kind, int(index)) or f"{kind} {index}" for index in which)

@@ -1,0 +1,64 @@
+"""What the parts of the MJCF importer share: the file, the builder, names and frames."""
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.importers.mjcf.file import MJCFFile
+from sim.model.builder import ModelBuilder
+from sim.model.names import free_name
+from sim.model.poses import IDENTITY, compose
+from sim.model.specs import WORLD
+
+
+@dataclass
+class Reader:
+    """An import under way.
+
+    Attributes:
+        file: the compiled file.
+        builder: what it is added to.
+        prefix: of all names.
+        base: pose of the file's world in the world [7].
+        links: name of the link of each body.
+        frames: pose of each body's frame in its link [nbody][7]; a link's frame is at its joint, a body's need not be.
+        places: where the geometry of each body belongs: its link and the pose of the body's frame there. That of bodies
+            that don't move belongs to the world, as in MuJoCo, where it touches what is hinged to them.
+        joints: name of each joint of the file.
+        notes: what to warn about in the end.
+    """
+
+    file: MJCFFile
+    builder: ModelBuilder
+    prefix: str
+    base: np.ndarray
+    links: list[str] = field(default_factory=list)
+    frames: list[np.ndarray] = field(default_factory=list)
+    places: list[tuple[str, np.ndarray]] = field(default_factory=list)
+    joints: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.links = [WORLD]
+        self.frames = [self.base]
+        self.places = [(WORLD, self.base)]
+
+    def name(self, kind: str, index: int, otherwise: str, taken: Container[str]) -> str:
+        """The name of an element with the prefix; where the file gives it none, ``otherwise`` if not taken."""
+        own = self.file.name(kind, index)
+        return self.prefix + own if own else free_name(self.prefix + otherwise, taken)
+
+    def point(self, body: int, position: np.ndarray) -> tuple[str, np.ndarray]:
+        """A point of a body: its link and the place there [3]."""
+        return self.links[body], compose(self.frames[body], translation(position))[:3]
+
+
+def translation(position: np.ndarray) -> np.ndarray:
+    """The pose of this position and no rotation [7]."""
+    return np.concatenate([position, IDENTITY[3:]])
+
+
+def pose(position: np.ndarray, wxyz: np.ndarray) -> np.ndarray:
+    """A pose [7] of MuJoCo's position and quaternion."""
+    return np.concatenate([position, wxyz[[1, 2, 3, 0]]])

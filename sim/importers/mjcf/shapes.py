@@ -1,0 +1,118 @@
+"""Geoms of an MJCF file: which shapes they are, and what they look like."""
+
+from typing import Any
+
+import numpy as np
+
+from sim.importers.meshes import convex_hull
+from sim.importers.mjcf.contacts import Surfaces
+from sim.importers.mjcf.reader import Reader, pose
+from sim.model.model import Mesh
+from sim.model.poses import compose
+from sim.model.specs import WORLD
+from warp_kernels import types as codes
+
+# Codes, and how many of MuJoCo's sizes they have.
+SHAPES = {
+    "mjGEOM_PLANE": (codes.PLANE, 0),
+    "mjGEOM_SPHERE": (codes.SPHERE, 1),
+    "mjGEOM_CAPSULE": (codes.CAPSULE, 2),
+    "mjGEOM_CYLINDER": (codes.CYLINDER, 2),
+    "mjGEOM_BOX": (codes.BOX, 3),
+    "mjGEOM_ELLIPSOID": (codes.ELLIPSOID, 3),
+    "mjGEOM_HFIELD": (codes.HEIGHTFIELD, 2),
+    "mjGEOM_MESH": (codes.CONVEX, 0),
+}
+# MuJoCo shows these groups unless told otherwise; others usually hold shapes for collision alone.
+SHOWN_GROUPS = 3
+NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
+
+
+def add_geometries(reader: Reader, surfaces: Surfaces, *, visual: bool, collision: bool, world: bool) -> dict[int, str]:
+    """Add the geoms of all bodies.
+
+    Returns:
+        the names of those that collide, by geom.
+
+    Raises:
+        ImportFileError: naming the geom.
+    """
+    model = reader.file.model
+    shown = model.geom_group < SHOWN_GROUPS
+    bodies_with_looks = set(model.geom_bodyid[shown].tolist())
+    names: dict[int, str] = {}
+    for geom in range(model.ngeom):
+        body = int(model.geom_bodyid[geom])
+        if not world and model.body_weldid[body] == 0:
+            continue
+        visible = bool(shown[geom]) or body not in bodies_with_looks
+        collides = collision and bool(surfaces.collides[geom])
+        if collides or (visible and visual):
+            name = _add_geom(reader, geom, surfaces, collides, visible and visual)
+            if collides:
+                names[geom] = name
+    return names
+
+
+def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, visible: bool) -> str:
+    model, builder = reader.file.model, reader.builder
+    kind = reader.file.mujoco.mjtGeom(int(model.geom_type[geom])).name
+    if kind not in SHAPES:
+        raise reader.file.error("geom", geom, f"shape '{kind.removeprefix('mjGEOM_').lower()}' is not supported")
+    code, count = SHAPES[kind]
+    body = int(model.geom_bodyid[geom])
+    link, around = reader.places[body]
+    owner = reader.links[body].removeprefix(reader.prefix)
+    name = reader.name("geom", geom, f"{owner}/geom_{geom - int(model.body_geomadr[body])}", builder.geometries)
+    placement = compose(around, pose(model.geom_pos[geom], model.geom_quat[geom]))
+    static = link == WORLD
+    looks: dict[str, Any] = {"position": placement[:3], "orientation": placement[3:], "rgba": _colour(reader, geom)}
+    options: dict[str, Any] = looks | {
+        "size": [*model.geom_size[geom][:count], *[0.0] * (3 - count)],
+        "friction": surfaces.friction[geom],
+        "torsional_friction": surfaces.torsional[geom],
+        "rolling_friction": surfaces.rolling[geom],
+        # As of the ground: a pair's restitution is that of the body.
+        "restitution": 1.0 if static else surfaces.restitution,
+    }
+    with reader.file.located("geom", geom, f"geometry '{name}'"):
+        if code == codes.CONVEX:
+            mesh = _mesh(reader, int(model.geom_dataid[geom]))
+            options["size"] = looks["size"] = (1.0, 1.0, 1.0)
+            if collides:
+                builder.add_geometry(link, code, name=name, mesh=convex_hull(mesh.vertices), visible=False, **options)
+            if visible:
+                shown = f"{name}/visual" if collides else name
+                builder.add_geometry(link, code, name=shown, mesh=mesh, collides=False, **looks)
+            return name
+        if code == codes.HEIGHTFIELD:
+            options |= _heightfield(reader, int(model.geom_dataid[geom]))
+        return builder.add_geometry(link, code, name=name, collides=collides, visible=visible, **options)
+
+
+def _mesh(reader: Reader, index: int) -> Mesh:
+    model = reader.file.model
+    vertex, face = int(model.mesh_vertadr[index]), int(model.mesh_faceadr[index])
+    vertices = model.mesh_vert[vertex : vertex + int(model.mesh_vertnum[index])]
+    faces = model.mesh_face[face : face + int(model.mesh_facenum[index])]
+    return Mesh(np.array(vertices, dtype=np.float64), np.array(faces, dtype=np.int32))
+
+
+def _heightfield(reader: Reader, index: int) -> dict[str, Any]:
+    """MuJoCo's heights lie between zero and one; its third size is what one stands for."""
+    model = reader.file.model
+    rows, columns = int(model.hfield_nrow[index]), int(model.hfield_ncol[index])
+    start = int(model.hfield_adr[index])
+    x, y, rise, _ = (float(size) for size in model.hfield_size[index])
+    data = np.array(model.hfield_data[start : start + rows * columns], dtype=np.float64)
+    return {"heights": rise * data.reshape(rows, columns), "size": (x, y, 1.0)}
+
+
+def _colour(reader: Reader, geom: int) -> tuple[float, ...]:
+    """The geom's own colour, or that of its material where it has the default."""
+    model = reader.file.model
+    own = tuple(float(channel) for channel in model.geom_rgba[geom])
+    material = int(model.geom_matid[geom])
+    if material >= 0 and own == NO_COLOUR:
+        return tuple(float(channel) for channel in model.mat_rgba[material])
+    return own

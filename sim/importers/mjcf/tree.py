@@ -1,0 +1,152 @@
+"""Bodies, joints and sites of an MJCF file as links, joints and frames."""
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.importers.mjcf.reader import Reader, pose, translation
+from sim.model.names import free_name
+from sim.model.poses import IDENTITY, compose
+
+TYPES = {"mjJNT_HINGE": "revolute", "mjJNT_SLIDE": "prismatic", "mjJNT_BALL": "spherical", "mjJNT_FREE": "free"}
+
+
+def add_tree(reader: Reader) -> tuple[list[str], list[str]]:
+    """Add all bodies with their joints, then the named sites.
+
+    A body with several joints becomes a chain of links; all but the last, which has the body's name, have no mass.
+
+    Returns:
+        names of the links and of the joints.
+
+    Raises:
+        ImportFileError: naming the body or joint.
+    """
+    model, before = reader.file.model, len(reader.builder.links)
+    for body in range(1, model.nbody):
+        _add_body(reader, body)
+    _add_sites(reader)
+    links = list(reader.builder.links)[before:]
+    children = {joint.child: joint.name for joint in reader.builder.joints.values()}
+    return links, [children[link] for link in links]
+
+
+def joint_type(reader: Reader, joint: int) -> str:
+    """The type of a joint as :meth:`sim.ModelBuilder.add_joint` calls it."""
+    return TYPES[reader.file.mujoco.mjtJoint(int(reader.file.model.jnt_type[joint])).name]
+
+
+def _add_body(reader: Reader, body: int) -> None:
+    model, builder = reader.file.model, reader.builder
+    parent = int(model.body_parentid[body])
+    name = reader.name("body", body, f"body_{body}", builder.links.keys() | builder.frames.keys())
+    placement = compose(reader.frames[parent], pose(model.body_pos[body], model.body_quat[body]))
+    first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+    carrier, at = reader.links[parent], np.zeros(3)
+    for joint in range(first, first + count):
+        anchor = np.zeros(3) if joint_type(reader, joint) == "free" else np.array(model.jnt_pos[joint])
+        number = "" if count == 1 else f"_{joint - first}"
+        label = reader.name("joint", joint, f"{name.removeprefix(reader.prefix)}_joint{number}", builder.joints)
+        reader.joints.append(label)
+        last = joint == first + count - 1
+        link = name if last else free_name(f"{name}/{label.removeprefix(reader.prefix)}", builder.links)
+        _add_link(reader, body, link, anchor if last else None)
+        _add_joint(reader, joint, label, carrier, link, compose(placement, translation(anchor - at)))
+        carrier, at, placement = link, anchor, IDENTITY
+    if count == 0:
+        _add_link(reader, body, name, np.zeros(3))
+        label = free_name(f"{name}_fixed", builder.joints)
+        builder.add_joint(label, "fixed", parent=carrier, child=name, position=placement[:3], orientation=placement[3:])
+    reader.links.append(name)
+    reader.frames.append(translation(-at))
+    if at.any():
+        builder.add_frame(f"{name}/origin", name, -at)
+    if model.body_weldid[body] == 0:
+        world, around = reader.places[parent]
+        reader.places.append((world, compose(around, pose(model.body_pos[body], model.body_quat[body]))))
+    else:
+        reader.places.append((name, reader.frames[body]))
+
+
+def _add_link(reader: Reader, body: int, name: str, origin: np.ndarray | None) -> None:
+    """Add a link whose frame is at ``origin`` in the body, with the body's mass; without an origin, one with none."""
+    model = reader.file.model
+    with reader.file.located("body", body, f"link '{name}'"):
+        if origin is None:
+            reader.builder.add_link(name)
+            return
+        axes = Rotation.from_quat(pose(np.zeros(3), model.body_iquat[body])[3:]).as_matrix()
+        inertia = axes @ np.diag(model.body_inertia[body]) @ axes.T
+        # MuJoCo has checked those that move.
+        reader.builder.add_link(
+            name, mass=float(model.body_mass[body]), com=model.body_ipos[body] - origin,
+            inertia=0.5 * (inertia + inertia.T), allow_unphysical=True,
+        )  # fmt: skip
+
+
+def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, placement: np.ndarray) -> None:
+    model = reader.file.model
+    type, dof = joint_type(reader, joint), int(model.jnt_dofadr[joint])
+    properties: dict[str, object] = {
+        "damping": float(model.dof_damping[dof]) + _of_actuator(reader, joint, "damping"),
+        "armature": float(model.dof_armature[dof]) + _of_actuator(reader, joint, "armature"),
+        "friction_loss": float(model.dof_frictionloss[dof]),
+    }
+    if type in ("revolute", "prismatic"):
+        at = int(model.jnt_qposadr[joint])
+        axis, reference = np.array(model.jnt_axis[joint]), float(model.qpos0[at])
+        # The file's pose is that of the coordinate `ref`, a joint's frames here coincide at zero.
+        back = IDENTITY.copy()
+        if type == "revolute":
+            back[3:] = Rotation.from_rotvec(-reference * axis).as_quat()
+        else:
+            back[:3] = -reference * axis
+        placement = compose(placement, back)
+        properties |= {
+            "axis": axis, "stiffness": float(model.jnt_stiffness[joint]),
+            "rest_position": float(model.qpos_spring[at]), "q0": (reference,), "effort": _effort(reader, joint),
+        }  # fmt: skip
+        if model.jnt_limited[joint]:
+            lower, upper = (float(bound) for bound in model.jnt_range[joint])
+            properties |= {"lower": lower, "upper": upper, "limit_margin": float(model.jnt_margin[joint])}
+    with reader.file.located("joint", joint, f"joint '{name}'"):
+        reader.builder.add_joint(
+            name, type, parent=parent, child=child, position=placement[:3], orientation=placement[3:],
+            **properties,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def _of_actuator(reader: Reader, joint: int, what: str) -> float:
+    """Damping or armature that an actuator adds to its joint; newer versions of MuJoCo have it."""
+    actuator = int(reader.file.array("jnt_actuatorid", np.full(reader.file.model.njnt, -1))[joint])
+    if actuator < 0:
+        return 0.0
+    gear = reader.file.model.actuator_gear[int(reader.file.model.actuator_outadr[actuator]), 0]
+    return float(gear**2 * reader.file.array(f"actuator_{what}")[actuator])
+
+
+def _effort(reader: Reader, joint: int) -> float:
+    """Largest force that all actuators of a joint may have together."""
+    model = reader.file.model
+    if not model.jnt_actfrclimited[joint]:
+        return np.inf
+    lower, upper = (float(bound) for bound in model.jnt_actfrcrange[joint])
+    if lower != -upper:
+        reader.notes.append(
+            f"{reader.file.label('joint', joint)}: actuatorfrcrange [{lower}, {upper}] is not symmetric; "
+            f"{max(-lower, upper)} either way here"
+        )
+    return max(-lower, upper, 0.0)
+
+
+def _add_sites(reader: Reader) -> None:
+    model, builder = reader.file.model, reader.builder
+    for site in range(model.nsite):
+        if not reader.file.name("site", site):
+            continue
+        body = int(model.site_bodyid[site])
+        name = reader.prefix + reader.file.name("site", site)
+        if name in builder.links or name in builder.frames:
+            name += "/site"
+        placement = compose(reader.frames[body], pose(model.site_pos[site], model.site_quat[site]))
+        with reader.file.located("site", site, f"frame '{name}'"):
+            builder.add_frame(name, reader.links[body], placement[:3], placement[3:])

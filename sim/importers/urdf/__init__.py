@@ -1,0 +1,5 @@
+"""URDF files."""
+
+from sim.importers.urdf.importer import add_urdf
+
+__all__ = ["add_urdf"]

@@ -1,0 +1,345 @@
+"""URDF: read a robot file into a :class:`sim.ModelBuilder`."""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ImportFileError, ModelError, URDFWarning
+from sim.importers.meshes import MeshLibrary
+from sim.importers.transaction import all_or_nothing
+from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
+from sim.importers.urdf.shapes import Shape, collision_shape, named_colours, origin, visual_shapes
+from sim.importers.xmltree import Element, parse_xml
+from sim.model.builder import ModelBuilder
+from sim.model.model import Part
+from sim.model.poses import compose
+from sim.model.spec_checks import is_physical, pose
+from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
+
+READ_TAGS = {
+    "robot": {"link", "joint", "material"},
+    "link": {"inertial", "visual", "collision"},
+    "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic"},
+}
+
+
+def add_urdf(
+    builder: ModelBuilder,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    position: Vector = (0.0, 0.0, 0.0),
+    orientation: Vector = IDENTITY_QUATERNION,
+    floating_base: bool = False,
+    visual: bool = True,
+    collision: bool = True,
+    self_collision: bool = False,
+    friction: float = 1.0,
+    restitution: float = 0.0,
+    mimic: Literal["couple", "free"] = "couple",
+    package_dirs: Sequence[str | os.PathLike[str]] = (),
+) -> Part:
+    """Add the robot of a URDF file. Either all of it is added, or an error is raised and nothing is.
+
+    Links and joints keep the names of the file and its order. The root link is joined to the world by a joint
+    ``<root>_fixed`` or ``<root>_free``. A link called "world" becomes ``<robot>/world``: the name is the world's own.
+
+    Where the format leaves a choice:
+
+    - A revolute or prismatic joint without ``<limit>`` is an error, as in ROS. With a ``<limit>`` that gives neither
+      lower nor upper it has no position limits and a warning says so; with one of the two the other is 0. Effort and
+      velocity are infinite if not given.
+    - A floating joint is a free one where its parent is welded to the world, and an error elsewhere. Its coordinates
+      are in the world frame, starting at the joint's origin. Planar joints are an error; "spherical" and "ball" are
+      accepted.
+    - The axis of a joint is (1, 0, 0) if not given, and normalised.
+    - A link without ``<inertial>`` has no mass; a warning names those that move with nothing of mass welded to them.
+    - An inertia that no body can have is kept as it is with a warning, since many published robots have one; it is an
+      error if the body that moves, with all that is welded to it, has a negative principal moment.
+    - A mesh collides as its convex hull. The unit of a .dae file is applied, its up axis is not, as in ROS.
+    - Elements with no meaning here (transmissions, Gazebo tags, safety controllers ...) are listed in one warning.
+
+    Args:
+        builder: what to add the robot to.
+        path: the file.
+        name: prefix of all names, as "name/"; lets several copies stand in one world.
+        position: of the root link in the world [m].
+        orientation: of the root link, quaternion xyzw.
+        floating_base: join the root link to the world by a free joint instead of welding it.
+        visual: read the visual geometry, with its meshes.
+        collision: read the collision geometry, with its meshes.
+        self_collision: let links of the robot touch each other (never those joined by a joint).
+        friction: Coulomb friction of the collision geometry.
+        restitution: restitution of the collision geometry.
+        mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the solver
+            (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a coordinate
+            of its own, and kinematics and dynamics without a simulator take it as it is given.
+        package_dirs: folders to search for ``package://`` meshes, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and the
+            folders above the file.
+
+    Returns:
+        the part, named ``name`` or as the robot in the file.
+
+    Raises:
+        ImportFileError: naming the file, the link or joint and its line.
+        ModelError: for a wrong argument.
+    """
+    if mimic not in ("couple", "free"):
+        raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
+    if name is not None and not name:
+        raise ModelError("add_urdf: name is empty; leave it out to use the names of the file")
+    base = pose("add_urdf", position, orientation)
+    file = Path(path)
+    robot = parse_xml(file)
+    if robot.tag != "robot":
+        raise not_a_robot(robot)
+    tree = read_tree(robot)
+    label = name or robot.attributes.get("name") or file.stem
+    reader = _Reader(builder, robot, tree, label, "" if name is None else f"{name}/", base, floating_base, mimic)
+    with all_or_nothing(builder):
+        links = [reader.link(link) for link in tree.links]
+        joints = [reader.base_joint(), *(reader.joint(joint) for joint in tree.joints)]
+        reader.mimics()
+        meshes = MeshLibrary(file.resolve().parent, package_dirs)
+        reader.geometries(meshes, visual, collision, friction, restitution)
+        if not self_collision:
+            for i, link in enumerate(links):
+                for other in links[:i]:
+                    builder.exclude_collision(link, other)
+        part = builder.add_part(label, links, joints)
+        reader.warn()
+    return part
+
+
+@dataclass
+class _Reader:
+    """Adds the elements of one robot to the builder."""
+
+    builder: ModelBuilder
+    robot: Element
+    tree: RobotTree
+    label: str
+    prefix: str
+    base: np.ndarray
+    floating_base: bool
+    mimic: str
+    notes: list[str] = field(default_factory=list)
+    unphysical: list[str] = field(default_factory=list)
+    unlimited: list[str] = field(default_factory=list)
+    # Pose in the world of every link that is welded to it.
+    welded: dict[str, np.ndarray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.welded = {} if self.floating_base else {self.tree.root: self.base}
+        for link in self.tree.order[1:]:
+            joint = self.tree.joint_of[link]
+            if joint.type == "fixed" and joint.parent in self.welded:
+                self.welded[link] = compose(self.welded[joint.parent], np.concatenate(origin(joint.element)))
+
+    def link_name(self, link: str) -> str:
+        """The name of a link in the builder."""
+        name = self.prefix + link
+        return f"{self.label}/{name}" if name == WORLD else name
+
+    def link(self, link: str) -> str:
+        """Add a link with its inertial data."""
+        element, name = self.tree.links[link], self.link_name(link)
+        inertial = element.optional("inertial")
+        with _located(element, f"link '{name}'"):
+            if inertial is None:
+                return self.builder.add_link(name)
+            mass, com, inertia = _inertial(inertial)
+            self.builder.add_link(name, mass=mass, com=com, inertia=inertia, allow_unphysical=True)
+            if not is_physical(inertia):
+                self.unphysical.append(f"'{name}'")
+            return name
+
+    def base_joint(self) -> str:
+        """Add the joint between the world and the root link."""
+        type = "free" if self.floating_base else "fixed"
+        name = f"{self.prefix}{self.tree.root}_{type}"
+        while name.removeprefix(self.prefix) in self.tree.joints:
+            name += "_base"
+        with _located(self.robot, f"joint '{name}'"):
+            child = self.link_name(self.tree.root)
+            return self.builder.add_joint(name, type, child=child, position=self.base[:3], orientation=self.base[3:])
+
+    def joint(self, joint_name: str) -> str:
+        """Add a joint of the file."""
+        joint, name = self.tree.joints[joint_name], self.prefix + joint_name
+        parent, placement = self.link_name(joint.parent), np.concatenate(origin(joint.element))
+        if joint.type == "free":
+            if joint.parent not in self.welded:
+                raise joint.element.error(
+                    f"a floating joint needs a parent that is welded to the world, '{joint.parent}' is not; "
+                    "floating joints inside a moving robot are not supported"
+                )
+            parent, placement = WORLD, compose(self.welded[joint.parent], placement)
+        with _located(joint.element, f"joint '{name}'"):
+            return self.builder.add_joint(
+                name,
+                joint.type,
+                parent=parent,
+                child=self.link_name(joint.child),
+                position=placement[:3],
+                orientation=placement[3:],
+                **self._joint_properties(joint),  # type: ignore[arg-type]
+            )
+
+    def mimics(self) -> None:
+        """Couple the joints that mimic another to it, or note that they are independent."""
+        for name, joint in self.tree.joints.items():
+            mimic = joint.element.optional("mimic")
+            if mimic is None or joint.type == "fixed":
+                continue
+            followed = mimic.text("joint")
+            if self.mimic == "free":
+                self.notes.append(
+                    f"joint '{self.prefix}{name}' mimics '{followed}' in the file and is independent here"
+                )
+                continue
+            for which in (name, followed):
+                if which not in self.tree.joints:
+                    raise joint.element.error(f"mimics joint '{followed}', which is not there")
+                if self.tree.joints[which].type not in ("revolute", "continuous", "prismatic"):
+                    raise joint.element.error(
+                        f"mimics joint '{followed}', but '{which}' is {self.tree.joints[which].type}; only revolute, "
+                        "continuous and prismatic joints can mimic and be mimicked"
+                    )
+            with _located(mimic, f"coupling of joint '{self.prefix}{name}' with '{self.prefix}{followed}'"):
+                self.builder.add_joint_coupling(
+                    self.prefix + name,
+                    self.prefix + followed,
+                    ratio=mimic.number("multiplier", 1.0),
+                    offset=mimic.number("offset", 0.0),
+                )
+
+    def geometries(
+        self, meshes: MeshLibrary, visual: bool, collision: bool, friction: float, restitution: float
+    ) -> None:
+        """Add the geometry of all links."""
+        colours = named_colours(self.robot)
+        for link, element in self.tree.links.items():
+            name = self.link_name(link)
+            visuals = element.all("visual") if visual else []
+            number = 0
+            for item in visuals:
+                for shape in visual_shapes(item, meshes, colours):
+                    with _located(item, f"geometry '{name}/visual_{number}'"):
+                        _add_shape(self.builder, name, f"{name}/visual_{number}", shape, collides=False)
+                    number += 1
+            for number, item in enumerate(element.all("collision") if collision else []):
+                with _located(item, f"geometry '{name}/collision_{number}'"):
+                    _add_shape(
+                        self.builder,
+                        name,
+                        f"{name}/collision_{number}",
+                        collision_shape(item, meshes),
+                        visible=not visuals,
+                        friction=friction,
+                        restitution=restitution,
+                    )
+
+    def warn(self) -> None:
+        """Issue what was noted on the way as warnings, each once for the file."""
+        ignored = Counter(
+            f"<{child.tag}>"
+            for element in (self.robot, *self.robot.all("link"), *self.robot.all("joint"))
+            for child in element.children
+            if child.tag not in READ_TAGS[element.tag]
+        )
+        if ignored:
+            self.notes.append("ignored elements: " + ", ".join(f"{tag} ({count})" for tag, count in ignored.items()))
+        massless = self._massless_links()
+        if massless:
+            self.notes.append(
+                f"no inertial data on moving links {', '.join(massless)}: kinematics work, dynamics may refuse; "
+                "give them an <inertial>"
+            )
+        if self.unphysical:
+            self.notes.append(
+                f"inertia of links {', '.join(self.unphysical)}: negative principal moments or ones that violate the "
+                "triangle inequality; no body has such an inertia, it is kept as in the file"
+            )
+        if self.unlimited:
+            self.notes.append(
+                f"joints {', '.join(self.unlimited)}: <limit> gives neither lower nor upper; they have no position "
+                "limits"
+            )
+        for note in self.notes:
+            warnings.warn(f"{self.robot.path}: {note}", URDFWarning, stacklevel=4)
+
+    def _joint_properties(self, joint: JointElement) -> dict[str, object]:
+        element = joint.element
+        if joint.type in ("fixed", "free"):
+            return {}
+        properties: dict[str, object] = {}
+        dynamics = element.optional("dynamics")
+        if dynamics is not None:
+            properties["damping"] = dynamics.number("damping", 0.0)
+            properties["friction_loss"] = dynamics.number("friction", 0.0)
+        if joint.type != "spherical":
+            axis = element.optional("axis")
+            properties["axis"] = (1.0, 0.0, 0.0) if axis is None else axis.vector("xyz", 3)
+        limit = element.optional("limit")
+        if limit is not None:
+            properties["effort"] = limit.bound("effort", np.inf)
+            properties["velocity"] = limit.bound("velocity", np.inf)
+        if joint.type in ("revolute", "prismatic"):
+            if limit is None:
+                other = "; or make it continuous" if joint.type == "revolute" else ""
+                raise element.error(f"a {joint.type} joint needs a <limit>{other}")
+            if {"lower", "upper"} & limit.attributes.keys():
+                properties |= {"lower": limit.bound("lower", 0.0), "upper": limit.bound("upper", 0.0)}
+            else:
+                self.unlimited.append(f"'{self.prefix}{element.attributes['name']}'")
+        elif joint.type == "spherical" and limit is not None and {"lower", "upper"} & limit.attributes.keys():
+            self.notes.append(f"the position limits of the spherical joint '{element.attributes['name']}' are ignored")
+        return properties
+
+    def _massless_links(self) -> list[str]:
+        """Moving links that have no inertial data, nor has anything welded to them."""
+        carrier: dict[str, str] = {}
+        for link in self.tree.order:
+            joint = self.tree.joint_of.get(link)
+            carrier[link] = carrier[joint.parent] if joint is not None and joint.type == "fixed" else link
+        massive = {carrier[link] for link, element in self.tree.links.items() if element.all("inertial")}
+        moving = {carrier[link]: None for link in self.tree.order if link not in self.welded}
+        return [f"'{self.link_name(link)}'" for link in moving if link not in massive]
+
+
+def _inertial(inertial: Element) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass [kg], centre of mass [m] and rotational inertia about it [kg m^2] in link axes."""
+    mass = inertial.required("mass").number("value")
+    com, quaternion = origin(inertial)
+    element = inertial.required("inertia")
+    xx, yy, zz = (element.number(key) for key in ("ixx", "iyy", "izz"))
+    xy, xz, yz = (element.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
+    axes = Rotation.from_quat(quaternion).as_matrix()
+    return mass, com, axes @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axes.T
+
+
+def _add_shape(builder: ModelBuilder, link: str, name: str, shape: Shape, **options: object) -> None:
+    builder.add_geometry(
+        link, shape.type, name=name, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
+        position=shape.position, orientation=shape.orientation, **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@contextmanager
+def _located(element: Element, subject: str) -> Iterator[None]:
+    """Turn an error of the builder into one that names the file and the element."""
+    try:
+        yield
+    except ImportFileError:
+        raise
+    except ModelError as error:
+        raise element.error(str(error).removeprefix(f"{subject}: ")) from None

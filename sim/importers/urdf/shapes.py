@@ -1,0 +1,157 @@
+"""Geometry and colours of a URDF file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.importers.meshes import Colour, MeshLibrary
+from sim.importers.xmltree import Element
+from sim.model.model import Mesh
+from warp_kernels import types as codes
+
+GREY: Colour = (0.7, 0.7, 0.7, 1.0)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; position and orientation (xyzw) in the link frame."""
+
+    type: int
+    size: tuple[float, float, float]
+    mesh: Mesh | None
+    rgba: Colour
+    position: np.ndarray
+    orientation: np.ndarray
+
+
+def origin(element: Element) -> tuple[np.ndarray, np.ndarray]:
+    """Position and quaternion xyzw of the ``<origin>`` inside an element; the identity without one."""
+    found = element.optional("origin")
+    if found is None:
+        return np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
+    # Roll, pitch, yaw turn about fixed axes.
+    rotation = Rotation.from_euler("xyz", found.vector("rpy", 3, (0.0, 0.0, 0.0)))
+    return found.vector("xyz", 3, (0.0, 0.0, 0.0)), rotation.as_quat()
+
+
+def named_colours(robot: Element) -> dict[str, Colour]:
+    """The colours that a ``<robot>`` element defines by name, at the top or inside a visual."""
+    inside = [
+        material for link in robot.all("link") for visual in link.all("visual") for material in visual.all("material")
+    ]
+    colours = {}
+    for material in (*inside, *robot.all("material")):
+        colour = _own_colour(material)
+        if colour is not None and material.attributes.get("name"):
+            colours[material.attributes["name"]] = colour
+    return colours
+
+
+def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colour]) -> Iterator[Shape]:
+    """The shapes to draw for one ``<visual>``: a mesh that the URDF gives no colour becomes one for each of its own.
+
+    Raises:
+        ImportFileError: naming the link.
+    """
+    colour = _colour(visual, colours)
+    kind = _kind(visual)
+    position, orientation = origin(visual)
+    if kind.tag != "mesh":
+        code, size = _primitive(kind)
+        if any(size):  # files hide a shape by a size of zero
+            yield Shape(code, size, None, colour or GREY, position, orientation)
+        return
+    filename, scale = _mesh(kind)
+    try:
+        pieces = (
+            [(piece.mesh, piece.rgba or GREY) for piece in meshes.pieces(filename, scale)]
+            if colour is None
+            else [(meshes.surface(filename, scale), colour)]
+        )
+    except ModelError as error:
+        raise kind.error(str(error)) from None
+    for mesh, rgba in pieces:
+        yield Shape(codes.CONVEX, (1.0, 1.0, 1.0), mesh, rgba, position, orientation)
+
+
+def collision_shape(collision: Element, meshes: MeshLibrary) -> Shape:
+    """The shape of one ``<collision>``; a mesh becomes its convex hull.
+
+    Raises:
+        ImportFileError: naming the link.
+    """
+    kind = _kind(collision)
+    position, orientation = origin(collision)
+    if kind.tag != "mesh":
+        return Shape(*_primitive(kind), None, GREY, position, orientation)
+    filename, scale = _mesh(kind)
+    try:
+        hull = meshes.hull(filename, scale)
+    except ModelError as error:
+        raise kind.error(str(error)) from None
+    return Shape(codes.CONVEX, (1.0, 1.0, 1.0), hull, GREY, position, orientation)
+
+
+def _kind(element: Element) -> Element:
+    """The one element inside ``<geometry>``."""
+    geometry = element.required("geometry")
+    known = [child for child in geometry.children if child.tag in (*PRIMITIVES, "mesh")]
+    if len(known) != 1:
+        tags = ", ".join(f"<{child.tag}>" for child in geometry.children) or "nothing"
+        raise geometry.error(
+            f"holds {tags}; it needs exactly one of {', '.join(f'<{tag}>' for tag in (*PRIMITIVES, 'mesh'))}"
+        )
+    return known[0]
+
+
+def _primitive(kind: Element) -> tuple[int, tuple[float, float, float]]:
+    code, size = PRIMITIVES[kind.tag](kind)
+    if any(value < 0.0 for value in size):
+        raise kind.error(f"its size is negative: {kind.attributes}")
+    return code, size
+
+
+def _box(kind: Element) -> tuple[int, tuple[float, float, float]]:
+    x, y, z = (0.5 * kind.vector("size", 3)).tolist()
+    return codes.BOX, (x, y, z)
+
+
+def _sphere(kind: Element) -> tuple[int, tuple[float, float, float]]:
+    return codes.SPHERE, (kind.number("radius"), 0.0, 0.0)
+
+
+def _cylinder(kind: Element) -> tuple[int, tuple[float, float, float]]:
+    return codes.CYLINDER, (kind.number("radius"), 0.5 * kind.number("length"), 0.0)
+
+
+def _capsule(kind: Element) -> tuple[int, tuple[float, float, float]]:
+    # Not in the standard; where it is read, length is that of the cylinder between the half balls.
+    return codes.CAPSULE, (kind.number("radius"), 0.5 * kind.number("length"), 0.0)
+
+
+PRIMITIVES = {"box": _box, "sphere": _sphere, "cylinder": _cylinder, "capsule": _capsule}
+
+
+def _mesh(kind: Element) -> tuple[str, np.ndarray]:
+    scale = kind.vector("scale", 3, (1.0, 1.0, 1.0))
+    if (scale == 0.0).any():
+        raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")
+    return kind.text("filename"), scale
+
+
+def _colour(visual: Element, colours: dict[str, Colour]) -> Colour | None:
+    material = visual.optional("material")
+    if material is None:
+        return None
+    return _own_colour(material) or colours.get(material.attributes.get("name", ""))
+
+
+def _own_colour(material: Element) -> Colour | None:
+    found = material.optional("color")
+    if found is None:
+        return None
+    r, g, b, a = found.vector("rgba", 4).tolist()
+    return r, g, b, a

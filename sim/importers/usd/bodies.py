@@ -1,0 +1,209 @@
+"""Links, joints and constraints of a USD file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from pxr import Sdf, Usd
+from scipy.spatial.transform import Rotation
+
+from sim.importers.usd.dofs import actuators, damping_and_friction, limits, springs
+from sim.importers.usd.joints import Forest, Joint
+from sim.importers.usd.masses import mass_properties
+from sim.importers.usd.reader import Reader, agreed_pose
+from sim.importers.usd.shapes import seen_from
+from sim.model.model import Part
+from sim.model.poses import compose, inverse
+from sim.model.spec_checks import is_physical
+from sim.model.specs import WORLD
+from sim.usd.annotations import agreed, kept, kept_text
+from warp_kernels import types as codes
+
+# How far the bodies of a file may be from where its joints allow them [m, rad].
+MISFIT = 1e-3
+KINDS = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
+
+
+def name_links(reader: Reader, trees: Forest) -> None:
+    """The names that the file keeps, or those of the prims; paths where these aren't unique."""
+    plain = {body: kept_text(reader.scene.prim(body), "name") or body.name for body in trees.carriers}
+    count = Counter(plain.values())
+    for body, carrier in trees.carriers.items():
+        own = plain[body] if count[plain[body]] == 1 else str(body).lstrip("/")
+        label = reader.prefix + own
+        reader.names[body] = f"{label}_link" if label == WORLD else label
+        at = carrier.child_frame[:3] if carrier is not None else np.zeros(3)
+        reader.link_in_body[body] = np.concatenate([at, [0.0, 0.0, 0.0, 1.0]])
+
+
+def add_link(reader: Reader, body: Sdf.Path) -> None:
+    """Add the link of a body with its mass properties."""
+    scene, name = reader.scene, reader.names[body]
+    inside = {
+        path: [seen_from(scene, body, shape) for shape in shapes]
+        for path, shapes in reader.shapes.items()
+        if scene.body_of(path) == body
+    }
+    found = mass_properties(scene, body, inside)
+    description = scene.bodies[body]
+    if np.any(description.linearVelocity) or np.any(description.angularVelocity):
+        scene.notes.append(f"prim '{body}': its start velocity is ignored; give it in the state")
+    if found is None:
+        scene.notes.append(
+            f"prim '{body}' has neither mass nor colliders: kinematics work, dynamics may refuse; give it a mass"
+        )
+        reader.add(body, reader.builder.add_link, name)
+        return
+    mass, com, inertia = found
+    if not is_physical(inertia):
+        scene.notes.append(f"prim '{body}': no body has the inertia that it states; it is kept as in the file")
+    reader.add(
+        body, reader.builder.add_link, name, mass=mass, com=com - reader.link_in_body[body][:3], inertia=inertia,
+        allow_unphysical=True,
+    )  # fmt: skip
+
+
+def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
+    """Add the joint that carries a body; returns its name."""
+    child, place = reader.names[body], reader.link_pose(body)
+    if carrier is None:
+        prim = reader.scene.prim(body)
+        name = _joint_name(reader, prim, f"{child}_free")
+        options: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
+        options |= damping_and_friction(reader.scene, prim, None)
+        return reader.add(body, reader.builder.add_joint, name, "free", child=child, **options)
+    prim = reader.scene.prim(carrier.path)
+    placement, axis = _placement(reader, prim, carrier)
+    if carrier.collides:
+        reader.scene.notes.append(f"prim '{carrier.path}': bodies joined by a joint never collide here")
+    motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), place)
+    options = {"q0": _coordinates(reader, carrier, axis, motion)} if carrier.type != "fixed" else {}
+    options |= limits(prim, carrier) | damping_and_friction(reader.scene, prim, carrier)
+    options |= springs(reader, prim, carrier)
+    name = _joint_name(reader, prim, reader.prefix + carrier.path.name)
+    reader.add(
+        carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
+        parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
+        **options,
+    )  # fmt: skip
+    return name
+
+
+def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
+    """Add the actuators of all joints, in the order in which they were written."""
+    found = [
+        (actuator, joint_names[body], carrier.path)
+        for body, carrier in trees.carriers.items()
+        if carrier is not None
+        for actuator in actuators(reader, reader.scene.prim(carrier.path), carrier)
+    ]
+    for actuator, joint, path in sorted(found, key=lambda item: item[0].number):
+        reader.add(
+            path, reader.builder.add_actuator, joint, KINDS[actuator.kind], name=reader.prefix + actuator.name,
+            gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, force_limit=actuator.force_limit,
+        )  # fmt: skip
+
+
+def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
+    """Pose of the joint frame in the parent link [7], turned as the child is, and the axis in it [3]."""
+    turn = Rotation.from_quat(joint.child_frame[3:])
+    undo = np.concatenate([np.zeros(3), turn.inv().as_quat()])
+    placement, axis = reader.in_link(joint.parent, compose(joint.parent_frame, undo)), turn.apply(joint.axis)
+    if joint.turned or (joint.parent is None and not reader.stays):
+        return placement, axis
+    return agreed_pose(prim, "joint_placement", placement), agreed(prim, "axis", axis)
+
+
+def _joint_name(reader: Reader, prim: Usd.Prim, plain: str) -> str:
+    """The name that the file keeps, else a plain one; the path where that is taken."""
+    wanted = kept_text(prim, "joint_name")
+    name = reader.prefix + wanted if wanted else plain
+    return name if name not in reader.builder.joints else reader.prefix + str(prim.GetPath()).lstrip("/")
+
+
+def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
+    """Coordinates at which the joint has the bodies where the file has them, as nearly as it can."""
+    turn = Rotation.from_quat(motion[3:])
+    if joint.type == "revolute":
+        angle = float(turn.as_rotvec() @ axis)
+        rest = (Rotation.from_rotvec(-angle * axis) * turn).magnitude() + float(np.linalg.norm(motion[:3]))
+        # Of the turns that look alike the one within the limits.
+        whole = 2.0 * np.pi * np.array([0, 1, -1])
+        inside = [angle + k for k in whole if joint.lower <= angle + k <= joint.upper]
+        q = np.array([inside[0] if inside else angle])
+    elif joint.type == "prismatic":
+        q = np.array([motion[:3] @ axis])
+        rest = float(np.linalg.norm(motion[:3] - q[0] * axis)) + turn.magnitude()
+    else:
+        q, rest = motion[3:], float(np.linalg.norm(motion[:3]))
+    if rest > MISFIT:
+        reader.scene.notes.append(f"prim '{joint.path}': its bodies stand {rest:.3g} m or rad from where it lets them")
+    return q
+
+
+def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
+    """Couple the joints that were written as followers of others."""
+    for body, carrier in trees.carriers.items():
+        prim = reader.scene.prim(carrier.path) if carrier is not None else None
+        followed = kept_text(prim, "follows") if prim is not None else None
+        if followed is not None and prim is not None:
+            ratio, offset = (kept(prim, f"coupling_{name}", 1) for name in ("ratio", "offset"))
+            if ratio is not None and offset is not None:
+                reader.add(
+                    prim.GetPath(), reader.builder.add_joint_coupling, joint_names[body], reader.prefix + followed,
+                    ratio=float(ratio[0]), offset=float(offset[0]),
+                )  # fmt: skip
+
+
+def close_loops(reader: Reader, trees: Forest) -> None:
+    """Joints that close loops become constraints."""
+    for joint in trees.loops:
+        if joint.type not in ("spherical", "fixed"):
+            raise reader.scene.error(
+                joint.path, f"a {joint.type} joint closes a loop; only ball and fixed joints can. "
+                "Make it a ball joint, or two of them along its axis"
+            )  # fmt: skip
+        prim = reader.scene.prim(joint.path)
+        names, anchors = [], []
+        sides = [(joint.parent, joint.parent_frame), (joint.child, joint.child_frame)]
+        for side, (body, frame) in zip("ab", reversed(sides) if joint.turned else sides, strict=True):
+            names.append(reader.link_name(body))
+            anchors.append(agreed_pose(prim, f"anchor_{side}", reader.in_link(body, frame)))
+        label = reader.prefix + (kept_text(prim, "name") or joint.path.name)
+        positions = {"position_a": anchors[0][:3], "position_b": anchors[1][:3]}
+        if joint.type == "spherical":
+            reader.add(joint.path, reader.builder.add_point_constraint, label, *names, **positions)
+        else:
+            turns = {"orientation_a": anchors[0][3:], "orientation_b": anchors[1][3:]}
+            reader.add(joint.path, reader.builder.add_weld_constraint, label, *names, **positions, **turns)
+
+
+def add_frames(reader: Reader) -> None:
+    """Add the frames that were written with their names."""
+    for prim in reader.scene.prims():
+        name, body = kept_text(prim, "frame"), reader.scene.body_of(prim.GetPath())
+        if name is not None and body is not None:
+            local = reader.in_link(body, reader.scene.relative(body, reader.scene.placed(prim)[0]))
+            reader.add(
+                prim.GetPath(), reader.builder.add_frame, reader.prefix + name, reader.names[body], local[:3], local[3:]
+            )
+
+
+def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> list[Part]:
+    """One part for each tree, named as it was written, or as its root link."""
+    members: dict[Sdf.Path, list[Sdf.Path]] = {}
+    root_of: dict[Sdf.Path, Sdf.Path] = {}
+    for body, carrier in trees.carriers.items():
+        above = carrier.parent if carrier is not None else None
+        root_of[body] = body if above is None else root_of[above]
+        members.setdefault(root_of[body], []).append(body)
+    parts = []
+    for root, bodies in members.items():
+        label = kept_text(reader.scene.prim(root), "part")
+        name = reader.prefix + label if label else reader.names[root]
+        parts.append(
+            reader.builder.add_part(name, [reader.names[body] for body in bodies], [joint_names[b] for b in bodies])
+        )
+    return parts

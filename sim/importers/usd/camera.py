@@ -1,0 +1,47 @@
+"""Cameras of a USD file."""
+
+from __future__ import annotations
+
+import numpy as np
+from pxr import Gf, Usd, UsdGeom
+
+from sim.importers.usd.stage import Scene
+from sim.render.view import Camera
+
+
+def first_camera(scene: Scene) -> Usd.Prim | None:
+    """The first perspective camera in the order of the stage; others are noted."""
+    for prim in scene.prims():
+        if prim.IsA(UsdGeom.Camera):
+            projection = UsdGeom.Camera(prim).GetProjectionAttr().Get(Usd.TimeCode.EarliestTime())
+            if projection == UsdGeom.Tokens.perspective:
+                return prim
+            scene.notes.append(f"prim '{prim.GetPath()}': cameras of projection '{projection}' are not supported")
+    return None
+
+
+def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -> Camera:
+    """What a camera sees at a time, all of it in a picture of another shape too.
+
+    Args:
+        scene: the file.
+        prim: the camera.
+        time: when.
+        aspect: width over height of the picture.
+
+    Raises:
+        ImportFileError: naming the prim, for a camera without an angle of view or with a transform that is none.
+    """
+    seen: Gf.Camera = UsdGeom.Camera(prim).GetCamera(time)
+    axes = scene.up.as_matrix() @ np.array(seen.transform)[:3, :3].T
+    place = scene.up.apply(np.array(seen.transform)[3, :3]) * scene.length
+    lengths = np.linalg.norm(axes, axis=0)
+    tangent = max(seen.verticalAperture, seen.horizontalAperture / aspect) / (2.0 * max(seen.focalLength, 1e-9))
+    if not (np.isfinite(axes).all() and np.isfinite(place).all() and lengths.all() and 0.0 < tangent < 1e3):
+        raise scene.error(prim, "this camera has no angle of view, or a transform that flattens space")
+    # It looks along its negative z axis; at what distance only matters for how far the haze is.
+    distance = seen.focusDistance * scene.length if seen.focusDistance > 0.0 else 1.0
+    backward, up = axes[:, 2] / lengths[2], axes[:, 1] / lengths[1]
+    fov = float(np.degrees(2.0 * np.arctan(tangent)))
+    position, target, above = (tuple(map(float, vector)) for vector in (place, place - distance * backward, up))
+    return Camera(position, target, fov, above)

@@ -1,0 +1,96 @@
+"""What a joint of a USD file has beside its kinematics: limits, springs, friction, actuators."""
+
+from __future__ import annotations
+
+import numpy as np
+from pxr import Usd
+
+from sim.importers.usd.joints import Joint
+from sim.importers.usd.reader import Reader
+from sim.importers.usd.stage import Scene
+from sim.usd.annotations import agreed, kept
+from sim.usd.drives import Actuator, kept_actuators, stated_drive
+from warp_kernels import types as codes
+
+SCALAR = ("revolute", "prismatic")
+
+
+def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
+    """Limits of position, effort and velocity."""
+    found: dict[str, float] = {}
+    if joint.type in SCALAR:
+        for name, key, bound in (("lower_limit", "lower", joint.lower), ("upper_limit", "upper", joint.upper)):
+            found[key] = float(agreed(prim, name, bound)) if np.isfinite(bound) else bound
+    elif joint.type == "spherical":
+        found["swing_limit"] = float(agreed(prim, "swing_limit", joint.swing)) if np.isfinite(joint.swing) else np.inf
+        twist = kept(prim, "twist_limit", 1)
+        found["twist_limit"] = float(twist[0]) if twist is not None else np.inf
+    fastest = prim.GetAttribute("physxJoint:maxJointVelocity").Get()
+    if joint.type == "revolute" and fastest is not None and fastest < 1e6:
+        found["velocity"] = float(np.radians(fastest))
+    if joint.drive is not None and np.isfinite(joint.drive.max_force):
+        found["effort"] = joint.drive.max_force
+    for name in ("effort", "velocity"):
+        value = kept(prim, name, 1)
+        if value is not None:
+            found[name] = float(value[0])
+    return found
+
+
+def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, float]:
+    """Properties beyond those of UsdPhysics; the joint is None for a free body.
+
+    Damping of joints that can have a drive is read with it.
+    """
+    options: dict[str, float] = {}
+    armature = prim.GetAttribute("physxJoint:armature").Get()
+    if armature:
+        angular = joint is not None and joint.type == "revolute"
+        options["armature"] = float(armature) * scene.mass * (scene.length**2 if angular else 1.0)
+    names = ["armature", "friction_loss", "limit_margin", "limit_stiffness", "limit_damping"]
+    for name in names if joint is not None and joint.type in SCALAR else [*names, "damping"]:
+        value = kept(prim, name, 1)
+        if value is not None:
+            options[name] = float(value[0])
+    return options
+
+
+def springs(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, float]:
+    """Spring and damping of the joint itself."""
+    if joint.type not in SCALAR:
+        return {}
+    annotated = _annotated_springs(prim, joint)
+    drive = joint.drive
+    if annotated is not None or drive is None:
+        return annotated or {}
+    if reader.drives == "springs":
+        if np.isfinite(drive.max_force):
+            reader.scene.notes.append(f"prim '{joint.path}': the spring that its drive becomes has no largest force")
+        return {"damping": drive.damping, "stiffness": drive.stiffness, "rest_position": drive.target}
+    return {"damping": drive.damping} if not drive.stiffness and np.isinf(drive.max_force) else {}
+
+
+def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
+    """The actuators that a joint was written with, as long as its drive still is theirs; otherwise its drive."""
+    own, drive = kept_actuators(prim), joint.drive
+    if joint.type not in SCALAR:
+        return []
+    if _annotated_springs(prim, joint) is not None:
+        return own
+    motors = [actuator for actuator in own if actuator.kind == codes.TORQUE]
+    if drive is None or reader.drives == "springs" or not (drive.stiffness or np.isfinite(drive.max_force)):
+        return motors
+    kind = codes.POSITION if drive.stiffness else codes.VELOCITY
+    if kind == codes.VELOCITY and not drive.damping:
+        return motors
+    return [*motors, Actuator(joint.path.name, kind, 1.0, drive.stiffness, drive.damping, drive.max_force)]
+
+
+def _annotated_springs(prim: Usd.Prim, joint: Joint) -> dict[str, float] | None:
+    """Spring and damping that a joint was written with, as long as its drive is what they and its actuators make."""
+    found = {name: kept(prim, name, 1) for name in ("damping", "stiffness", "rest_position")}
+    values = {name: float(value[0]) if value is not None else 0.0 for name, value in found.items()}
+    expected = stated_drive(**values, actuators=kept_actuators(prim))
+    if expected is None or joint.drive is None:
+        return values if expected is joint.drive else None
+    return values if expected.agrees(joint.drive) else None

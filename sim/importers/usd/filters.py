@@ -1,0 +1,87 @@
+"""Which colliders of a USD file never touch: collision groups and filtered pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+from pxr import Sdf, UsdPhysics
+
+from sim.importers.usd.stage import Kind, Scene
+
+MOST_KINDS = 31  # bits of a group that a mask can tell apart
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Bodies and colliders that never touch each other, and the group and mask of colliders in groups that matter."""
+
+    bodies: set[frozenset[Sdf.Path]]
+    colliders: set[frozenset[Sdf.Path]]
+    bits: dict[Sdf.Path, tuple[int, int]]
+
+
+def read_filters(scene: Scene, colliders: list[UsdPhysics.ShapeDesc]) -> Filters:
+    """Read the groups and filtered pairs of a file. Colliders of one set of groups share a bit.
+
+    Raises:
+        ImportFileError: for more sets of groups than a mask has bits.
+    """
+    kinds: dict[frozenset[Sdf.Path], int] = {}
+    for found in colliders:
+        kinds.setdefault(frozenset(found.collisionGroups), len(kinds))
+    if len(kinds) > MOST_KINDS:
+        raise scene.error(
+            colliders[0].primPath,
+            f"the colliders of this file are in {len(kinds)} different sets of collision groups; at most {MOST_KINDS} "
+            "are supported. Filter pairs of bodies or colliders instead",
+        )
+    masks = dict.fromkeys(kinds, -1)
+    table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(scene.stage)
+    for a, b in ((a, b) for a in kinds for b in kinds):
+        if any(not table.IsCollisionEnabled(i, j) for i in a for j in b):
+            masks[a] &= ~(1 << kinds[b])
+    bits: dict[Sdf.Path, tuple[int, int]] = {}
+    if any(mask != -1 for mask in masks.values()):
+        for found in colliders:
+            kind = frozenset(found.collisionGroups)
+            bits[found.primPath] = (1 << kinds[kind], masks[kind])
+    return Filters(*_filtered_pairs(scene, colliders), bits)
+
+
+def _filtered_pairs(
+    scene: Scene, colliders: list[UsdPhysics.ShapeDesc]
+) -> tuple[set[frozenset[Sdf.Path]], set[frozenset[Sdf.Path]]]:
+    """Pairs of bodies, and pairs of colliders."""
+    known = {found.primPath for found in colliders}
+    members = {
+        found.primPath: [body for body in found.articulatedBodies if body in scene.bodies]
+        for found in scene.of(Kind.Articulation)
+    }
+    bodies: set[frozenset[Sdf.Path]] = set()
+    pairs: set[frozenset[Sdf.Path]] = set()
+    described = (*scene.of(Kind.RigidBody), *scene.of(Kind.Articulation), *colliders)
+    for found, other in ((each, other) for each in described for other in each.filteredCollisions):
+        sides = [_members(path, scene, members, known) for path in (found.primPath, other)]
+        if not sides[1]:
+            scene.notes.append(
+                f"prim '{found.primPath}': filters collisions with '{other}', which is nothing that touches"
+            )
+        for a, b in ((a, b) for a in sides[0] for b in sides[1] if a != b):
+            if a in scene.bodies and b in scene.bodies:
+                bodies.add(frozenset((a, b)))
+            else:
+                ends = [[c for c in known if c.HasPrefix(path)] for path in (a, b)]
+                pairs.update(frozenset((i, j)) for i in ends[0] for j in ends[1] if i != j)
+        if found.primPath == other and other in members:
+            bodies.update(frozenset(pair) for pair in combinations(members[other], 2))
+    return bodies, pairs
+
+
+def _members(
+    path: Sdf.Path, scene: Scene, articulations: dict[Sdf.Path, list[Sdf.Path]], colliders: set[Sdf.Path]
+) -> list[Sdf.Path]:
+    """What a path in a filtered pair stands for: a body, the bodies of an articulation, or a collider."""
+    if path in scene.bodies or path in colliders:
+        return [path]
+    return articulations.get(path, [])

@@ -1,0 +1,151 @@
+"""Shapes of a USD file: what is touched, and what is to be seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from pxr import Sdf, Usd, UsdGeom
+
+from sim.importers.usd.colours import colour
+from sim.importers.usd.filters import Filters
+from sim.importers.usd.reader import Reader, agreed_pose
+from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive
+from sim.importers.usd.stage import Kind, Scene
+from sim.usd.annotations import agreed, kept, kept_text
+from warp_kernels import types as codes
+
+DRAWN = (*PRIMITIVES, "Cone")
+SHAPES = (
+    Kind.SphereShape, Kind.CubeShape, Kind.CapsuleShape, Kind.Capsule1Shape, Kind.CylinderShape, Kind.Cylinder1Shape,
+    Kind.ConeShape, Kind.PlaneShape, Kind.MeshShape, Kind.CustomShape, Kind.SpherePointsShape,
+)  # fmt: skip
+
+
+def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual: bool) -> None:
+    """Add the shapes to touch and to look at; a body with nothing to look at shows what it touches with."""
+    seen = visible_prims(reader) if visual else []
+    covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
+    # A collider that is visible itself, and prims that only show a collider which was written with them.
+    shows = {kept_text(prim, "shows") or prim.GetPath(): prim for prim in seen}
+    materials = {found.primPath: found for found in reader.scene.of(Kind.RigidBodyMaterial)}
+    drawn: set[Sdf.Path] = set()
+    names: dict[Sdf.Path, list[str]] = {}
+    for found in touching:
+        prim = reader.scene.prim(found.primPath)
+        shapes = reader.shapes[found.primPath]
+        shown_by = shows.get(kept_text(prim, "name")) or (shows.get(found.primPath) if not shapes[0].mesh else None)
+        drawn.update([shown_by.GetPath()] if shown_by is not None else [])
+        shown = shown_by is not None or reader.scene.body_of(found.primPath) not in covered
+        options = _contact(reader, found, prim, materials, filters)
+        rgba = colour(shown_by or prim)
+        names[found.primPath] = [
+            _geometry(reader, prim, shape, number, visible=shown, rgba=rgba, **options)
+            for number, shape in enumerate(shapes)
+        ]
+    for first, second in filters.colliders:
+        for pair in product(names.get(first, ()), names.get(second, ())):
+            reader.builder.exclude_geometries(*pair)
+    for prim in (prim for prim in seen if prim.GetPath() not in drawn):
+        _picture(reader, prim, prim)
+
+
+def drawn_prims(reader: Reader) -> list[Usd.Prim]:
+    """What is to be looked at: what is visible, and the colliders of bodies of which nothing is."""
+    seen = visible_prims(reader)
+    covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
+    colliders = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
+    return [*seen, *(prim for prim in colliders if reader.scene.body_of(prim.GetPath()) not in covered)]
+
+
+def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
+    """Add prims to look at only; those that show a collider that was written with them as that shape."""
+    written = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
+    colliders = {kept_text(prim, "name"): prim for prim in written}
+    for prim in prims:
+        shown = colliders.get(kept_text(prim, "shows") or "")
+        _picture(reader, prim if shown is None or shown.IsA(UsdGeom.Mesh) else shown, prim)
+
+
+def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
+    """Add the shape of one prim in the colour of another, to look at only."""
+    mesh = mesh_of(reader.scene, prim)
+    picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
+    if picture is not None:
+        picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
+        _geometry(reader, prim, picture, 0, collides=False, rgba=colour(coloured))
+
+
+def visible_prims(reader: Reader) -> list[Usd.Prim]:
+    """What is to be looked at. Kinds that aren't drawn are noted."""
+    drawn: list[Usd.Prim] = []
+    left_out: Counter[str] = Counter()
+    walk = iter(reader.scene.prims())
+    for prim in walk:
+        if prim.IsA(UsdGeom.PointInstancer) and prim.GetPath() not in reader.instancers:
+            left_out["PointInstancer"] += 1
+            walk.PruneChildren()
+        elif prim.IsA(UsdGeom.Gprim) and _is_seen(UsdGeom.Imageable(prim)):
+            if prim.IsA(UsdGeom.Mesh) or prim.GetTypeName() in DRAWN:
+                drawn.append(prim)
+            else:
+                left_out[str(prim.GetTypeName())] += 1
+    if left_out:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in left_out.items())
+        reader.scene.notes.append(f"not drawn: {kinds}")
+    return drawn
+
+
+def enabled_colliders(scene: Scene) -> list[Any]:
+    """Descriptions of all colliders that are enabled."""
+    return [found for found in scene.of(*SHAPES) if found.collisionEnabled]
+
+
+def _is_seen(image: UsdGeom.Imageable) -> bool:
+    hidden = image.ComputeVisibility() == UsdGeom.Tokens.invisible
+    return not hidden and image.ComputePurpose() not in (UsdGeom.Tokens.guide, UsdGeom.Tokens.proxy)
+
+
+def _contact(
+    reader: Reader, found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any], filters: Filters
+) -> dict[str, float | int]:
+    """Contact parameters and group of a collider."""
+    material = next((materials[path] for path in found.materials if path in materials), None)
+    friction, restitution = reader.friction, reader.restitution
+    if material is not None:
+        if not np.isclose(material.staticFriction, material.dynamicFriction):
+            reader.scene.notes.append(f"prim '{material.primPath}': its static friction is ignored")
+        friction = float(agreed(prim, "friction", material.dynamicFriction))
+        restitution = float(agreed(prim, "restitution", material.restitution))
+    options: dict[str, float | int] = {"friction": friction, "restitution": restitution}
+    for name in ("torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping"):
+        value = kept(prim, name, 1)
+        if value is not None:
+            options[name] = float(value[0])
+    own = kept(prim, "group_and_mask", 2)
+    if found.primPath in filters.bits:
+        options["group"], options["mask"] = filters.bits[found.primPath]
+    elif own is not None:
+        options["group"], options["mask"] = (int(value) for value in own)
+    return options
+
+
+def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **options: object) -> str:
+    """Add a shape, its pose given in the world; returns its name."""
+    body = reader.scene.body_of(prim.GetPath())
+    link = reader.link_name(body)
+    placed = reader.in_link(body, reader.scene.relative(body, shape.pose))
+    if number == 0 and (body is not None or reader.stays):
+        placed = agreed_pose(prim, "geometry_placement", placed)
+    name = reader.prefix + (kept_text(prim, "name") or f"{link.removeprefix(reader.prefix)}/{prim.GetName()}")
+    name = name if number == 0 else f"{name}_{number}"
+    if name in reader.builder.geometries:
+        name = f"{name}:{str(prim.GetPath()).lstrip('/')}"
+    reader.add(
+        prim.GetPath(), reader.builder.add_geometry, link, shape.type, name=name, size=shape.size, mesh=shape.mesh,
+        heights=shape.heights, position=placed[:3], orientation=placed[3:], **options,
+    )  # fmt: skip
+    return name

@@ -1,0 +1,152 @@
+"""USD: read a UsdPhysics scene into a :class:`sim.ModelBuilder`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pxr import UsdPhysics
+
+from sim.errors import ImportFileError, ModelError, USDWarning
+from sim.importers.transaction import all_or_nothing
+from sim.importers.usd.bodies import (
+    add_actuators,
+    add_couplings,
+    add_frames,
+    add_joint,
+    add_link,
+    add_parts,
+    close_loops,
+    name_links,
+)
+from sim.importers.usd.filters import read_filters
+from sim.importers.usd.geometries import add_geometries, enabled_colliders
+from sim.importers.usd.joints import forest, read_joints
+from sim.importers.usd.reader import Reader
+from sim.importers.usd.shapes import colliders
+from sim.importers.usd.stage import Kind, open_scene
+from sim.model.builder import ModelBuilder
+from sim.model.model import Part
+from sim.model.spec_checks import pose
+from sim.model.specs import IDENTITY_QUATERNION, Vector
+from sim.usd.annotations import agreed
+
+
+def add_usd(
+    builder: ModelBuilder,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    position: Vector = (0.0, 0.0, 0.0),
+    orientation: Vector = IDENTITY_QUATERNION,
+    visual: bool = True,
+    collision: bool = True,
+    friction: float = 1.0,
+    restitution: float = 0.0,
+    drives: Literal["actuators", "springs"] = "actuators",
+) -> list[Part]:
+    """Add what a USD file describes in UsdPhysics. Either all of it is added, or an error is raised and nothing is.
+
+    Bodies stand where the file has them at its first time, and the coordinates of the joints follow from that. Units
+    and the up axis of the stage are converted to metres, kilograms and z up. Gravity is left as the builder has it
+    (:func:`sim.load` takes that of the file).
+
+    - A body that no joint carries is free. A tree of joints starts at the body joined to the world, otherwise at the
+      root of its articulation, otherwise at its first body in the file. Ball and fixed joints that close loops become
+      constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``); others that
+      do are an error.
+    - The frame of a link is that of its body, moved to the origin of the joint that carries it.
+    - A joint of six degrees of freedom must leave one axis free, or the three rotations.
+    - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
+      whatever the file says of combining them.
+    - Meshes collide as their convex hull, or that of each connected piece for "convexDecomposition". Scenery whose mesh
+      is not convex is an error unless one of these is asked for.
+    - Kinematic bodies stand still, start velocities, break forces and PhysX's own attributes other than
+      ``physxJoint:armature`` and ``physxJoint:maxJointVelocity`` are ignored; a warning names what was left out.
+
+    What :func:`sim.usd.write_usd` wrote comes back as it was, in double precision.
+
+    Args:
+        builder: what to add to.
+        path: a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
+        name: prefix of all names, as "name/"; lets several copies stand in one world.
+        position: of the origin of the stage in the world [m].
+        orientation: of the stage, quaternion xyzw.
+        visual: read what is only to be looked at.
+        collision: read the colliders.
+        friction: of colliders without a physics material.
+        restitution: of colliders without a physics material.
+        drives: what the drive of a joint becomes: "actuators", a "position" actuator if it has stiffness, otherwise a
+            "velocity" actuator if its force is limited, and damping of the joint if it isn't; "springs", a spring about
+            the target and damping, always.
+
+    Returns:
+        the parts, one for each tree of bodies.
+
+    Raises:
+        ImportFileError: naming the file and the prim.
+        ModelError: for a wrong argument.
+    """
+    if drives not in ("actuators", "springs"):
+        raise ModelError(f"add_usd: drives is {drives!r}; it must be 'actuators' or 'springs'")
+    if name is not None and not name:
+        raise ModelError("add_usd: name is empty; leave it out to use the names of the file")
+    base = pose("add_usd", position, orientation)
+    scene = open_scene(Path(path))
+    reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution)
+    # What a file's numbers come to is checked where it is used; no warnings on the way there.
+    with all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
+        parts = _read(reader, visual, collision)
+    for note in dict.fromkeys(scene.notes):
+        warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=3)
+    return parts
+
+
+def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
+    """Gravity of a USD file, z up [m/s^2]; (0, 0, -9.81) if it states none.
+
+    Raises:
+        ImportFileError: if the file can't be opened.
+    """
+    scene = open_scene(Path(path))
+    found = scene.of(Kind.Scene)
+    if not found:
+        return np.array([0.0, 0.0, -9.81])
+    prim = scene.prim(found[0].primPath)
+    api = UsdPhysics.Scene(prim)
+    direction = np.array(api.GetGravityDirectionAttr().Get(), dtype=np.float64)
+    down = scene.up.apply(direction) if direction.any() else np.array([0.0, 0.0, -1.0])
+    strength = float(api.GetGravityMagnitudeAttr().Get())
+    # Any negative number stands for the Earth's.
+    metres = strength * scene.length if strength >= 0.0 else 9.81
+    return agreed(prim, "gravity", metres * down / np.linalg.norm(down))
+
+
+def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
+    """Add everything."""
+    scene = reader.scene
+    touching = enabled_colliders(scene)
+    if not scene.bodies and not touching:
+        raise ImportFileError(scene.path, "holds neither rigid bodies nor colliders; there is nothing to simulate")
+    if len(scene.of(Kind.Scene)) > 1:
+        scene.notes.append("holds several physics scenes; all of it is put into one world")
+    for found in touching:
+        path = found.primPath
+        reader.shapes[path] = colliders(scene, scene.prim(path), moves=scene.body_of(path) is not None)
+    trees = forest(scene, read_joints(scene))
+    name_links(reader, trees)
+    for body in trees.carriers:
+        add_link(reader, body)
+    joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
+    add_actuators(reader, trees, joint_names)
+    add_couplings(reader, trees, joint_names)
+    close_loops(reader, trees)
+    filters = read_filters(scene, touching)
+    for pair in filters.bodies:
+        reader.builder.exclude_collision(*(reader.names[body] for body in pair))
+    add_geometries(reader, touching if collision else [], filters, visual)
+    add_frames(reader)
+    return add_parts(reader, trees, joint_names)

@@ -1,0 +1,245 @@
+"""The joints of a USD file, in SI units and rad, and the tree that they make of the bodies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from pxr import Sdf, UsdPhysics
+
+from sim.importers.usd.stage import Kind, Scene
+from sim.usd.drives import Drive
+
+AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
+DOF = UsdPhysics.JointDOF
+TRANSLATIONS = {DOF.TransX: "X", DOF.TransY: "Y", DOF.TransZ: "Z"}
+ROTATIONS = {DOF.RotX: "X", DOF.RotY: "Y", DOF.RotZ: "Z"}
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint between two bodies, or a body and the world (None).
+
+    Attributes:
+        path: of its prim.
+        type: as :meth:`sim.ModelBuilder.add_joint` names it.
+        parent: the body that carries it; child: the body that it moves.
+        parent_frame: pose of the joint frame in the parent, or in the world [7]; child_frame: in the child [7].
+        axis: unit axis in the joint frame [3].
+        lower, upper: limits; swing: that of a spherical joint.
+        drive: its drive, None without.
+        in_tree: whether it may carry its child in the tree of joints.
+        collides: whether its two bodies may touch.
+        turned: whether parent and child are those of the file, swapped.
+    """
+
+    path: Sdf.Path
+    type: str
+    parent: Sdf.Path | None
+    child: Sdf.Path
+    parent_frame: np.ndarray
+    child_frame: np.ndarray
+    axis: np.ndarray = field(default_factory=lambda: AXES["X"])
+    lower: float = -np.inf
+    upper: float = np.inf
+    swing: float = np.inf
+    drive: Drive | None = None
+    in_tree: bool = True
+    collides: bool = False
+    turned: bool = False
+
+    def swapped(self) -> Joint:
+        """The same joint with its child as parent: it moves the other way about the axis turned round."""
+        if self.parent is None:
+            raise ValueError("the world can't be a child")
+        return replace(
+            self, parent=self.child, child=self.parent, parent_frame=self.child_frame,
+            child_frame=self.parent_frame, axis=-self.axis, turned=not self.turned,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The bodies in the order of their trees, the joint that carries each (None: it is free), and the rest."""
+
+    carriers: dict[Sdf.Path, Joint | None]
+    loops: list[Joint]
+
+
+def read_joints(scene: Scene) -> list[Joint]:
+    """All joints that are enabled and hold a body.
+
+    Raises:
+        ImportFileError: naming the joint: a kind that is not supported, a body that isn't there.
+    """
+    kinds = (Kind.FixedJoint, Kind.RevoluteJoint, Kind.PrismaticJoint, Kind.SphericalJoint, Kind.D6Joint)
+    for found in scene.of(Kind.DistanceJoint, Kind.CustomJoint):
+        if found.jointEnabled:
+            what = "a distance joint" if found.type == Kind.DistanceJoint else "a joint of a kind of its own"
+            raise scene.error(found.primPath, f"is {what}, which is not supported; set its jointEnabled to false")
+    joints = [_joint(scene, found) for found in scene.of(*kinds) if found.jointEnabled]
+    return [joint for joint in joints if joint is not None]
+
+
+def forest(scene: Scene, joints: list[Joint]) -> Forest:
+    """Choose the joints that carry the bodies.
+
+    A tree starts at the body that is joined to the world; without one at the root of its articulation, or else at the
+    first of its bodies in the file. Joints that close loops, and those excluded from articulations between bodies that
+    are connected without them, are left over.
+    """
+    touching: dict[Sdf.Path, list[Joint]] = {body: [] for body in scene.bodies}
+    for joint in sorted(joints, key=lambda joint: not joint.in_tree):
+        touching[joint.child].append(joint)
+        if joint.parent is not None:
+            touching[joint.parent].append(joint)
+    carriers: dict[Sdf.Path, Joint | None] = {}
+    used: set[Sdf.Path] = set()
+    for root in _roots(scene, joints):
+        if root in carriers:
+            continue
+        ground = next((joint for joint in touching[root] if joint.parent is None and joint.in_tree), None)
+        used.update([ground.path] if ground is not None else [])
+        carriers[root] = ground
+        _grow(root, touching, carriers, used)
+    return Forest(carriers, [joint for joint in joints if joint.path not in used])
+
+
+def _roots(scene: Scene, joints: list[Joint]) -> list[Sdf.Path]:
+    """Every body, those first at which a tree should start."""
+    grounded = [joint.child for joint in joints if joint.parent is None and joint.in_tree]
+    named = [path for found in scene.of(Kind.Articulation) for path in (*found.rootPrims, found.primPath)]
+    by_root = [path for path in named if path in scene.bodies]
+    return [*grounded, *by_root, *scene.bodies]
+
+
+def _grow(
+    root: Sdf.Path,
+    touching: dict[Sdf.Path, list[Joint]],
+    carriers: dict[Sdf.Path, Joint | None],
+    used: set[Sdf.Path],
+) -> None:
+    """Follow the joints from a root, depth first in the order of the file."""
+    stack = list(reversed(touching[root]))
+    while stack:
+        joint = stack.pop()
+        if joint.path in used or joint.parent is None or not joint.in_tree:
+            continue
+        if joint.parent not in carriers:
+            joint = joint.swapped()
+        if joint.child in carriers:
+            continue
+        used.add(joint.path)
+        carriers[joint.child] = joint
+        stack.extend(reversed(touching[joint.child]))
+
+
+def _joint(scene: Scene, found: Any) -> Joint | None:
+    """One joint; None if it holds nothing that moves."""
+    frames = []
+    bodies = []
+    # The description has these poses multiplied by the scale of the bodies already; here it comes in with the bodies.
+    api = UsdPhysics.Joint(scene.prim(found.primPath))
+    for target, position, orientation in (
+        (found.rel0, api.GetLocalPos0Attr().Get(), api.GetLocalRot0Attr().Get()),
+        (found.rel1, api.GetLocalPos1Attr().Get(), api.GetLocalRot1Attr().Get()),
+    ):
+        if not target.isEmpty and not scene.prim(target):
+            raise scene.error(found.primPath, f"holds '{target}', which is not there")
+        body = None if target.isEmpty else scene.body_of(target)
+        bodies.append(body)
+        frames.append(scene.relative(body, scene.frame(found.primPath, target, position, orientation)))
+    if bodies[0] == bodies[1]:
+        if bodies[0] is not None:
+            raise scene.error(found.primPath, f"joins '{bodies[0]}' to itself")
+        return None
+    if found.breakForce < 3e38 or found.breakTorque < 3e38:
+        scene.notes.append(f"prim '{found.primPath}': joints don't break here; its break force and torque are ignored")
+    joint = Joint(
+        found.primPath, "fixed", bodies[0], bodies[1] or Sdf.Path(), frames[0], frames[1],
+        in_tree=not found.excludeFromArticulation, collides=found.collisionEnabled,
+    )  # fmt: skip
+    joint = _typed(scene, joint, found)
+    if bodies[1] is None:
+        joint = replace(joint, parent=None, child=bodies[0], turned=True, axis=-joint.axis,
+                        parent_frame=frames[1], child_frame=frames[0])  # fmt: skip
+    return joint
+
+
+def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
+    """Type, axis, limits and drive."""
+    if found.type == Kind.D6Joint:
+        return _general(scene, joint, found)
+    if found.type == Kind.FixedJoint:
+        return joint
+    axis = AXES[str(found.axis)[-1]]
+    if found.type == Kind.SphericalJoint:
+        return replace(joint, type="spherical", axis=axis, swing=_cone(scene, found))
+    type = "revolute" if found.type == Kind.RevoluteJoint else "prismatic"
+    return _scalar(scene, replace(joint, type=type, axis=axis), found.limit, found.drive)
+
+
+def _cone(scene: Scene, found: Any) -> float:
+    """The limit of a spherical joint [rad]; a cone of two angles is taken as the smaller one."""
+    if not found.limit.enabled:
+        return np.inf
+    angles = [float(angle) for angle in (found.limit.lower, found.limit.upper) if angle >= 0.0]
+    if len(set(angles)) > 1:
+        scene.notes.append(f"prim '{found.primPath}': its cone has two angles; the smaller one is taken for both")
+    return min(np.radians(min(angles)), np.pi) if angles and min(angles) > 0.0 else np.inf
+
+
+def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
+    """A joint of six degrees of freedom, some of which are locked."""
+    limits = {pair.first: pair.second for pair in found.jointLimits}
+    drives = {pair.first: pair.second for pair in found.jointDrives}
+    if DOF.Distance in limits and limits[DOF.Distance].enabled:
+        raise scene.error(found.primPath, "limits a distance, which is not supported; remove that limit")
+    free = {
+        dof for dof in (*TRANSLATIONS, *ROTATIONS)
+        if dof not in limits or not limits[dof].enabled or limits[dof].lower <= limits[dof].upper
+    }  # fmt: skip
+    unlimited = all(dof not in limits or not limits[dof].enabled for dof in free)
+    if not free:
+        return joint
+    if len(free) == 1:
+        (dof,) = free
+        type, name = ("prismatic", TRANSLATIONS[dof]) if dof in TRANSLATIONS else ("revolute", ROTATIONS[dof])
+        return _scalar(scene, replace(joint, type=type, axis=AXES[name]), limits.get(dof), drives.get(dof))
+    if free == set(ROTATIONS) and unlimited and not drives:
+        return replace(joint, type="spherical")
+    names = ", ".join(sorted(str(dof).rsplit(".", 1)[-1] for dof in free))
+    raise scene.error(
+        found.primPath,
+        f"leaves {names} free; supported are joints that leave one axis free, or the three rotations without limits "
+        "or drives. Build others of several joints",
+    )
+
+
+def _scalar(scene: Scene, joint: Joint, limit: Any, drive: Any) -> Joint:
+    """Limits and drive of a revolute or prismatic joint."""
+    angular = joint.type == "revolute"
+    unit = np.radians(1.0) if angular else scene.length
+    lower, upper = -np.inf, np.inf
+    if limit is not None and limit.enabled:
+        lower, upper = (float(bound) * unit if abs(bound) < 3e38 else float(np.sign(bound)) * np.inf
+                        for bound in (limit.lower, limit.upper))  # fmt: skip
+        if lower > upper:
+            # A limit the wrong way round locks the axis.
+            return replace(joint, type="fixed")
+    return replace(joint, lower=lower, upper=upper, drive=_drive(scene, joint, drive, unit))
+
+
+def _drive(scene: Scene, joint: Joint, drive: Any, unit: float) -> Drive | None:
+    if drive is None or not drive.enabled:
+        return None
+    if drive.acceleration:
+        scene.notes.append(f"prim '{joint.path}': drives that set accelerations are not supported; it is left undriven")
+        return None
+    if drive.targetVelocity and drive.damping:
+        scene.notes.append(f"prim '{joint.path}': the target velocity of its drive is for you to give as control")
+    # A force of kg m/s^2, or a moment of kg m^2/s^2.
+    force = scene.mass * scene.length * (scene.length if joint.type == "revolute" else 1.0)
+    limit = float(drive.forceLimit) * force if drive.forceLimit < 3e38 else np.inf
+    return Drive(drive.stiffness * force / unit, drive.damping * force / unit, drive.targetPosition * unit, limit)

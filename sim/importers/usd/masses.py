@@ -1,0 +1,107 @@
+"""Mass properties of the bodies of a USD file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from pxr import Gf, Sdf, Usd, UsdPhysics
+from scipy.spatial.transform import Rotation
+
+from sim.importers.usd.shapes import Shape
+from sim.importers.usd.stage import Scene
+from sim.model.mass_properties import solid, solid_mesh
+from sim.model.poses import compose
+from sim.usd.annotations import agreed, kept
+from warp_kernels import types as codes
+
+
+def mass_properties(
+    scene: Scene, body: Sdf.Path, shapes: Mapping[Sdf.Path, list[Shape]]
+) -> tuple[float, np.ndarray, np.ndarray] | None:
+    """Mass [kg], centre of mass [m] and rotational inertia about it [kg m^2] in the axes of the body.
+
+    By the rules of UsdPhysics: what the body states, otherwise the sum of what its colliders state, otherwise their
+    volumes by the densities of colliders, materials or body, 1000 kg/m^3 where there is none.
+
+    Args:
+        scene: the file.
+        body: the body.
+        shapes: of each of its colliders, poses in the body.
+
+    Returns:
+        None for a body with neither mass nor colliders.
+
+    Raises:
+        ImportFileError: naming the body, for properties that are not finite.
+    """
+    prim = scene.prim(body)
+    authored = float(UsdPhysics.MassAPI(prim).GetMassAttr().Get() or 0.0) if prim.HasAPI(UsdPhysics.MassAPI) else 0.0
+    if authored <= 0.0 and kept(prim, "mass", 1) is not None:
+        return 0.0, np.zeros(3), np.zeros((3, 3))
+    if authored <= 0.0 and not shapes:
+        return None
+
+    def information(collider: Usd.Prim) -> UsdPhysics.RigidBodyAPI.MassInformation:
+        return _information(shapes.get(collider.GetPath(), []), scene.length)
+
+    mass, moments, com, axes = UsdPhysics.RigidBodyAPI(prim).ComputeMassProperties(information)
+    api = UsdPhysics.MassAPI(prim) if prim.HasAPI(UsdPhysics.MassAPI) else None
+    if api is not None and any(api.GetDiagonalInertiaAttr().Get()):
+        # ComputeMassProperties passes over moments near zero, such as those of a finger in kg m^2.
+        moments, axes = api.GetDiagonalInertiaAttr().Get(), api.GetPrincipalAxesAttr().Get()
+    if not np.isfinite([mass, *moments, *com, *axes.GetImaginary(), axes.GetReal()]).all():
+        raise scene.error(body, f"its mass properties come to {mass} kg, {moments}, {com}, {axes}; they must be finite")
+    inertia = _tensor(moments, axes) * scene.mass * scene.length**2
+    exact = kept(prim, "inertia", 9)
+    if exact is not None and api is not None and authored > 0.0 and not any(api.GetDiagonalInertiaAttr().Get()):
+        # An inertia that no body has, as in some published robots, can't be stated as principal moments.
+        inertia = exact.reshape(3, 3)
+    return (
+        float(agreed(prim, "mass", mass * scene.mass)),
+        agreed(prim, "com", np.array(com, dtype=np.float64) * scene.length),
+        agreed(prim, "inertia", inertia),
+    )
+
+
+def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
+    """Rotational inertia [3, 3] of principal moments and axes; the zero quaternion stands for those of the body."""
+    quaternion = np.array([*axes.GetImaginary(), axes.GetReal()], dtype=np.float64)
+    turn = Rotation.from_quat(quaternion).as_matrix() if quaternion.any() else np.eye(3)
+    return turn @ np.diag(np.array(moments, dtype=np.float64)) @ turn.T
+
+
+def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.MassInformation:
+    """Volume, centre and inertia at unit density of a collider in the units of the stage, seen from its body."""
+    volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
+    for shape in shapes:
+        part, centre, gyration = _solid(shape)
+        place = compose(shape.pose, np.concatenate([centre, [0.0, 0.0, 0.0, 1.0]]))[:3]
+        turn = Rotation.from_quat(shape.pose[3:]).as_matrix()
+        volume += part
+        moment += part * place
+        second += part * (turn @ gyration @ turn.T + _about_origin(place))
+    centre = moment / volume if volume else np.zeros(3)
+    central = second - volume * _about_origin(centre)
+    information = UsdPhysics.RigidBodyAPI.MassInformation()
+    information.volume = volume / length**3
+    information.centerOfMass = Gf.Vec3f(0.0)
+    information.localPos = Gf.Vec3f(*(centre / length).tolist())
+    information.localRot = Gf.Quatf(1.0)
+    information.inertia = Gf.Matrix3f(*(central / length**5).ravel().tolist())
+    return information
+
+
+def _solid(shape: Shape) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume, centre in the frame of the shape, and inertia of a kilogram about it; nothing of a plane or terrain."""
+    if shape.mesh is not None:
+        return solid_mesh(shape.mesh)
+    if shape.type in (codes.PLANE, codes.HEIGHTFIELD):
+        return 0.0, np.zeros(3), np.zeros((3, 3))
+    volume, moments = solid(shape.type, shape.size)
+    return volume, np.zeros(3), np.diag(moments)
+
+
+def _about_origin(r: np.ndarray) -> np.ndarray:
+    """Inertia of a kilogram at a point about the origin [3, 3]."""
+    return r @ r * np.eye(3) - np.outer(r, r)

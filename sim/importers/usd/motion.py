@@ -1,0 +1,261 @@
+"""The motion that is stored in a USD file, to be drawn as it is: nothing in it is simulated."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pxr import Sdf, Usd, UsdGeom, UsdSkel
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ImportFileError, USDWarning
+from sim.importers.usd.camera import camera_at, first_camera
+from sim.importers.usd.geometries import add_pictures, drawn_prims
+from sim.importers.usd.reader import ORIGIN, Reader
+from sim.importers.usd.stage import Kind, Scene, open_scene
+from sim.model.builder import ModelBuilder
+from sim.model.model import Model
+from sim.render.view import Camera
+
+# How far a transform may be from the rotation of a rigid body.
+RIGID = 1e-4
+
+
+@dataclass(frozen=True)
+class StoredMotion:
+    """A stage as something to draw.
+
+    Attributes:
+        model: every rigid piece of the stage as a free link, with what is to be seen of it. It can't be simulated.
+        num_worlds: how often the pieces are there: the instances of the point instancers, or one.
+        start, end: time codes of the motion.
+        codes_per_second: time codes per second.
+        moves: whether anything moves.
+    """
+
+    model: Model
+    num_worlds: int
+    start: float
+    end: float
+    codes_per_second: float
+    moves: bool
+    _scene: Scene
+    _pieces: tuple[Piece, ...]
+    _camera: Usd.Prim | None
+
+    @property
+    def seconds(self) -> float:
+        """From the first time code to the last [s]."""
+        return (self.end - self.start) / self.codes_per_second
+
+    def poses(self, seconds: float) -> np.ndarray:
+        """Poses of the links in the world [num_worlds, num_links, 7], so long after the first time code.
+
+        Between two samples of the file there is what USD finds there, on the straight way from one to the other.
+
+        Raises:
+            ImportFileError: naming the prim, where a transform isn't that of a rigid body.
+        """
+        time = self._time(seconds)
+        cache = UsdGeom.XformCache(time)
+        poses = np.empty((self.num_worlds, len(self._pieces), 7))
+        for link, piece in enumerate(self._pieces):
+            poses[:, link] = piece.poses(self._scene, cache, time)
+        return poses
+
+    def camera(self, seconds: float, aspect: float) -> Camera | None:
+        """What the camera of the file sees then, in a picture of that width over height; None without a camera."""
+        return camera_at(self._scene, self._camera, self._time(seconds), aspect) if self._camera else None
+
+    def _time(self, seconds: float) -> Usd.TimeCode:
+        return Usd.TimeCode(self.start + seconds * self.codes_per_second)
+
+
+class Piece:
+    """What moves as one: a prim, or the instances of a prototype.
+
+    Args:
+        scene: the file.
+        path: of the prim, or of the prototype.
+        instancer: the point instancer above a prototype.
+    """
+
+    def __init__(self, scene: Scene, path: Sdf.Path, instancer: Usd.Prim | None = None):
+        self.path, self.instancer = path, instancer
+        pose, stretch = scene.placed(scene.prim(path))
+        self._turn = Rotation.from_quat(pose[3:])
+        self._back = np.linalg.inv(self._turn.as_matrix() @ stretch)
+
+    def poses(self, scene: Scene, cache: UsdGeom.XformCache, time: Usd.TimeCode) -> np.ndarray:
+        """Poses in the world [7], or [instances, 7]."""
+        prim = scene.prim(self.path)
+        if self.instancer is None:
+            matrices = np.array(cache.GetLocalToWorldTransform(prim))
+        else:
+            found = UsdGeom.PointInstancer(self.instancer).ComputeInstanceTransformsAtTime(time, time)
+            if len(found) != len(_indices(self.instancer)):
+                raise scene.error(
+                    self.instancer, f"has {len(found)} instances at time code {time.GetValue():g}, not as at first"
+                )
+            matrices = np.array(found) @ np.array(cache.GetLocalToWorldTransform(self.instancer))
+        up = scene.up.as_matrix()
+        # Row vectors of USD; what the stretch was at first stays in the shapes.
+        turned = up @ np.swapaxes(matrices[..., :3, :3], -1, -2) * scene.length @ self._back
+        places = matrices[..., 3, :3] @ up.T * scene.length
+        off = np.abs(np.swapaxes(turned, -1, -2) @ turned - np.eye(3)).max() if turned.size else 0.0
+        if not (np.isfinite(places).all() and off < RIGID):
+            raise scene.error(
+                self.instancer or prim,
+                f"its transform at time code {time.GetValue():g} isn't that of a rigid body that was there at first; "
+                "only motions that keep size and shape can be drawn",
+            )
+        quaternions = (Rotation.from_matrix(turned) * self._turn).as_quat()
+        return np.concatenate([places, quaternions], axis=-1)
+
+
+def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) -> StoredMotion:
+    """Open a USD file to draw it as it moves by itself.
+
+    Whatever has a transform with time samples moves, whether it is a rigid body or not: prims, what is below them, and
+    the instances of point instancers, as far as they keep their size and shape. Point instancers must have one
+    prototype each, below them, and all the same number of instances. What isn't drawn or stands still is warned of.
+
+    Args:
+        path: a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
+        ground: height of a ground to add [m].
+
+    Raises:
+        ImportFileError: naming the file and the prim, for a file that can't be opened or shows nothing.
+    """
+    scene = open_scene(Path(path))
+    scene.notes.clear()  # they are of what physics makes of the file
+    builder = ModelBuilder()
+    instancers = _instancers(scene)
+    reader = Reader(builder, scene, ORIGIN, "", "springs", 1.0, 0.0, instancers=frozenset(instancers))
+    prims = drawn_prims(reader)
+    if not prims:
+        raise ImportFileError(scene.path, "shows nothing: it holds neither meshes nor other shapes that can be drawn")
+    pieces = [
+        Piece(scene, found, next((instancers[at] for at in instancers if found.HasPrefix(at)), None))
+        for found in _carriers(scene, instancers, [prim.GetPath() for prim in prims])
+    ]
+    for piece in pieces:
+        reader.names[piece.path] = str(piece.path).lstrip("/")
+        reader.link_in_body[piece.path] = ORIGIN
+        builder.add_link(reader.names[piece.path], mass=1.0, inertia=(1.0, 1.0, 1.0))
+        builder.add_joint(f"{reader.names[piece.path]}_free", "free", child=reader.names[piece.path])
+    add_pictures(reader, prims)
+    if ground is not None:
+        builder.add_ground(height=ground)
+    _note_what_stands_still(scene, prims)
+    camera = first_camera(scene)
+    for note in dict.fromkeys(scene.notes):
+        warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=2)
+    model = builder.finalize(collapse_fixed=False)
+    # In the order of the links.
+    ordered = sorted(pieces, key=lambda piece: model.link_names.index(reader.names[piece.path]))
+    moving = [*(attribute for piece in pieces for attribute in _moving(scene, piece)), *_camera_motion(camera)]
+    start, end = _range(scene.stage, moving)
+    worlds = next((len(_indices(prim)) for prim in instancers.values()), 1)
+    rate = float(scene.stage.GetTimeCodesPerSecond())
+    if not (np.isfinite(rate) and rate > 0.0):
+        raise ImportFileError(scene.path, f"timeCodesPerSecond is {rate}; it must be positive")
+    return StoredMotion(model, worlds, start, end, rate, bool(moving) and end > start, scene, tuple(ordered), camera)
+
+
+def _instancers(scene: Scene) -> dict[Sdf.Path, Usd.Prim]:
+    """The point instancers that can be drawn; others are noted where all that isn't drawn is."""
+    fit: dict[Sdf.Path, Usd.Prim] = {}
+    number: int | None = None
+    for prim in scene.prims():
+        if prim.IsA(UsdGeom.PointInstancer):
+            count = _plain_instances(scene, UsdGeom.PointInstancer(prim))
+            if count and number in (None, count):
+                number, fit[prim.GetPath()] = count, prim
+    return fit
+
+
+def _plain_instances(scene: Scene, instancer: UsdGeom.PointInstancer) -> int:
+    """Number of instances of an instancer with one prototype below it, all of them seen and of one size; else zero."""
+    prim, prototypes = instancer.GetPrim(), instancer.GetPrototypesRel().GetTargets()
+    below = len(prototypes) == 1 and prototypes[0].HasPrefix(prim.GetPath()) and bool(scene.prim(prototypes[0]))
+    special = (instancer.GetScalesAttr(), instancer.GetInvisibleIdsAttr())
+    indices = _indices(prim)
+    stays = not (indices.any() or instancer.GetProtoIndicesAttr().ValueMightBeTimeVarying())
+    return len(indices) if below and stays and not any(one.HasAuthoredValue() for one in special) else 0
+
+
+def _indices(prim: Usd.Prim) -> np.ndarray:
+    return np.array(UsdGeom.PointInstancer(prim).GetProtoIndicesAttr().Get(Usd.TimeCode.EarliestTime()) or [])
+
+
+def _carriers(scene: Scene, instancers: dict[Sdf.Path, Usd.Prim], drawn: Iterable[Sdf.Path]) -> list[Sdf.Path]:
+    """The prims that carry something to be seen; they become the bodies of the scene.
+
+    Those are rigid bodies, prims with time samples of their own, and prototypes, which are one piece whatever is below.
+    """
+    prototypes = {UsdGeom.PointInstancer(prim).GetPrototypesRel().GetTargets()[0] for prim in instancers.values()}
+    bodies = {found.primPath for found in scene.of(Kind.RigidBody)}
+    carriers = [
+        prim.GetPath()
+        for prim in scene.prims()
+        if prim.GetPath() in prototypes | bodies
+        or (prim.IsA(UsdGeom.Xformable) and UsdGeom.Xformable(prim).TransformMightBeTimeVarying())
+    ]
+    inside = [path for path in carriers if any(path != top and path.HasPrefix(top) for top in prototypes)]
+    scene.bodies.clear()
+    scene.bodies.update((path, None) for path in carriers if path not in inside and path not in instancers)
+    used = {scene.body_of(path) for path in drawn}
+    for path in [path for path in scene.bodies if path not in used]:
+        del scene.bodies[path]
+    return list(scene.bodies)
+
+
+def _moving(scene: Scene, piece: Piece) -> list[Usd.Attribute]:
+    """The attributes with time samples that move a piece."""
+    found: list[Usd.Attribute] = []
+    if piece.instancer is not None:
+        instancer = UsdGeom.PointInstancer(piece.instancer)
+        found += [
+            instancer.GetPositionsAttr(), instancer.GetOrientationsAttr(), instancer.GetOrientationsfAttr(),
+        ]  # fmt: skip
+    found += _transform(scene.prim(piece.path))
+    return [attribute for attribute in found if attribute and attribute.GetNumTimeSamples() > 1]
+
+
+def _transform(prim: Usd.Prim) -> list[Usd.Attribute]:
+    """The attributes that place a prim in the world."""
+    found = []
+    while prim and not prim.IsPseudoRoot():
+        if prim.IsA(UsdGeom.Xformable):
+            found += [op.GetAttr() for op in UsdGeom.Xformable(prim).GetOrderedXformOps()]
+        prim = prim.GetParent()
+    return found
+
+
+def _camera_motion(camera: Usd.Prim | None) -> list[Usd.Attribute]:
+    placed = [] if camera is None else _transform(camera)
+    return [attribute for attribute in placed if attribute.GetNumTimeSamples() > 1]
+
+
+def _range(stage: Usd.Stage, moving: list[Usd.Attribute]) -> tuple[float, float]:
+    """First and last time code: what the stage states, or those of the time samples."""
+    if stage.HasAuthoredTimeCodeRange():
+        return float(stage.GetStartTimeCode()), float(stage.GetEndTimeCode())
+    samples = [time for attribute in moving for time in attribute.GetTimeSamples()]
+    return (min(samples), max(samples)) if samples else (0.0, 0.0)
+
+
+def _note_what_stands_still(scene: Scene, prims: list[Usd.Prim]) -> None:
+    """Motions of a file that aren't those of rigid pieces."""
+    for prim in prims:
+        changing = prim.IsA(UsdGeom.PointBased) and UsdGeom.PointBased(prim).GetPointsAttr().ValueMightBeTimeVarying()
+        if changing or prim.HasAPI(UsdSkel.BindingAPI):
+            scene.notes.append(f"prim '{prim.GetPath()}' changes its shape; it is drawn as at first")
+    for prim in scene.prims():
+        if prim.IsA(UsdGeom.Imageable) and UsdGeom.Imageable(prim).GetVisibilityAttr().ValueMightBeTimeVarying():
+            scene.notes.append(f"prim '{prim.GetPath()}' appears and disappears; it is drawn all the time")

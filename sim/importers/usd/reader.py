@@ -1,0 +1,86 @@
+"""What the parts of the USD reader share: the file, the builder, and the names and frames of the links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pxr import Sdf, Usd
+
+from sim.errors import ImportFileError, ModelError
+from sim.importers.usd.shapes import Shape
+from sim.importers.usd.stage import Scene
+from sim.model.builder import ModelBuilder
+from sim.model.poses import compose, inverse
+from sim.model.specs import WORLD
+from sim.usd.annotations import kept
+
+ORIGIN = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+
+@dataclass
+class Reader:
+    """Puts one file into the builder.
+
+    Attributes:
+        builder: what is added to.
+        scene: the file.
+        base: where the origin of its stage stands in the world [7].
+        prefix: of all names.
+        drives: what drives become, "actuators" or "springs".
+        friction, restitution: of colliders without a material.
+        shapes: of each collider, poses in the world of the stage.
+        names: of the links, by body.
+        link_in_body: frame of each link in its body [7]: at the joint that carries it.
+        instancers: point instancers of which the prototype is drawn.
+    """
+
+    builder: ModelBuilder
+    scene: Scene
+    base: np.ndarray
+    prefix: str
+    drives: str
+    friction: float
+    restitution: float
+    shapes: dict[Sdf.Path, list[Shape]] = field(default_factory=dict)
+    names: dict[Sdf.Path, str] = field(default_factory=dict)
+    link_in_body: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
+    instancers: frozenset[Sdf.Path] = frozenset()
+
+    @property
+    def stays(self) -> bool:
+        """Whether the stage stands in the world as it is."""
+        return np.array_equal(self.base, ORIGIN)
+
+    def link_name(self, body: Sdf.Path | None) -> str:
+        """Name of the link of a body; None for the world."""
+        return WORLD if body is None else self.names[body]
+
+    def in_link(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
+        """A pose in a body as one in its link; one in the stage, for None, as one in the world."""
+        return compose(self.base if body is None else inverse(self.link_in_body[body]), pose)
+
+    def link_pose(self, body: Sdf.Path | None) -> np.ndarray:
+        """Where the link of a body stands in the world [7]."""
+        if body is None:
+            return ORIGIN
+        return compose(self.base, compose(self.scene.placed(self.scene.prim(body))[0], self.link_in_body[body]))
+
+    def add(self, path: Sdf.Path, call: Any, *arguments: Any, **options: Any) -> Any:
+        """Call the builder; its complaints name the file and the prim."""
+        try:
+            return call(*arguments, **options)
+        except ImportFileError:
+            raise
+        except ModelError as error:
+            raise self.scene.error(path, str(error)) from None
+
+
+def agreed_pose(prim: Usd.Prim, name: str, stated: np.ndarray) -> np.ndarray:
+    """A pose as it was written, if the file still states it; quaternions of either sign are one rotation."""
+    exact = kept(prim, name, 7)
+    if exact is None:
+        return stated
+    signed = np.concatenate([stated[:3], stated[3:] * (1.0 if stated[3:] @ exact[3:] >= 0.0 else -1.0)])
+    return exact if np.abs(signed - exact).max() <= 2e-6 * max(1.0, float(np.abs(exact[:3]).max())) else stated

@@ -1,0 +1,261 @@
+"""Colliders and visible prims of a USD file as shapes, in metres and seen from their body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import trimesh
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.importers.meshes import convex_hull
+from sim.importers.usd.stage import Scene
+from sim.model.model import Mesh
+from sim.model.poses import compose
+from sim.usd.annotations import agreed, kept, kept_text
+from warp_kernels import types as codes
+
+# Turns z into the axis of a shape.
+TO_AXIS = {
+    "X": Rotation.from_euler("y", 90.0, degrees=True),
+    "Y": Rotation.from_euler("x", -90.0, degrees=True),
+    "Z": Rotation.identity(),
+}
+CONE_SIDES = 32
+HULLS = (UsdPhysics.Tokens.convexHull, UsdPhysics.Tokens.convexDecomposition)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; ``pose`` [7] in its body, or in the world."""
+
+    type: int
+    size: np.ndarray
+    pose: np.ndarray
+    mesh: Mesh | None = None
+    heights: np.ndarray | None = None
+
+
+def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
+    """A plane, sphere, cube, capsule or cylinder, its pose in the world; None for a prim of another kind.
+
+    Raises:
+        ImportFileError: for a scale that makes something else of it, or a size that isn't finite.
+    """
+    reader = PRIMITIVES.get(str(prim.GetTypeName()))
+    shape = reader(scene, prim) if reader else None
+    if shape is not None and not (np.isfinite(shape.size).all() and (shape.size >= 0.0).all()):
+        raise scene.error(prim, f"its size comes to {shape.size.tolist()} m; it must be finite and positive")
+    return shape
+
+
+def mesh_of(scene: Scene, prim: Usd.Prim) -> tuple[Mesh, np.ndarray] | None:
+    """Triangles of a mesh or a cone and their pose in the world; None for a prim of another kind.
+
+    Raises:
+        ImportFileError: for a mesh whose arrays don't fit each other, or with points that are not finite.
+    """
+    if prim.IsA(UsdGeom.Mesh):
+        points, faces = _triangles(scene, UsdGeom.Mesh(prim))
+    elif prim.IsA(UsdGeom.Cone):
+        points, faces = _cone(scene, UsdGeom.Cone(prim))
+    else:
+        return None
+    pose, stretch = scene.placed(prim)
+    # A mesh seen in a mirror would show its inside: turn its triangles round.
+    faces = faces[:, ::-1] if np.linalg.det(stretch) < 0.0 else faces
+    return Mesh(points @ stretch.T, np.ascontiguousarray(faces)), pose
+
+
+def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
+    """What a collider touches with, poses in the world: one shape, or one for each piece of a mesh taken apart.
+
+    Raises:
+        ImportFileError: naming the prim, for a kind that can't collide here, or a mesh that isn't one.
+    """
+    shape = primitive(scene, prim)
+    if shape is not None:
+        return [replace(shape, size=agreed(prim, "geometry_size", shape.size))]
+    found = mesh_of(scene, prim)
+    if found is None:
+        raise scene.error(
+            prim, f"a collider of type '{prim.GetTypeName()}' is not supported; use a mesh or a primitive"
+        )
+    mesh, pose = found
+    special = _annotated(prim, mesh, pose)
+    if special is not None:
+        return [special]
+    try:
+        return _approximated(scene, prim, mesh, pose, moves)
+    except ModelError as error:
+        raise scene.error(prim, str(error)) from None
+
+
+def seen_from(scene: Scene, body: Sdf.Path, shape: Shape) -> Shape:
+    """A shape placed in the world as one placed in a body."""
+    return replace(shape, pose=scene.relative(body, shape.pose))
+
+
+def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool) -> list[Shape]:
+    """A mesh as its approximation asks for."""
+    api = UsdPhysics.MeshCollisionAPI(prim)
+    token = str(api.GetApproximationAttr().Get()) if prim.HasAPI(UsdPhysics.MeshCollisionAPI) else "none"
+    if token == UsdPhysics.Tokens.boundingCube:
+        low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+        middle = compose(pose, np.concatenate([(low + high) / 2.0, [0.0, 0.0, 0.0, 1.0]]))
+        return [Shape(codes.BOX, (high - low) / 2.0, middle)]
+    if token == UsdPhysics.Tokens.boundingSphere:
+        centre, radius = trimesh.nsphere.minimum_nsphere(mesh.vertices)
+        middle = compose(pose, np.concatenate([centre, [0.0, 0.0, 0.0, 1.0]]))
+        return [Shape(codes.SPHERE, np.array([radius, 0.0, 0.0]), middle)]
+    whole = trimesh.Trimesh(mesh.vertices, mesh.faces)
+    pieces = whole.split(only_watertight=False) if token == UsdPhysics.Tokens.convexDecomposition else [whole]
+    hulls = [convex_hull(np.asarray(piece.vertices)) for piece in pieces]
+    hollow = any(not _is_convex(piece, hull) for piece, hull in zip(pieces, hulls, strict=True))
+    if hollow and not moves and token not in HULLS:
+        raise ModelError(
+            f"is scenery whose mesh is not convex, with approximation '{token}'; meshes collide as convex hulls here. "
+            "Give it approximation 'convexHull', or make it of convex pieces with 'convexDecomposition'"
+        )
+    if hollow and token != UsdPhysics.Tokens.convexHull:
+        scene.notes.append(
+            f"prim '{prim.GetPath()}': approximation '{token}' is taken as the convex hull of each piece"
+        )
+    return [Shape(codes.CONVEX, np.ones(3), pose, hull) for hull in hulls]
+
+
+def _is_convex(piece: trimesh.Trimesh, hull: Mesh) -> bool:
+    volume = abs(float(piece.volume))
+    filled = float(trimesh.Trimesh(hull.vertices, hull.faces, process=False).volume)
+    return abs(volume - filled) <= 1e-3 * volume
+
+
+def _annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:
+    """The ellipsoid or heightfield that a mesh was written for, as long as the mesh still is that."""
+    type, size = kept_text(prim, "type"), kept(prim, "geometry_size", 3)
+    if size is None:
+        return None
+    low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+    if type == "ellipsoid" and np.allclose([low, high], [-size, size], rtol=1e-4):
+        return Shape(codes.ELLIPSOID, size, pose)
+    rows = kept(prim, "rows", 1)
+    flat = prim.GetAttribute("backswing:heights").Get() if type == "heightfield" and rows is not None else None
+    if flat is None or len(flat) % int(rows[0]):  # type: ignore[index]
+        return None
+    heights = np.array(flat).reshape(int(rows[0]), -1)  # type: ignore[index]
+    scale = np.abs(size[:2]).max() + np.abs(heights).max() * size[2]
+    same = np.allclose([low[:2], high[:2]], [-size[:2], size[:2]], atol=1e-5 * scale) and np.allclose(
+        high[2], heights.max() * size[2], atol=1e-5 * scale
+    )
+    return Shape(codes.HEIGHTFIELD, size, pose, heights=heights) if same else None
+
+
+def _sphere(scene: Scene, prim: Usd.Prim) -> Shape:
+    pose, scale = _scaled(scene, prim)
+    semi_axes = float(UsdGeom.Sphere(prim).GetRadiusAttr().Get()) * scale
+    if np.ptp(semi_axes) <= 1e-6 * semi_axes.max():
+        return Shape(codes.SPHERE, np.array([semi_axes[0], 0.0, 0.0]), pose)
+    return Shape(codes.ELLIPSOID, semi_axes, pose)
+
+
+def _cube(scene: Scene, prim: Usd.Prim) -> Shape:
+    pose, scale = _scaled(scene, prim)
+    return Shape(codes.BOX, 0.5 * float(UsdGeom.Cube(prim).GetSizeAttr().Get()) * scale, pose)
+
+
+def _plane(scene: Scene, prim: Usd.Prim) -> Shape:
+    pose, _ = scene.placed(prim)
+    return Shape(codes.PLANE, np.zeros(3), _along(pose, _axis(scene, UsdGeom.Plane(prim))))
+
+
+def _long(scene: Scene, prim: Usd.Prim, code: int, schema: Any) -> Shape:
+    """A capsule or a cylinder, also those of the newer schemas with two radii, which must be alike."""
+    pose, scale = _scaled(scene, prim)
+    shape = schema(prim)
+    axis = _axis(scene, shape)
+    along = "XYZ".index(axis)
+    across = np.delete(scale, along)
+    if np.ptp(across) > 1e-6 * across.max():
+        raise scene.error(prim, f"scale {scale.tolist()} makes its round side oval; scale it alike across its axis")
+    radii = (
+        [shape.GetRadiusAttr()]
+        if hasattr(shape, "GetRadiusAttr")
+        else [shape.GetRadiusTopAttr(), shape.GetRadiusBottomAttr()]
+    )
+    radius = [float(attribute.Get()) for attribute in radii]
+    if abs(radius[0] - radius[-1]) > 1e-6 * radius[0]:
+        raise scene.error(prim, f"its ends have radii {radius}; those of capsules and cylinders must be alike here")
+    # A capsule's balls stay balls, of the scale across its axis.
+    size = np.array([radius[0] * across[0], 0.5 * float(shape.GetHeightAttr().Get()) * scale[along], 0.0])
+    return Shape(code, size, _along(pose, axis))
+
+
+PRIMITIVES = {
+    "Sphere": _sphere,
+    "Cube": _cube,
+    "Plane": _plane,
+    "Capsule": lambda scene, prim: _long(scene, prim, codes.CAPSULE, UsdGeom.Capsule),
+    "Capsule_1": lambda scene, prim: _long(scene, prim, codes.CAPSULE, UsdGeom.Capsule_1),
+    "Cylinder": lambda scene, prim: _long(scene, prim, codes.CYLINDER, UsdGeom.Cylinder),
+    "Cylinder_1": lambda scene, prim: _long(scene, prim, codes.CYLINDER, UsdGeom.Cylinder_1),
+}
+
+
+def _axis(scene: Scene, shape: Any) -> str:
+    axis = str(shape.GetAxisAttr().Get())
+    if axis not in TO_AXIS:
+        raise scene.error(shape.GetPrim(), f"its axis is '{axis}'; it must be X, Y or Z")
+    return axis
+
+
+def _along(pose: np.ndarray, axis: str) -> np.ndarray:
+    """A pose turned so that its z axis is the named axis of the prim."""
+    return compose(pose, np.concatenate([np.zeros(3), TO_AXIS[axis].as_quat()]))
+
+
+def _scaled(scene: Scene, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
+    """Pose in the world and scale [3] of a prim that must not be sheared."""
+    pose, stretch = scene.placed(prim)
+    if np.any(stretch - np.diag(np.diag(stretch))):
+        raise scene.error(prim, "its transform shears it; make it a mesh, or scale its parents alike along all axes")
+    return pose, np.abs(np.diag(stretch))
+
+
+def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray]:
+    """Points [n, 3] and triangles [m, 3] of a mesh, its polygons cut into fans."""
+    time = Usd.TimeCode.EarliestTime()
+    points = np.array(mesh.GetPointsAttr().Get(time) or [], dtype=np.float64).reshape(-1, 3)
+    counts = np.array(mesh.GetFaceVertexCountsAttr().Get(time) or [], dtype=np.int64)
+    indices = np.array(mesh.GetFaceVertexIndicesAttr().Get(time) or [], dtype=np.int64)
+    prim = mesh.GetPrim()
+    if not len(points) or not len(counts):
+        raise scene.error(prim, "the mesh has no points or no faces")
+    if (counts < 3).any() or counts.sum() != len(indices) or indices.min() < 0 or indices.max() >= len(points):
+        raise scene.error(prim, "the faces of the mesh don't fit its points")
+    if not np.isfinite(points).all():
+        raise scene.error(prim, "a point of the mesh is not finite")
+    starts = np.cumsum(counts) - counts
+    fans = counts - 2
+    first = np.repeat(starts, fans)
+    step = np.arange(fans.sum()) - np.repeat(np.cumsum(fans) - fans, fans)
+    faces = np.stack([indices[first], indices[first + step + 1], indices[first + step + 2]], axis=1)
+    if str(mesh.GetOrientationAttr().Get()) == "leftHanded":
+        faces = faces[:, ::-1]
+    return points, faces.astype(np.int32)
+
+
+def _cone(scene: Scene, cone: UsdGeom.Cone) -> tuple[np.ndarray, np.ndarray]:
+    """A cone as a pyramid of many sides."""
+    radius, half = float(cone.GetRadiusAttr().Get()), 0.5 * float(cone.GetHeightAttr().Get())
+    angles = 2.0 * np.pi * np.arange(CONE_SIDES) / CONE_SIDES
+    rim = np.stack([radius * np.cos(angles), radius * np.sin(angles), np.full(CONE_SIDES, -half)], axis=1)
+    points = np.concatenate([rim, [[0.0, 0.0, -half], [0.0, 0.0, half]]])
+    k = np.arange(CONE_SIDES)
+    following = (k + 1) % CONE_SIDES
+    sides = np.stack([k, following, np.full_like(k, CONE_SIDES + 1)], axis=1)
+    base = np.stack([following, k, np.full_like(k, CONE_SIDES)], axis=1)
+    turned = TO_AXIS[_axis(scene, cone)].apply(points)
+    return turned, np.concatenate([sides, base]).astype(np.int32)

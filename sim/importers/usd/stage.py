@@ -1,0 +1,161 @@
+"""A USD file opened: its units, where its prims are, and what UsdPhysics finds in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ImportFileError
+from sim.model.poses import compose, inverse
+
+SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+# From Y up to Z up.
+Y_UP = Rotation.from_euler("x", 90.0, degrees=True)
+Kind = UsdPhysics.ObjectType
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An open stage, seen in metres with z up at the first time that it describes.
+
+    Attributes:
+        path: the file.
+        stage: the stage.
+        length: metres per unit of the stage; mass: kilograms per unit.
+        up: from the axes of the stage to those with z up.
+        found: what UsdPhysics describes, by kind.
+        order: number of each prim in the order of the stage.
+        bodies: the bodies that move, with their descriptions, in the order of the stage.
+        notes: what to warn of.
+    """
+
+    path: Path
+    stage: Usd.Stage
+    length: float
+    mass: float
+    up: Rotation
+    found: dict[Any, list[Any]]
+    order: dict[Sdf.Path, int]
+    bodies: dict[Sdf.Path, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    cache: UsdGeom.XformCache = field(default_factory=lambda: UsdGeom.XformCache(Usd.TimeCode.EarliestTime()))
+
+    def of(self, *kinds: Any) -> list[Any]:
+        """Descriptions of these kinds in the order of the stage."""
+        found = [description for kind in kinds for description in self.found.get(kind, [])]
+        return sorted(found, key=lambda description: self.order.get(description.primPath, len(self.order)))
+
+    def prim(self, path: Sdf.Path) -> Usd.Prim:
+        """The prim at a path."""
+        return self.stage.GetPrimAtPath(path)
+
+    def error(self, prim: Usd.Prim | Sdf.Path, message: str) -> ImportFileError:
+        """An error that names the file and the prim."""
+        return ImportFileError(self.path, message, f"prim '{prim if isinstance(prim, Sdf.Path) else prim.GetPath()}'")
+
+    def body_of(self, path: Sdf.Path) -> Sdf.Path | None:
+        """The moving body that a prim belongs to; None for the world."""
+        while not path.isEmpty and not path.IsAbsoluteRootPath():
+            if path in self.bodies:
+                return path
+            path = path.GetParentPath()
+        return None
+
+    def placed(self, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
+        """Pose [7] of a prim in the world, and the matrix [3, 3] that its points are multiplied by before.
+
+        The matrix holds scale, shear and the unit of length; it is diagonal where there is no shear.
+
+        Raises:
+            ImportFileError: for a transform that flattens space.
+        """
+        matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
+        if not np.isfinite(matrix).all():
+            raise self.error(prim, "its transform is not finite")
+        linear = self.up.as_matrix() @ matrix[:3, :3] * self.length
+        position = self.up.apply(matrix[:3, 3]) * self.length
+        lengths = np.linalg.norm(linear, axis=0)
+        if abs(np.linalg.det(linear)) <= 1e-9 * lengths.prod() or not lengths.all():
+            raise self.error(prim, "its transform flattens space; give every axis a scale")
+        axes = linear / lengths
+        if np.abs(axes.T @ axes - np.eye(3)).max() < 1e-6:
+            # A mirror image is one of the first axis.
+            if np.linalg.det(axes) < 0.0:
+                axes[:, 0] = -axes[:, 0]
+            rotation = Rotation.from_matrix(axes)
+        else:
+            left, _, right = np.linalg.svd(linear)
+            rotation = Rotation.from_matrix(left @ right * np.linalg.det(left @ right))
+        stretch = rotation.as_matrix().T @ linear
+        if np.abs(stretch - np.diag(np.diag(stretch))).max() < 1e-6 * lengths.max():
+            stretch = np.diag(np.diag(stretch))
+        return np.concatenate([position, rotation.as_quat()]), stretch
+
+    def frame(self, owner: Sdf.Path, target: Sdf.Path, position: Any, orientation: Any) -> np.ndarray:
+        """Pose in the world [7] of a frame given in a prim (an empty path: in the world of the stage).
+
+        Raises:
+            ImportFileError: naming the owner, for values that are not finite or the zero quaternion.
+        """
+        quaternion = np.array([*orientation.GetImaginary(), orientation.GetReal()], dtype=np.float64)
+        local = np.array(position, dtype=np.float64)
+        if not (np.isfinite(local).all() and np.isfinite(quaternion).all() and quaternion.any()):
+            raise self.error(owner, f"holds the pose {local.tolist()}, {quaternion.tolist()} (xyzw), which is none")
+        turn = Rotation.from_quat(quaternion)
+        if target.isEmpty:
+            return np.concatenate([self.up.apply(local) * self.length, (self.up * turn).as_quat()])
+        pose, stretch = self.placed(self.prim(target))
+        return compose(pose, np.concatenate([stretch @ local, turn.as_quat()]))
+
+    def relative(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
+        """A pose in the world seen from a body, None for the world itself."""
+        return pose if body is None else compose(inverse(self.placed(self.prim(body))[0]), pose)
+
+    def prims(self) -> Usd.PrimRange:
+        """All prims, those inside of instances among them."""
+        return _prims(self.stage)
+
+
+def open_scene(path: Path) -> Scene:
+    """Open a file and find the physics in it.
+
+    Raises:
+        ImportFileError: if the file can't be opened, or its units are not positive.
+    """
+    if not path.is_file():
+        raise ImportFileError(path, "no such file")
+    try:
+        stage = Usd.Stage.Open(str(path))
+    except Tf.ErrorException as error:
+        # The last says only that it failed, the one before where.
+        reasons = [item.commentary.strip() for item in error.args]
+        raise ImportFileError(path, f"can't be opened as USD: {reasons[max(len(reasons) - 2, 0)]}") from None
+    length, mass = float(UsdGeom.GetStageMetersPerUnit(stage)), float(UsdPhysics.GetStageKilogramsPerUnit(stage))
+    for name, unit in (("metersPerUnit", length), ("kilogramsPerUnit", mass)):
+        if not (np.isfinite(unit) and unit > 0.0):
+            raise ImportFileError(path, f"{name} is {unit}; it must be positive")
+    up = Y_UP if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y else Rotation.identity()
+    order = {prim.GetPath(): number for number, prim in enumerate(_prims(stage))}
+    scene = Scene(path, stage, length, mass, up, _described(stage), order)
+    for description in scene.of(Kind.RigidBody):
+        if description.kinematicBody:
+            scene.notes.append(f"prim '{description.primPath}' is a kinematic body; it stands still here")
+        elif description.rigidBodyEnabled:
+            scene.bodies[description.primPath] = description
+    return scene
+
+
+def _prims(stage: Usd.Stage) -> Usd.PrimRange:
+    return Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies())
+
+
+def _described(stage: Usd.Stage) -> dict[Any, list[Any]]:
+    """What UsdPhysics' own reader finds, by kind."""
+    # The reader's name before it was put right.
+    read = getattr(UsdPhysics, "UsdPhysicsLoadStageFromPrimRange", None) or UsdPhysics.LoadUsdPhysicsFromRange
+    return {kind: list(descriptions) for kind, (_, descriptions) in read(stage, ["/"]).items()}

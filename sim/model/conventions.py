@@ -1,0 +1,223 @@
+"""Joint coordinates and velocities in the conventions of Pinocchio and MuJoCo, both directions.
+
+============================  ==========================  ==========================  ==========================
+joint                         Backswing                   Pinocchio                   MuJoCo
+============================  ==========================  ==========================  ==========================
+free: coordinates             position, quaternion xyzw   position, quaternion xyzw   position, quaternion wxyz
+free: linear velocity         along world axes            along the body's axes       along world axes
+free: angular velocity        along world axes            along the body's axes       along the body's axes
+spherical: coordinates        quaternion xyzw             quaternion xyzw             quaternion wxyz
+spherical: velocity           along the child's axes      along the child's axes      along the child's axes
+revolute                      angle                       angle, or cosine and sine   angle
+============================  ==========================  ==========================  ==========================
+
+The linear velocity of a free joint is that of the origin of the body's frame in all three. All functions take and
+return NumPy arrays or torch tensors of any batch shape, ``q [..., nq]`` and ``qd [..., nv]``; with tensors they are
+differentiable.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from warp_kernels.types import FIXED, FREE, REVOLUTE, SPHERICAL
+
+Array = Any  # np.ndarray or torch.Tensor
+JointState = tuple[Array, Array]
+Convert = Callable[[int, Array, Array], JointState]
+
+
+def to_pinocchio(
+    model: Model,
+    q: Array,
+    qd: Array,
+    joint_order: Sequence[str] | None = None,
+    unbounded: Sequence[str] = (),
+) -> JointState:
+    """Coordinates and velocities of this model as Pinocchio's q and v.
+
+    Args:
+        model: the model.
+        q: joint coordinates [..., nq].
+        qd: joint velocities [..., nv].
+        joint_order: names of all joints that move, in Pinocchio's order (``names[1:]``); default: this model's.
+            Pinocchio sorts the children of a link by name where it reads a URDF. Name the free joint as in this model.
+        unbounded: names of revolute joints that Pinocchio stores as (cosine, sine), as it does with the continuous
+            joints of a URDF.
+
+    Returns:
+        q and v for Pinocchio, quaternions normalised.
+
+    Raises:
+        ModelError: for an order that does not name each moving joint once.
+    """
+    order = _order(model, joint_order)
+    turns = _turns(model, unbounded)
+
+    def convert(link: int, x: Array, v: Array) -> JointState:
+        kind = model.joint_type[link]
+        if kind == FREE:
+            quat = _unit(x[..., 3:])
+            x = _join(x[..., :3], quat)
+            v = _join(_rotate(_conjugate(quat), v[..., :3]), _rotate(_conjugate(quat), v[..., 3:]))
+        elif kind == SPHERICAL:
+            x = _unit(x)
+        elif link in turns:
+            x = _join(_library(x).cos(x), _library(x).sin(x))
+        return x, v
+
+    own = _split(q, qd, range(model.num_links), _sizes(model))
+    return _collect(order, own, convert)
+
+
+def from_pinocchio(
+    model: Model,
+    q: Array,
+    v: Array,
+    joint_order: Sequence[str] | None = None,
+    unbounded: Sequence[str] = (),
+) -> JointState:
+    """Pinocchio's q and v as coordinates and velocities of this model; the inverse of :func:`to_pinocchio`.
+
+    Angles of unbounded joints come out between -pi and pi.
+    """
+    order = _order(model, joint_order)
+    turns = _turns(model, unbounded)
+
+    def convert(link: int, x: Array, u: Array) -> JointState:
+        kind = model.joint_type[link]
+        if kind == FREE:
+            quat = _unit(x[..., 3:])
+            x = _join(x[..., :3], quat)
+            u = _join(_rotate(quat, u[..., :3]), _rotate(quat, u[..., 3:]))
+        elif kind == SPHERICAL:
+            x = _unit(x)
+        elif link in turns:
+            x = _library(x).arctan2(x[..., 1:], x[..., :1])
+        return x, u
+
+    theirs = _split(q, v, order, _sizes(model, turns))
+    return _collect(range(model.num_links), theirs, convert)
+
+
+def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | None = None) -> JointState:
+    """Coordinates and velocities of this model as MuJoCo's qpos and qvel.
+
+    Args:
+        model: the model.
+        q: joint coordinates [..., nq].
+        qd: joint velocities [..., nv].
+        joint_order: names of all joints that move, in MuJoCo's order; default: this model's.
+
+    Returns:
+        qpos and qvel, quaternions normalised.
+
+    Raises:
+        ModelError: for an order that does not name each moving joint once.
+    """
+
+    def convert(link: int, x: Array, v: Array) -> JointState:
+        kind = model.joint_type[link]
+        if kind == FREE:
+            quat = _unit(x[..., 3:])
+            x = _join(x[..., :3], quat[..., 3:], quat[..., :3])
+            v = _join(v[..., :3], _rotate(_conjugate(quat), v[..., 3:]))
+        elif kind == SPHERICAL:
+            quat = _unit(x)
+            x = _join(quat[..., 3:], quat[..., :3])
+        return x, v
+
+    own = _split(q, qd, range(model.num_links), _sizes(model))
+    return _collect(_order(model, joint_order), own, convert)
+
+
+def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[str] | None = None) -> JointState:
+    """MuJoCo's qpos and qvel as coordinates and velocities of this model; the inverse of :func:`to_mujoco`."""
+
+    def convert(link: int, x: Array, u: Array) -> JointState:
+        kind = model.joint_type[link]
+        if kind == FREE:
+            quat = _unit(_join(x[..., 4:], x[..., 3:4]))
+            x = _join(x[..., :3], quat)
+            u = _join(u[..., :3], _rotate(quat, u[..., 3:]))
+        elif kind == SPHERICAL:
+            x = _unit(_join(x[..., 1:], x[..., :1]))
+        return x, u
+
+    theirs = _split(qpos, qvel, _order(model, joint_order), _sizes(model))
+    return _collect(range(model.num_links), theirs, convert)
+
+
+def _order(model: Model, names: Sequence[str] | None) -> list[int]:
+    moving = [link for link in range(model.num_links) if model.joint_type[link] != FIXED]
+    if names is None:
+        return moving
+    order = [model.joint(name) for name in names]
+    if sorted(order) != moving:
+        missing = [model.joint_names[link] for link in moving if link not in order]
+        raise ModelError(f"joint_order must name each moving joint once; missing: {missing}, given: {list(names)}")
+    return order
+
+
+def _turns(model: Model, unbounded: Sequence[str]) -> list[int]:
+    turns = [model.joint(name) for name in unbounded]
+    for link in turns:
+        if model.joint_type[link] != REVOLUTE:
+            raise ModelError(f"joint '{model.joint_names[link]}' is not revolute and can't be unbounded")
+    return turns
+
+
+def _sizes(model: Model, turns: Sequence[int] = ()) -> list[tuple[int, int]]:
+    """Numbers of coordinates and of velocities of each joint; ``turns`` are stored as cosine and sine."""
+    coordinates = np.diff(np.append(model.joint_q_start, model.nq))
+    velocities = np.diff(np.append(model.joint_qd_start, model.nv))
+    coordinates[list(turns)] += 1
+    return [(int(a), int(b)) for a, b in zip(coordinates, velocities, strict=True)]
+
+
+def _split(q: Array, qd: Array, order: Sequence[int], sizes: list[tuple[int, int]]) -> dict[int, JointState]:
+    """Coordinates and velocities of each joint, by link."""
+    expected = tuple(sum(sizes[link][part] for link in order) for part in (0, 1))
+    if (q.shape[-1], qd.shape[-1]) != expected:
+        raise ModelError(f"q and its velocity have {q.shape[-1]} and {qd.shape[-1]} entries; expected {expected}")
+    states = {}
+    i = k = 0
+    for link in order:
+        coordinates, velocities = sizes[link]
+        states[link] = (q[..., i : i + coordinates], qd[..., k : k + velocities])
+        i, k = i + coordinates, k + velocities
+    return states
+
+
+def _collect(order: Sequence[int], states: dict[int, JointState], convert: Convert) -> JointState:
+    converted = [convert(link, *states[link]) for link in order if link in states]
+    return _join(*(x for x, _ in converted)), _join(*(v for _, v in converted))
+
+
+def _library(x: Array) -> Any:
+    if isinstance(x, np.ndarray):
+        return np
+    import torch  # here, since it takes seconds to load and whoever passes a tensor has it loaded
+
+    return torch
+
+
+def _join(*parts: Array) -> Array:
+    return _library(parts[0]).concatenate(parts, -1)
+
+
+def _unit(quat: Array) -> Array:
+    return quat / (quat**2).sum(-1)[..., None] ** 0.5
+
+
+def _conjugate(quat: Array) -> Array:
+    return _join(-quat[..., :3], quat[..., 3:])
+
+
+def _rotate(quat: Array, v: Array) -> Array:
+    cross = _library(v).linalg.cross
+    u, w = quat[..., :3], quat[..., 3:]
+    return v + 2.0 * cross(u, cross(u, v) + w * v)

@@ -1,0 +1,148 @@
+"""Vertices, faces and edges of the shapes that collide as hulls, at unit size, packed for the kernels.
+
+See :mod:`warp_kernels.collision.convex.shapes` for what the vertices of each shape stand for in convex pairs, and
+:mod:`warp_kernels.collision.field.hull_contact` for boxes and convex meshes on heightfields.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.model.model import Geometry
+from warp_kernels import types as codes
+from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS
+
+# Vertices closer to a triangle's plane than this part of the hull's extent lie on one face with it.
+COPLANAR = 1e-7
+
+
+@dataclass
+class PackedShapes:
+    """Shapes one after the other; equal ones stand once.
+
+    Attributes:
+        extent: for each geometry the first vertex, the number of vertices, the first face, the number of faces.
+        vertices: of all shapes.
+        corners: for each face its vertices, counted from the shape's first, counter-clockwise seen from outside.
+        normals: for each face its outward unit normal.
+        edge_extent: for each geometry the first edge and the number of edges.
+        edges: for each edge its two vertices, and a vertex of either face beside it, counted from the shape's first.
+    """
+
+    extent: list[tuple[int, int, int, int]] = field(default_factory=list)
+    vertices: list[np.ndarray] = field(default_factory=list)
+    corners: list[list[int]] = field(default_factory=list)
+    normals: list[np.ndarray] = field(default_factory=list)
+    edge_extent: list[tuple[int, int]] = field(default_factory=list)
+    edges: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _known: dict[object, int] = field(default_factory=dict)
+
+    def add_nothing(self) -> None:
+        """A geometry that doesn't collide as a hull."""
+        self.extent.append((0, 0, 0, 0))
+        self.edge_extent.append((0, 0))
+
+    def add(self, geometry: Geometry) -> None:
+        """A geometry that does."""
+        key = id(geometry.mesh) if geometry.type == codes.CONVEX else geometry.type
+        if key in self._known:
+            first = self._known[key]
+            self.extent.append(self.extent[first])
+            self.edge_extent.append(self.edge_extent[first])
+            return
+        self._known[key] = len(self.extent)
+        vertices, faces = _unit_shape(geometry)
+        edges = hull_edges(vertices, faces)
+        self.extent.append((len(self.vertices), len(vertices), len(self.corners), len(faces)))
+        self.edge_extent.append((len(self.edges), len(edges)))
+        self.vertices += list(vertices)
+        self.corners += [_thinned(face) for face in faces]
+        self.normals += [_normal(vertices[face]) for face in faces]
+        self.edges += edges
+
+
+def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> list[tuple[int, int, int, int]]:
+    """The edges between the faces of a hull.
+
+    Args:
+        vertices: [n, 3].
+        faces: vertices of each face, counter-clockwise seen from outside.
+
+    Returns:
+        for each edge its two vertices and, of either face beside it, the vertex that is farthest from it.
+    """
+    beside: dict[tuple[int, int], list[int]] = {}
+    for face in faces:
+        for a, b in zip(face, face[1:] + face[:1], strict=True):
+            across = np.cross(vertices[face] - vertices[a], vertices[b] - vertices[a])
+            farthest = face[int(np.linalg.norm(across, axis=1).argmax())]
+            beside.setdefault((min(a, b), max(a, b)), []).append(farthest)
+    # A face that rounding has parted from its neighbour has its edge alone.
+    return [(a, b, far[0], far[-1]) for (a, b), far in beside.items()]
+
+
+def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
+    """The flat faces of a convex hull, triangles in one plane made one polygon.
+
+    Args:
+        vertices: [n, 3].
+        triangles: outward triangles of the hull [m, 3].
+
+    Returns:
+        for each face its vertices, counter-clockwise seen from outside.
+    """
+    p = vertices[triangles]
+    across = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0])
+    area = np.linalg.norm(across, axis=1)
+    limit = COPLANAR * np.ptp(vertices, axis=0).max()
+    done = area == 0.0
+    faces = []
+    for k in np.argsort(-area, kind="stable"):
+        if done[k]:
+            continue
+        normal = across[k] / area[k]
+        on_face = np.abs((vertices - p[k, 0]) @ normal) <= limit
+        done |= on_face[triangles].all(axis=1)
+        faces.append(_polygon(vertices, np.flatnonzero(on_face), normal))
+    return faces
+
+
+def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray) -> list[int]:
+    offset = vertices[on_face] - vertices[on_face].mean(axis=0)
+    u = offset[np.argmax(np.linalg.norm(offset, axis=1))]
+    angle = np.arctan2(offset @ np.cross(normal, u), offset @ u)
+    return [int(index) for index in on_face[np.argsort(angle, kind="stable")]]
+
+
+def _thinned(face: list[int]) -> list[int]:
+    """The corners of a face; of more than MAX_CORNERS an even choice."""
+    chosen = np.unique(np.linspace(0, len(face), min(len(face), MAX_CORNERS), endpoint=False).astype(int))
+    return [face[index] for index in chosen]
+
+
+def _normal(polygon: np.ndarray) -> np.ndarray:
+    """Newell's normal."""
+    across = np.cross(polygon, np.roll(polygon, -1, axis=0)).sum(axis=0)
+    return across / np.linalg.norm(across)
+
+
+def _unit_shape(geometry: Geometry) -> tuple[np.ndarray, list[list[int]]]:
+    if geometry.type == codes.CONVEX:
+        if geometry.mesh is None:
+            return np.zeros((1, 3)), []
+        vertices = np.asarray(geometry.mesh.vertices, dtype=np.float64).reshape(-1, 3)
+        return vertices, hull_faces(vertices, np.asarray(geometry.mesh.faces).reshape(-1, 3))
+    ends = np.array([(0.0, 0.0, -1.0), (0.0, 0.0, 1.0)])
+    if geometry.type == codes.CAPSULE:
+        return ends, []
+    if geometry.type == codes.BOX:
+        corners = np.array([[2.0 * (k >> axis & 1) - 1.0 for axis in range(3)] for k in range(8)])
+        faces = [[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6, 7, 3], [0, 2, 3, 1], [4, 5, 7, 6]]
+        return corners, faces
+    if geometry.type == codes.CYLINDER:
+        angle = 2.0 * np.pi * np.arange(DISC_SIDES) / DISC_SIDES
+        ring = np.column_stack([np.cos(angle), np.sin(angle)])
+        rims = [np.column_stack([ring, np.full(DISC_SIDES, z)]) for z in (-1.0, 1.0)]
+        lower = list(reversed(range(DISC_SIDES)))
+        return np.concatenate([*rims, ends]), [lower, [DISC_SIDES + k for k in range(DISC_SIDES)]]
+    return np.zeros((1, 3)), []

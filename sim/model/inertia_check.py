@@ -1,0 +1,91 @@
+"""A check before the simulation: does something resist every motion that the joints allow?
+
+Without it a free body whose inertia was forgotten would turn into NaN in its first step.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.model.parameters import PARAMETERS
+from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL
+
+# What is left of a joint's inertia once the joints further out give way; below this share it is rounding.
+NOTHING = 1e-12
+
+
+def require_inertia(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
+    """Check that the mass matrix is regular, damping and springs of a step included.
+
+    The recursion of the articulated-body algorithm (Featherstone 2008, chapter 7) at joint positions drawn at random,
+    so that only what is singular everywhere is refused, not a gimbal that happens to be locked.
+
+    Args:
+        model: the model.
+        parameters: values of all parameters; of those given per world the first world's are looked at.
+        dt: time step [s].
+
+    Raises:
+        ModelError: naming the first link with a joint that nothing resists.
+    """
+    value = {
+        name: array[0] if array.ndim > model.parameters[name].ndim else array
+        for name, array in parameters.items()
+        if PARAMETERS[name].per in ("link", "dof")
+    }
+    implicit = value["armature"] + dt * value["damping"] + dt * dt * value["stiffness"]
+    articulated = [_spatial_inertia(*body) for body in zip(value["mass"], value["com"], value["inertia"], strict=True)]
+    composite = [inertia.copy() for inertia in articulated]
+    rng = np.random.default_rng(0)
+    for link in reversed(range(model.num_links)):
+        axes = _subspace(int(model.joint_type[link]), model.joint_axis[link])
+        start = model.joint_qd_start[link]
+        own = np.diag(implicit[start : start + axes.shape[1]])
+        left = axes.T @ articulated[link] @ axes + own
+        whole = np.sqrt(np.maximum(np.diag(axes.T @ composite[link] @ axes + own), 0.0))
+        if axes.shape[1] and ((whole == 0.0).any() or np.linalg.eigvalsh(left / np.outer(whole, whole))[0] < NOTHING):
+            raise ModelError(
+                f"link '{model.link_names[link]}': nothing resists some motion of its joint "
+                f"'{model.joint_names[link]}', so the mass matrix is singular; give the link a mass and an inertia, or "
+                "the joint an armature"
+            )
+        force = articulated[link] @ axes
+        rest = articulated[link] - force @ np.linalg.solve(left, force.T)
+        parent = model.link_parent[link]
+        if parent >= 0:
+            to_link = _motion_transform(value["joint_placement"][link], int(model.joint_type[link]), axes, rng)
+            articulated[parent] += to_link.T @ rest @ to_link
+            composite[parent] += to_link.T @ composite[link] @ to_link
+
+
+def _subspace(joint_type: int, axis: np.ndarray) -> np.ndarray:
+    """Motion of a joint in its link's frame, angular first, [6, dofs]."""
+    zero = np.zeros(3)
+    columns = {
+        REVOLUTE: np.concatenate([axis, zero])[:, None],
+        PRISMATIC: np.concatenate([zero, axis])[:, None],
+        SPHERICAL: np.eye(6)[:, :3],
+        FREE: np.eye(6),
+    }
+    return columns.get(joint_type, np.zeros((6, 0)))
+
+
+def _spatial_inertia(mass: float, com: np.ndarray, inertia: np.ndarray) -> np.ndarray:
+    c = _cross(com)
+    return np.block([[inertia + mass * c @ c.T, mass * c], [mass * c.T, mass * np.eye(3)]])
+
+
+def _motion_transform(placement: np.ndarray, joint_type: int, axes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """From motions in the parent's frame to motions in the link's, at a random position of the joint."""
+    frame = Rotation.from_quat(placement[3:])
+    move = axes @ rng.uniform(0.5, 1.5, axes.shape[1]) if joint_type != FREE else np.zeros(6)
+    turn = (frame * Rotation.from_rotvec(move[:3])).as_matrix().T
+    position = placement[:3] + frame.apply(move[3:])
+    return np.block([[turn, np.zeros((3, 3))], [-turn @ _cross(position), turn]])
+
+
+def _cross(v: np.ndarray) -> np.ndarray:
+    return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])

@@ -1,0 +1,302 @@
+"""Model: what one world is made of. Topology as integer arrays, physical parameters as float64 arrays, names.
+
+A model is made by :class:`sim.ModelBuilder` and never changes. The simulator and the functions of
+:mod:`sim.dynamics.dynamics` copy what they need to their device in the model's dtype.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.equalities import Equalities
+from warp_kernels import types as codes
+
+JOINT_TYPE_NAMES = {
+    codes.FIXED: "fixed",
+    codes.REVOLUTE: "revolute",
+    codes.PRISMATIC: "prismatic",
+    codes.SPHERICAL: "spherical",
+    codes.FREE: "free",
+}
+ACTUATOR_KIND_NAMES = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
+GEOMETRY_TYPE_NAMES = {
+    codes.PLANE: "plane",
+    codes.SPHERE: "sphere",
+    codes.CAPSULE: "capsule",
+    codes.BOX: "box",
+    codes.CONVEX: "convex mesh",
+    codes.CYLINDER: "cylinder",
+    codes.ELLIPSOID: "ellipsoid",
+    codes.HEIGHTFIELD: "heightfield",
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A named frame fixed to a link.
+
+    Attributes:
+        name: unique name.
+        link: index of the link it moves with; -1 is the world.
+        placement: pose in the link frame, position and quaternion xyzw [7].
+    """
+
+    name: str
+    link: int
+    placement: np.ndarray
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A triangle mesh in the frame of its geometry, in metres. vertices [nv, 3], faces [nf, 3]."""
+
+    vertices: np.ndarray
+    faces: np.ndarray
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A shape fixed to a link.
+
+    Attributes:
+        name: unique name.
+        link: index of the link; -1 is the world.
+        type: one of the geometry codes of :mod:`warp_kernels.types`.
+        placement: pose in the link frame, position and quaternion xyzw [7].
+        size: sphere (radius, 0, 0); capsule and cylinder (radius, half length, 0), axis z; box half extents;
+            ellipsoid semi-axes; convex mesh scale; heightfield half extents along x and y and scale of its heights;
+            plane zeros, normal z.
+        mesh: for a convex mesh its hull, for a visual mesh the mesh as read; None for primitives.
+        heights: for a heightfield, heights over its frame's plane z = 0 [rows, columns], rows along y, columns along x.
+        rgba: colour.
+        collides: whether it takes part in contact.
+        visible: whether it is drawn.
+        group: collision group bits; mask: the groups that it collides with.
+    """
+
+    name: str
+    link: int
+    type: int
+    placement: np.ndarray
+    size: np.ndarray
+    mesh: Mesh | None = None
+    heights: np.ndarray | None = None
+    rgba: tuple[float, float, float, float] = (0.7, 0.7, 0.7, 1.0)
+    collides: bool = True
+    visible: bool = True
+    group: int = 1
+    mask: int = -1
+
+
+@dataclass(frozen=True)
+class Keyframe:
+    """A state of a part.
+
+    Attributes:
+        q: coordinates of its joints, in the model at ``model.q_slice(part)`` [n].
+        qd: their velocities, at ``model.qd_slice(part)``.
+        control: inputs of its actuators by name; those of which the file has none are zero.
+    """
+
+    q: np.ndarray
+    qd: np.ndarray
+    control: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one ``add_...`` call of the builder put into the world; ask the model for its slices of q and qd.
+
+    Attributes:
+        name: prefix of its names, or the name of its only link.
+        links: its link names.
+        joints: its joint names.
+        keyframes: states that its file has names for.
+        timestep: the time step that its file asks for [s]; None if it says nothing.
+    """
+
+    name: str
+    links: tuple[str, ...]
+    joints: tuple[str, ...]
+    keyframes: Mapping[str, Keyframe] = field(default_factory=dict, compare=False)
+    timestep: float | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """One world: links in depth-first order, each with the joint that connects it to its parent.
+
+    Attributes:
+        dtype: "float32" or "float64".
+        link_names: [num_links].
+        joint_names: [num_links].
+        frames: named frames fixed to links, those of collapsed links among them.
+        geometries: visual and collision geometries.
+        parts: what was added together, such as one robot.
+        excluded_pairs: pairs of geometry indices that never collide.
+        equalities: points, frames and joints held together beyond the tree of joints.
+        q0: initial coordinates [nq].
+        link_parent: parent of each link [num_links], -1 for the world; integer arrays are int32.
+        joint_type: code of each link's joint, see :mod:`warp_kernels.types` [num_links].
+        joint_axis: unit axes in the joint frames [num_links, 3].
+        joint_q_start: first coordinate of each joint [num_links].
+        joint_qd_start: first degree of freedom of each joint [num_links].
+        link_tree: tree of each link [num_links].
+        link_tail_dof: deepest degree of freedom that moves the link, -1 if none [num_links].
+        tree_link_start: first link of each tree, and the number of links [num_trees + 1].
+        dof_link: link that each degree of freedom moves first [nv].
+        dof_parent: previous degree of freedom on the path to the root, -1 if none [nv].
+        dof_depth: number of degrees of freedom before it on that path [nv].
+        dof_row_start: offset of its row in packed ancestor storage [nv].
+        dof_q: its index in q, -1 where the joint isn't revolute or prismatic [nv].
+        effort_limit: largest joint force of the file [nv]; what an actuator's force limit is made of if it is given
+            none, and not enforced otherwise.
+        velocity_limit: largest joint velocity of the file, not enforced [nv].
+        actuator_names: [nu].
+        actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
+        actuator_dof: the degree of freedom that it drives [nu].
+        parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
+            of actuators are there only if there is one.
+        massless_links: names of moving links without mass, which can't be simulated.
+    """
+
+    dtype: str
+    link_names: tuple[str, ...]
+    joint_names: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    geometries: tuple[Geometry, ...]
+    parts: tuple[Part, ...]
+    excluded_pairs: frozenset[tuple[int, int]]
+    equalities: Equalities
+    q0: np.ndarray
+    link_parent: np.ndarray
+    joint_type: np.ndarray
+    joint_axis: np.ndarray
+    joint_q_start: np.ndarray
+    joint_qd_start: np.ndarray
+    link_tree: np.ndarray
+    link_tail_dof: np.ndarray
+    tree_link_start: np.ndarray
+    dof_link: np.ndarray
+    dof_parent: np.ndarray
+    dof_depth: np.ndarray
+    dof_row_start: np.ndarray
+    dof_q: np.ndarray
+    effort_limit: np.ndarray
+    velocity_limit: np.ndarray
+    actuator_names: tuple[str, ...]
+    actuator_kind: np.ndarray
+    actuator_dof: np.ndarray
+    parameters: dict[str, np.ndarray] = field(repr=False)
+    massless_links: tuple[str, ...] = ()
+
+    @property
+    def num_links(self) -> int:
+        """Number of links."""
+        return len(self.link_names)
+
+    @property
+    def num_trees(self) -> int:
+        """Number of kinematic trees."""
+        return len(self.tree_link_start) - 1
+
+    @property
+    def nq(self) -> int:
+        """Number of joint coordinates."""
+        return int(len(self.q0))
+
+    @property
+    def nv(self) -> int:
+        """Number of degrees of freedom."""
+        return int(len(self.dof_link))
+
+    @property
+    def nu(self) -> int:
+        """Number of actuators."""
+        return len(self.actuator_names)
+
+    @property
+    def num_geometries(self) -> int:
+        """Number of geometries, visual ones included."""
+        return len(self.geometries)
+
+    @property
+    def max_depth(self) -> int:
+        """Largest number of degrees of freedom on a path from a root to a link."""
+        return int(self.dof_depth.max()) + 1 if self.nv else 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers by which parameters are counted."""
+        heights = sum(geometry.heights.size for geometry in self.geometries if geometry.heights is not None)
+        return {
+            "link": self.num_links,
+            "dof": self.nv,
+            "geometry": self.num_geometries,
+            "height": heights,
+            "anchor": len(self.equalities.anchor_names),
+            "coupling": len(self.equalities.coupling_names),
+            "actuator": self.nu,
+        }
+
+    @property
+    def scalar(self) -> Any:
+        """The Warp scalar type of the model's dtype."""
+        return codes.DTYPES[self.dtype]
+
+    def link(self, name: str) -> int:
+        """Index of a link by name. Raises ModelError if there is none."""
+        return _index(self.link_names, name, "link")
+
+    def joint(self, name: str) -> int:
+        """Index of the link that a joint moves, by the joint's name. Raises ModelError if there is none."""
+        return _index(self.joint_names, name, "joint")
+
+    def frame(self, name: str) -> Frame:
+        """A frame by name; every link is a frame too. Raises ModelError if there is none."""
+        names = [frame.name for frame in self.frames]
+        return self.frames[_index(names, name, "frame")]
+
+    def geometry(self, name: str) -> int:
+        """Index of a geometry by name. Raises ModelError if there is none."""
+        return _index([geometry.name for geometry in self.geometries], name, "geometry")
+
+    def actuator(self, name: str) -> int:
+        """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
+        return _index(self.actuator_names, name, "actuator")
+
+    def q_slice(self, part: "Part | str") -> slice:
+        """The slice of q that belongs to a part, or to one joint by name.
+
+        Raises:
+            ModelError: if there is no such joint, or the joints of a part have others between them.
+        """
+        return self._slice(part, self.joint_q_start, self.nq)
+
+    def qd_slice(self, part: "Part | str") -> slice:
+        """The slice of qd that belongs to a part, or to one joint by name; raises as :meth:`q_slice`."""
+        return self._slice(part, self.joint_qd_start, self.nv)
+
+    def _slice(self, part: "Part | str", starts: np.ndarray, total: int) -> slice:
+        names = (part,) if isinstance(part, str) else part.joints
+        ends = np.append(starts[1:], total)
+        links = [self.joint(name) for name in names if isinstance(part, str) or name in self.joint_names]
+        if not links:
+            return slice(0, 0)
+        if any(starts[link] < ends[link] for link in set(range(min(links), max(links) + 1)) - set(links)):
+            raise ModelError(
+                f"part '{getattr(part, 'name', part)}': its joints don't stand next to each other, so that "
+                "no slice holds them; ask for each joint by name"
+            )
+        return slice(int(starts[min(links)]), int(ends[max(links)]))
+
+
+def _index(names: Any, name: str, what: str) -> int:
+    try:
+        return list(names).index(name)
+    except ValueError:
+        known = ", ".join(names) if len(names) <= 40 else f"{', '.join(list(names)[:40])} ..."
+        raise ModelError(f"no {what} named '{name}'; there are: {known}") from None

@@ -1,0 +1,167 @@
+"""The physical parameters of a model: their names, shapes and units.
+
+Every parameter may be shared by all worlds, shape ``[n, ...]``, or given per world, ``[num_worlds, n, ...]``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import ModelError
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """One kind of parameter.
+
+    Attributes:
+        per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
+            after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.equalities.Equalities`),
+            "actuator", or "world" (a single one).
+        shape: the shape of one value.
+        unit: its SI unit.
+        about: one line for the documentation.
+    """
+
+    per: str
+    shape: tuple[int, ...]
+    unit: str
+    about: str
+
+
+PARAMETERS: dict[str, ParameterSpec] = {
+    "joint_placement": ParameterSpec(
+        "link", (7,), "m, -", "pose of the joint in the parent link: position, quaternion xyzw"
+    ),
+    "mass": ParameterSpec("link", (), "kg", "link mass"),
+    "com": ParameterSpec("link", (3,), "m", "centre of mass in the link frame"),
+    "inertia": ParameterSpec("link", (3, 3), "kg m^2", "rotational inertia about the centre of mass, link axes"),
+    "damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "joint damping, integrated implicitly"),
+    "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
+    "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),
+    "rest_position": ParameterSpec("dof", (), "rad or m", "joint position at which the spring is at rest"),
+    "friction_loss": ParameterSpec(
+        "dof", (), "N m or N", "dry friction of the joint; where it is zero a step has no row, and no gradient"
+    ),
+    "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
+    "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
+    "swing_limit": ParameterSpec("link", (), "rad", "how far a spherical joint swings its axis; infinite: any way"),
+    "twist_limit": ParameterSpec("link", (), "rad", "how far a spherical joint twists about its axis, either way"),
+    "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit from which on it bears"),
+    "limit_stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "stiffness of a limit; infinite: hard"),
+    "limit_damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "damping of a compliant limit"),
+    "geometry_placement": ParameterSpec(
+        "geometry", (7,), "m, -", "pose of the geometry in its link: position, quaternion xyzw"
+    ),
+    "geometry_size": ParameterSpec(
+        "geometry", (3,), "m", "radius; radius, half length; half extents; semi-axes; mesh or height scale"
+    ),
+    "height": ParameterSpec("height", (), "m", "heights of the heightfields, before their scale"),
+    "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
+    "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
+    "torsional_friction": ParameterSpec(
+        "geometry", (), "m", "moment about the normal per normal force; a pair uses the sum; zero: no row, no gradient"
+    ),
+    "rolling_friction": ParameterSpec(
+        "geometry",
+        (),
+        "m",
+        "moment about the tangents per normal force; a pair uses the sum; zero: no row, no gradient",
+    ),
+    "contact_stiffness": ParameterSpec(
+        "geometry", (), "N/m", "stiffness in contact, infinite: hard; those of a pair are in series"
+    ),
+    "contact_damping": ParameterSpec("geometry", (), "N s/m", "damping in contact of a compliant geometry"),
+    "anchor_a": ParameterSpec("anchor", (7,), "m, -", "pose of a point or weld constraint's frame in its first link"),
+    "anchor_b": ParameterSpec("anchor", (7,), "m, -", "pose of its frame in the second link"),
+    "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),
+    "coupling_offset": ParameterSpec("coupling", (), "rad or m", "its coordinate where the other's is zero"),
+    "actuator_gear": ParameterSpec(
+        "actuator", (), "-", "joint force per actuator force; actuator motion per joint motion"
+    ),
+    "actuator_kp": ParameterSpec("actuator", (), "N m/rad or N/m", "position gain, integrated implicitly"),
+    "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
+    "actuator_force_limit": ParameterSpec("actuator", (), "N m or N", "largest force of the actuator, before the gear"),
+    "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
+}
+
+
+NOT_NEGATIVE = (
+    "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
+    "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
+    "actuator_kd", "actuator_force_limit",
+)  # fmt: skip
+POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness")
+MAY_BE_INFINITE = ("lower_limit", "upper_limit", "actuator_force_limit", *POSITIVE)
+# So much below zero is let through: an optimiser's last step, and finite differences at zero.
+TOLERANCE = 0.01
+
+
+def as_numbers(name: str, value: object) -> np.ndarray:
+    """A copy of a caller's array, nested list, number or tensor in float64.
+
+    Args:
+        name: what to call it in an error.
+        value: anything that numpy can read.
+
+    Raises:
+        ModelError: if it doesn't hold real numbers, or is a PyTorch tensor that requires a gradient, which would be
+            lost.
+    """
+    if hasattr(value, "detach") and getattr(value, "requires_grad", False):
+        raise ModelError(
+            f"{name} is a PyTorch tensor that requires a gradient; use sim.torch, which carries it, or detach() it"
+        )
+    try:
+        array = np.asarray(value)
+        if np.iscomplexobj(array):
+            raise TypeError("it is complex")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} is not an array of numbers: {error}") from None
+
+
+def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num_worlds: int) -> np.ndarray:
+    """Bring one parameter to the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds.
+
+    Args:
+        name: a key of :data:`PARAMETERS`.
+        value: a scalar (used for all), ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity drops the n.
+        counts: the number of links, dofs, geometries and actuators.
+        num_worlds: the number of worlds.
+
+    Raises:
+        ModelError: if the name is unknown, the shape fits neither form, a value is not finite or out of its range, or
+            the quaternion of a placement is zero.
+    """
+    if name not in PARAMETERS:
+        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+    spec = PARAMETERS[name]
+    array = np.asarray(value, dtype=np.float64)
+    single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
+    if array.ndim == 0 and not spec.shape:
+        array = np.full(single, float(array))
+    if array.shape == single:
+        array = array[None]
+    elif array.shape != (num_worlds, *single):
+        raise ModelError(f"parameter '{name}' has shape {array.shape}; expected {single} or {(num_worlds, *single)}")
+    if spec.per == "world":
+        array = array[:, None]
+    finite = ~np.isnan(array) if name in MAY_BE_INFINITE else np.isfinite(array)
+    if not finite.all():
+        index = tuple(int(i) for i in np.argwhere(~finite)[0])
+        raise ModelError(f"parameter '{name}' has a value that is not finite at index {index}")
+    below = array < -TOLERANCE if name in NOT_NEGATIVE else np.zeros(1, dtype=bool)
+    if below.any():
+        index = tuple(int(i) for i in np.argwhere(below)[0])
+        raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must not be negative")
+    if name in POSITIVE and not (array > 0.0).all():
+        index = tuple(int(i) for i in np.argwhere(~(array > 0.0))[0])
+        raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must be positive")
+    if spec.shape == (7,):
+        zero = np.linalg.norm(array[..., 3:], axis=-1) < 1e-9
+        if zero.any():
+            index = tuple(int(i) for i in np.argwhere(zero)[0])
+            raise ModelError(f"parameter '{name}' has a zero quaternion at index {index}")
+    return np.ascontiguousarray(array)

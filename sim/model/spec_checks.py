@@ -1,0 +1,198 @@
+"""Checks of what is given to a :class:`sim.ModelBuilder`; a :class:`sim.ModelError` names what is wrong."""
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import ModelError
+from sim.model.compile import NEGLIGIBLE_INERTIA
+from sim.model.specs import (
+    IDENTITY_QUATERNION,
+    JOINT_COORDINATES,
+    POSITIVE_SIZES,
+    ActuatorSpec,
+    GeometrySpec,
+    JointSpec,
+    LinkSpec,
+    Vector,
+)
+from warp_kernels import types as codes
+
+# Contacts number the parts of bodies and of the surface in 32 bits.
+MOST_HEIGHTS = 10_000_000
+
+
+def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
+    """Refuse a mass or an inertia that no body has."""
+    if spec.mass is not None and (not np.isfinite(spec.mass) or spec.mass < 0.0):
+        raise ModelError(f"link '{spec.name}': mass is {spec.mass}; it must be finite and not negative")
+    check_inertia(spec.name, spec.inertia)
+    if not allow_unphysical and not is_physical(spec.inertia):
+        raise ModelError(
+            f"link '{spec.name}': principal moments {np.linalg.eigvalsh(spec.inertia).tolist()} are negative or "
+            "violate the triangle inequality; no body has such an inertia"
+        )
+
+
+def check_joint(spec: JointSpec, type: str) -> None:
+    """Refuse crossed limits, negative properties, and those that a joint of this type doesn't have."""
+    where = f"joint '{spec.name}'"
+    if np.isnan(spec.lower) or np.isnan(spec.upper) or spec.lower > spec.upper:
+        raise ModelError(f"{where}: the lower limit {spec.lower} is above the upper limit {spec.upper}")
+    for label in ("damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping"):
+        finite_and_not_negative(where, label, getattr(spec, label))
+    for label in ("effort", "velocity"):
+        if not getattr(spec, label) >= 0.0:
+            raise ModelError(f"{where}: {label} is {getattr(spec, label)}; it must not be negative")
+    if not np.isfinite(spec.rest_position):
+        raise ModelError(f"{where}: rest_position is {spec.rest_position}; it must be finite")
+    scalar = spec.type in (codes.REVOLUTE, codes.PRISMATIC)
+    if not scalar and (np.isfinite(spec.lower) or np.isfinite(spec.upper) or spec.stiffness):
+        raise ModelError(f"{where}: limits and stiffness are for revolute and prismatic joints, not {type}")
+    if not spec.limit_stiffness > 0.0:
+        raise ModelError(
+            f"{where}: limit_stiffness is {spec.limit_stiffness}; it must be positive, infinite for hard limits"
+        )
+    for label in ("swing_limit", "twist_limit"):
+        value = getattr(spec, label)
+        if np.isfinite(value) and spec.type != codes.SPHERICAL:
+            raise ModelError(f"{where}: {label} is for spherical joints, not {type}")
+        if not (0.0 < value <= np.pi or np.isposinf(value)):
+            raise ModelError(f"{where}: {label} is {value}; it must be positive and at most pi, or infinite")
+    if spec.limit_damping and np.isinf(spec.limit_stiffness):
+        raise ModelError(f"{where}: limit_damping is for compliant limits; give limit_stiffness too")
+    if spec.lower + spec.limit_margin > spec.upper - spec.limit_margin:
+        raise ModelError(
+            f"{where}: limit_margin {spec.limit_margin} leaves no room between the limits {spec.lower} and {spec.upper}"
+        )
+
+
+def check_geometry(spec: GeometrySpec) -> None:
+    """Refuse sizes that are not positive, negative friction, and restitution outside 0 to 1."""
+    where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
+    if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
+        raise ModelError(f"{where}: a convex mesh needs mesh=")
+    positive = POSITIVE_SIZES[spec.geometry.type]
+    if (size[:positive] <= 0.0).any():
+        raise ModelError(f"{where}: size {size.tolist()} must be positive in its first {positive} entries")
+    for label in ("friction", "torsional_friction", "rolling_friction", "contact_damping"):
+        finite_and_not_negative(where, label, getattr(spec, label))
+    if not 0.0 <= spec.restitution <= 1.0:
+        raise ModelError(f"{where}: restitution is {spec.restitution}; it must lie between 0 and 1")
+    if not spec.contact_stiffness > 0.0:
+        raise ModelError(
+            f"{where}: contact_stiffness is {spec.contact_stiffness}; it must be positive, infinite for hard contact"
+        )
+    if spec.contact_damping and np.isinf(spec.contact_stiffness):
+        raise ModelError(f"{where}: contact_damping is for compliant contact; give contact_stiffness too")
+
+
+def check_actuator(spec: ActuatorSpec, kind: str) -> None:
+    """Refuse gains that an actuator of this kind doesn't have, or lacks, and values that are negative or not finite."""
+    where = f"actuator '{spec.name}'"
+    if not np.isfinite(spec.gear) or spec.gear == 0.0:
+        raise ModelError(f"{where}: gear is {spec.gear}; it must be finite and not zero")
+    _check_gain(where, kind, "kp", spec.kp, spec.kind == codes.POSITION, required=True)
+    _check_gain(where, kind, "kd", spec.kd, spec.kind != codes.TORQUE, required=spec.kind == codes.VELOCITY)
+    if not spec.force_limit >= 0.0:
+        raise ModelError(f"{where}: force_limit is {spec.force_limit}; it must not be negative")
+
+
+def finite_and_not_negative(where: str, label: str, value: float) -> None:
+    """Raise ModelError if a property is negative or not finite."""
+    if not np.isfinite(value) or value < 0.0:
+        raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
+
+
+def _check_gain(where: str, kind: str, label: str, value: float, has: bool, required: bool) -> None:
+    finite_and_not_negative(where, label, value)
+    if not has and value != 0.0:
+        raise ModelError(f"{where}: a {kind} actuator has no {label}; leave it out or choose another kind")
+    if has and required and value == 0.0:
+        raise ModelError(f"{where}: a {kind} actuator needs {label}")
+
+
+def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:
+    """Position and normalised quaternion xyzw as one array [7]."""
+    p = finite(f"{where}: position", position, (3,))
+    q = finite(f"{where}: orientation", orientation, (4,))
+    return np.concatenate([p, unit(q, f"{where}: the orientation is the zero quaternion")])
+
+
+def check_inertia(link: str, tensor: np.ndarray) -> None:
+    """Raise ModelError if a rotational inertia [3, 3] is not finite or not symmetric."""
+    if tensor.shape != (3, 3) or not np.isfinite(tensor).all():
+        raise ModelError(f"link '{link}': inertia must be nine (or three) finite numbers, is {tensor.tolist()}")
+    scale = max(float(np.abs(tensor).max()), 1e-300)
+    if np.abs(tensor - tensor.T).max() > 1e-6 * scale:
+        raise ModelError(f"link '{link}': inertia is not symmetric: {tensor.tolist()}")
+
+
+def is_physical(tensor: np.ndarray) -> bool:
+    """Whether a symmetric rotational inertia [3, 3] can belong to a body."""
+    moments = np.linalg.eigvalsh(tensor)
+    # Files round their numbers: a thin rod or plate lies on the boundary, so a relative 1e-3 is allowed.
+    triangle = moments[0] + moments[1] >= moments[2] * (1.0 - 1e-3) - NEGLIGIBLE_INERTIA
+    return bool(triangle and moments[0] >= -1e-6 * np.abs(tensor).max() - NEGLIGIBLE_INERTIA)
+
+
+def solid_mass(where: str, volume: float, mass: float | None, density: float | None) -> float:
+    """Mass [kg] of a body of which the mass or the density is given."""
+    if (mass is None) == (density is None):
+        raise ModelError(f"{where}: give either its mass or its density")
+    for label, value in (("mass", mass), ("density", density)):
+        if value is not None and not value > 0.0:
+            raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
+    # A size that isn't positive is refused with the geometry.
+    return float(mass) if mass is not None else float(density or 0.0) * abs(volume)
+
+
+def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
+    """The heights of a heightfield as a float64 array of their own [rows, columns]."""
+    if heights is None:
+        raise ModelError(f"{where}: a heightfield needs heights=")
+    grid = finite(f"{where}: heights", heights, np.shape(heights))
+    if grid.ndim != 2 or min(grid.shape) < 2:
+        raise ModelError(
+            f"{where}: heights have shape {grid.shape}; expected [rows, columns] with at least two of each"
+        )
+    if grid.size > MOST_HEIGHTS:
+        raise ModelError(f"{where}: {grid.size} heights; at most {MOST_HEIGHTS} are supported, take a coarser grid")
+    return grid
+
+
+def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """The value as a float64 array of its own; ModelError if it has another shape or isn't finite."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None
+    if array.shape != shape:
+        raise ModelError(f"{where}: shape {array.shape}, expected {shape}")
+    if not np.isfinite(array).all():
+        raise ModelError(f"{where}: {array.tolist()} is not finite")
+    return array
+
+
+def unit(vector: np.ndarray, complaint: str) -> np.ndarray:
+    """The vector with length one; ModelError with this complaint if it is zero."""
+    largest = np.abs(vector).max()
+    if largest < 1e-9:
+        raise ModelError(complaint)
+    scaled = vector / largest  # first, so that the squares can't overflow
+    return scaled / np.linalg.norm(scaled)
+
+
+def initial_coordinates(spec: JointSpec, q0: Vector | None) -> np.ndarray:
+    """The given initial coordinates of a joint, or those nearest to zero that its limits allow."""
+    where = f"joint '{spec.name}'"
+    count = JOINT_COORDINATES[spec.type]
+    if q0 is not None:
+        coordinates = finite(f"{where}: q0", q0, (count,))
+        if spec.type in (codes.SPHERICAL, codes.FREE):
+            coordinates[-4:] = unit(coordinates[-4:], f"{where}: q0 holds the zero quaternion")
+        return coordinates
+    if spec.type == codes.FREE:
+        return spec.placement.copy()
+    if spec.type == codes.SPHERICAL:
+        return np.array(IDENTITY_QUATERNION)
+    return np.clip(np.zeros(count), spec.lower, spec.upper)

@@ -1,0 +1,1 @@
+"""Stepping many worlds through time with contact, and the gradient of a rollout."""

@@ -1,0 +1,301 @@
+"""Which geometries may touch, and the arrays on a device that the collision kernels need."""
+
+import numpy as np
+import warp as wp
+
+from sim.errors import ModelError
+from sim.model.hulls import PackedShapes
+from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
+from warp_kernels import types as codes
+from warp_kernels.collision.field.grid import KINDS
+from warp_kernels.collision.field.hull_contact import EDGE_KINDS
+from warp_kernels.collision.field.pairs import HULL_FIELD_PAIRS, MAX_FIELD_CONTACTS
+from warp_kernels.collision.near import WORD
+from warp_kernels.collision.pairs import CONVEX_PAIRS, MAX_CONTACTS
+
+# The most contacts of every pair of types that can touch.
+ALL_CONTACTS = {**MAX_CONTACTS, **MAX_FIELD_CONTACTS}
+
+
+def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs of geometries that may touch, found once for a model.
+
+    Both collide, at least one of them moves, they are on different links, group and mask agree on both sides, and the
+    pair isn't excluded.
+
+    Returns:
+        geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
+        :mod:`warp_kernels.types`), ordered by the kernels that take them (closed forms, CONVEX_PAIRS, round bodies
+        on heightfields, boxes and convex meshes on heightfields), then by the types and the indices.
+
+    Raises:
+        ModelError: for a pair of types without a contact function, naming both geometries and their links.
+    """
+    colliding = [index for index, geometry in enumerate(model.geometries) if geometry.collides]
+    pairs = [
+        _by_type(model, i, j)
+        for position, i in enumerate(colliding)
+        for j in colliding[position + 1 :]
+        if may_touch(model, i, j)
+    ]
+    pairs.sort(key=lambda pair: (_family(model, *pair), *_types(model, *pair), *pair))
+    for i, j in pairs:
+        if _types(model, i, j) not in ALL_CONTACTS:
+            raise ModelError(_unsupported(model, i, j))
+    array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
+    return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
+
+
+def default_max_contacts(model: Model) -> int:
+    """Room for contacts per world that is enough for most scenes.
+
+    The most contacts that all candidate pairs could have together, but no more than 4 for each moving geometry that
+    collides, 8 for each moving tree beyond the first and 16: of the many pairs of a robot's links only a few touch at
+    once, while loose bodies in a pile touch on all sides. Where that is too few, ``contact_overflow`` counts what was
+    left out; give the simulator a larger number then.
+    """
+    pair_a, pair_b = candidate_pairs(model)
+    most = sum(ALL_CONTACTS[_types(model, i, j)] for i, j in zip(pair_a, pair_b, strict=True))
+    moving = [g for g in model.geometries if g.collides and not _is_static(model, g)]
+    trees = len({model.link_tree[geometry.link] for geometry in moving})
+    return min(most, 4 * len(moving) + 8 * max(trees - 1, 0) + 16)
+
+
+class CollisionModel:
+    """The arrays of a model that the kernels of detection and evaluation share, on one device.
+
+    Attributes:
+        num_pairs: number of candidate pairs.
+        first_convex_pair: number of those with closed forms, which stand first.
+        first_field_pair: number of those without a heightfield, which stand before the others.
+        first_field_hull_pair: where those of boxes and convex meshes with heightfields start, which stand last.
+        pair_a: first geometry of each pair [num_pairs].
+        pair_b: second geometry of each pair [num_pairs].
+        geometry_link: link of each geometry, -1 for the world [num_geometries].
+        geometry_type: type code of each geometry [num_geometries].
+        link_tree: tree of each link [num_links].
+        vertex_start: where each geometry's hull starts in ``hull_vertices`` [num_geometries + 1].
+        hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
+        hull_radius: distance of each geometry's farthest hull vertex from its origin, unscaled [num_geometries], m.
+        colliding: the geometries that some pair has.
+        field_shape: place of each heightfield's first height, its rows and columns [num_geometries].
+        extent, shape_vertices, face_start, face_corner, face_normal, edge_extent, edges: shapes of the geometries in
+            convex pairs, and of the boxes and convex meshes on heightfields, one after the other; see
+            :class:`sim.model.hulls.PackedShapes`. Face k has the corners from ``face_start[k]`` on.
+
+    Raises:
+        ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
+            features can't be numbered, naming both.
+    """
+
+    def __init__(self, model: Model, device: wp.DeviceLike = None):
+        pair_a, pair_b = candidate_pairs(model)
+        hulls = [_hull(geometry) for geometry in model.geometries]
+        vertices = np.concatenate([np.zeros((0, 3)), *hulls])
+        vec3 = codes.warp_types(model.scalar).vec3
+
+        def integers(values: object) -> wp.array:
+            return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
+
+        self.num_pairs = len(pair_a)
+        family = [_family(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
+        self.first_convex_pair, self.first_field_pair, self.first_field_hull_pair = (
+            int(np.searchsorted(family, number)) for number in (1, 2, 3)
+        )
+        self.pair_a = integers(pair_a)
+        self.pair_b = integers(pair_b)
+        self._simple_pairs = [integers(array[: self.first_convex_pair]) for array in (pair_a, pair_b)]
+        self.geometry_link = integers([geometry.link for geometry in model.geometries])
+        self.geometry_type = integers([geometry.type for geometry in model.geometries])
+        self.link_tree = integers(model.link_tree)
+        self.vertex_start = integers(np.concatenate([[0], np.cumsum([len(hull) for hull in hulls])]))
+        self.hull_vertices: wp.array = wp.array(vertices, dtype=vec3, device=device)
+        radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
+        self.hull_radius: wp.array = wp.array(np.array(radii), dtype=model.scalar, device=device)
+        self.field_shape: wp.array = wp.array(_field_shapes(model), dtype=wp.vec3i, device=device)
+        self.colliding = integers(np.union1d(pair_a, pair_b))
+        convex = slice(self.first_convex_pair, self.first_field_pair)
+        on_fields = pair_a[self.first_field_hull_pair :]
+        shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex], *on_fields})
+        _check_features(model, shapes, on_fields, pair_b[self.first_field_hull_pair :])
+        starts = np.concatenate([[0], np.cumsum([len(face) for face in shapes.corners])])
+        self.extent: wp.array = wp.array(np.array(shapes.extent).reshape(-1, 4), dtype=wp.vec4i, device=device)
+        self.shape_vertices: wp.array = wp.array(np.array(shapes.vertices).reshape(-1, 3), dtype=vec3, device=device)
+        self.face_start = integers(starts)
+        self.face_corner = integers([corner for face in shapes.corners for corner in face])
+        self.face_normal: wp.array = wp.array(np.array(shapes.normals).reshape(-1, 3), dtype=vec3, device=device)
+        edge_extent = np.array(shapes.edge_extent).reshape(-1, 2)
+        self.edge_extent: wp.array = wp.array(edge_extent, dtype=wp.vec2i, device=device)
+        self.edges: wp.array = wp.array(np.array(shapes.edges).reshape(-1, 4), dtype=wp.vec4i, device=device)
+
+    def all_near(self, num_worlds: int) -> wp.array:
+        """A bit for every pair and world, all set; see :mod:`warp_kernels.collision.near`."""
+        words = -(-self.num_pairs // WORD)
+        device = self.pair_a.device
+        return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)
+
+    @property
+    def has_convex_pairs(self) -> bool:
+        """Whether there are pairs of convex shapes without a closed form."""
+        return self.first_convex_pair < self.first_field_pair
+
+    @property
+    def has_round_field_pairs(self) -> bool:
+        """Whether any sphere, capsule, cylinder or ellipsoid may touch a heightfield."""
+        return self.first_field_pair < self.first_field_hull_pair
+
+    @property
+    def has_hull_field_pairs(self) -> bool:
+        """Whether any box or convex mesh may touch a heightfield."""
+        return self.first_field_hull_pair < self.num_pairs
+
+    @property
+    def arrays(self) -> list[wp.array]:
+        """The arrays under ``# Model`` in the order in which ``detect`` and ``evaluate`` take them."""
+        return [
+            *self._simple_pairs, self.geometry_link, self.geometry_type, self.link_tree, self.vertex_start,
+            self.hull_vertices,
+        ]  # fmt: skip
+
+    @property
+    def field_detection(self) -> list:
+        """What stands under ``# Model`` in ``detect_field``."""
+        return [
+            self.first_field_pair, self.first_field_hull_pair, self.pair_a, self.pair_b, self.geometry_link,
+            self.geometry_type, self.link_tree, self.field_shape,
+        ]  # fmt: skip
+
+    field_evaluation = field_detection
+
+    @property
+    def field_hull_detection(self) -> list:
+        """What stands under ``# Model`` in ``detect_field_hull``."""
+        return [
+            *self._field_hulls, self.extent, self.edge_extent, self.shape_vertices, self.face_start, self.face_corner,
+            self.face_normal, self.edges,
+        ]  # fmt: skip
+
+    @property
+    def field_hull_evaluation(self) -> list:
+        """What stands under ``# Model`` in ``evaluate_field_hull``."""
+        return [
+            *self._field_hulls, self.extent, self.edge_extent, self.shape_vertices, self.face_start, self.face_corner,
+            self.edges,
+        ]  # fmt: skip
+
+    @property
+    def convex_detection(self) -> list:
+        """What stands under ``# Model`` in ``detect_convex``."""
+        return [
+            *self._convex, self.extent, self.hull_radius, self.shape_vertices, self.face_start, self.face_corner,
+            self.face_normal,
+        ]  # fmt: skip
+
+    @property
+    def convex_evaluation(self) -> list:
+        """What stands under ``# Model`` in ``evaluate_convex``."""
+        return [*self._convex, self.extent, self.shape_vertices]
+
+    @property
+    def convex_identity(self) -> list:
+        """What stands under ``# Model`` in ``contact_identity``."""
+        return [
+            self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link, self.link_tree,
+        ]  # fmt: skip
+
+    @property
+    def _field_hulls(self) -> list:
+        return [
+            self.first_field_hull_pair, self.num_pairs, self.pair_a, self.pair_b, self.geometry_link, self.link_tree,
+            self.field_shape,
+        ]  # fmt: skip
+
+    @property
+    def _convex(self) -> list:
+        return [
+            self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link,
+            self.geometry_type, self.link_tree,
+        ]  # fmt: skip
+
+
+def _hull(geometry: Geometry) -> np.ndarray:
+    if geometry.type != codes.CONVEX or geometry.mesh is None or not geometry.collides:
+        return np.zeros((0, 3))
+    return np.asarray(geometry.mesh.vertices, dtype=np.float64).reshape(-1, 3)
+
+
+def _field_shapes(model: Model) -> np.ndarray:
+    shapes = np.zeros((model.num_geometries, 3), dtype=np.int32)
+    first = 0
+    for index, geometry in enumerate(model.geometries):
+        if geometry.heights is not None:
+            shapes[index] = first, *geometry.heights.shape
+            first += geometry.heights.size
+    return shapes
+
+
+def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
+    shapes = PackedShapes()
+    for index, geometry in enumerate(model.geometries):
+        if index in members:
+            shapes.add(geometry)
+        else:
+            shapes.add_nothing()
+    return shapes
+
+
+def _is_static(model: Model, geometry: Geometry) -> bool:
+    return geometry.link < 0 or model.link_tail_dof[geometry.link] < 0
+
+
+def may_touch(model: Model, i: int, j: int) -> bool:
+    """Whether two geometries that collide may touch each other, see :func:`candidate_pairs`."""
+    a, b = model.geometries[i], model.geometries[j]
+    if a.link == b.link or (_is_static(model, a) and _is_static(model, b)):
+        return False
+    if not (a.group & b.mask and b.group & a.mask):
+        return False
+    return (min(i, j), max(i, j)) not in model.excluded_pairs
+
+
+def _by_type(model: Model, i: int, j: int) -> tuple[int, int]:
+    return (i, j) if model.geometries[i].type <= model.geometries[j].type else (j, i)
+
+
+def _types(model: Model, i: int, j: int) -> tuple[int, int]:
+    return model.geometries[i].type, model.geometries[j].type
+
+
+def _family(model: Model, i: int, j: int) -> int:
+    """Which kernels a pair has: 0 closed forms, 1 convex, 2 round bodies on heightfields, 3 hulls on heightfields."""
+    types = _types(model, i, j)
+    if types in HULL_FIELD_PAIRS:
+        return 3
+    return 2 if types in MAX_FIELD_CONTACTS else int(types in CONVEX_PAIRS)
+
+
+def _check_features(model: Model, shapes: PackedShapes, bodies: np.ndarray, fields: np.ndarray) -> None:
+    """That each part of each body on each point of its heightfield has a number of 32 bits."""
+    for body, field in zip(bodies, fields, strict=True):
+        heights = model.geometries[field].heights
+        vertices, faces, edges = shapes.extent[body][1], shapes.extent[body][3], shapes.edge_extent[body][1]
+        points = 0 if heights is None else heights.size
+        if points * (KINDS * vertices + faces + EDGE_KINDS * edges) > np.iinfo(np.int32).max:
+            raise ModelError(
+                f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} points, "
+                "together too many: thin out the mesh, or divide the heightfield"
+            )
+
+
+def _describe(model: Model, index: int) -> str:
+    geometry = model.geometries[index]
+    link = "the world" if geometry.link < 0 else f"link '{model.link_names[geometry.link]}'"
+    return f"geometry '{geometry.name}' ({GEOMETRY_TYPE_NAMES[geometry.type]}) of {link}"
+
+
+def _unsupported(model: Model, i: int, j: int) -> str:
+    return (
+        f"{_describe(model, i)} and {_describe(model, j)} may touch, but contact of these two shapes is not supported; "
+        "exclude the pair with exclude_collision or group and mask, set collides=False on one of them, or use another "
+        "shape"
+    )

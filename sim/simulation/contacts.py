@@ -1,0 +1,99 @@
+"""What touches in a step, and with which force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from warp_kernels.types import CONTACT, TORSION
+
+if TYPE_CHECKING:
+    from sim.simulation.step import Step
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """The contacts of one step in all worlds, those of world 0 first; made by :meth:`sim.Simulator.contacts`.
+
+    Those within reach that carry nothing are among them, with a force of zero. The normal points from geometry a to
+    geometry b, the force acts on b and its opposite on a, all along world axes.
+
+    Attributes:
+        world: world of each contact [n].
+        geometry_a: index of one geometry in ``model.geometries`` [n].
+        geometry_b: index of the other [n].
+        point: midway between the two surfaces, in the world frame [n, 3], m.
+        normal: unit vectors [n, 3].
+        distance: between the surfaces, negative where they overlap [n], m.
+        force: on b, friction included, averaged over the step [n, 3], N.
+        torque: on b about the point, of torsional and rolling friction [n, 3], N m.
+    """
+
+    world: np.ndarray
+    geometry_a: np.ndarray
+    geometry_b: np.ndarray
+    point: np.ndarray
+    normal: np.ndarray
+    distance: np.ndarray
+    force: np.ndarray
+    torque: np.ndarray
+
+    def __len__(self) -> int:
+        """Number of contacts."""
+        return len(self.world)
+
+    def of_world(self, world: int) -> Contacts:
+        """Those of one world."""
+        chosen = self.world == world
+        return Contacts(**{name: value[chosen] for name, value in vars(self).items()})
+
+    def force_on(self, geometry: int, num_worlds: int) -> np.ndarray:
+        """Sum of the forces on a geometry in each world [num_worlds, 3], N."""
+        total = np.zeros((num_worlds, 3))
+        for side, sign in ((self.geometry_b, 1.0), (self.geometry_a, -1.0)):
+            np.add.at(total, self.world[side == geometry], sign * self.force[side == geometry])
+        return total
+
+
+def read_contacts(steps: list[Step]) -> Contacts:
+    """The contacts of the step that blocks of worlds have just taken, as float64."""
+    parts = [_of_block(step) for step in steps]
+    return Contacts(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _of_block(step: Step) -> tuple[np.ndarray, ...]:
+    block, world = _blocks(step, CONTACT)
+    # By worlds, and in the order of the blocks in each.
+    order = np.lexsort((block, world))
+    block, world = block[order], world[order]
+    slot = step.block_item.numpy()[block, world]
+    pair = step.slot_pair.numpy()[slot, world]
+    reference = step.origin.numpy()[step.block_reference.numpy()[block, world], world]
+    torque = np.zeros((step.max_contacts, step.num_worlds, 3))
+    spin = _blocks(step, TORSION)
+    torque[step.block_item.numpy()[spin], spin[1]] = _average(step, *spin)
+    return (
+        world + step.place[1],
+        step.collision.pair_a.numpy()[pair],
+        step.collision.pair_b.numpy()[pair],
+        step.contact_point.numpy()[slot, world].astype(np.float64) + reference,
+        step.contact_frame.numpy()[slot, world, 0].astype(np.float64),
+        step.contact_distance.numpy()[slot, world].astype(np.float64),
+        _average(step, block, world),
+        torque[slot, world],
+    )
+
+
+def _blocks(step: Step, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers and worlds of the blocks of one kind."""
+    kinds = step.block_kind.numpy()
+    block, world = np.nonzero((kinds == kind) & (np.arange(len(kinds))[:, None] < step.block_count.numpy()))
+    return block, world
+
+
+def _average(step: Step, block: np.ndarray, world: np.ndarray) -> np.ndarray:
+    """Impulses of blocks with a contact's frame over the time step, along world axes [n, 3]."""
+    frame = step.contact_frame.numpy()[step.block_item.numpy()[block, world], world].astype(np.float64)
+    return np.einsum("nij,ni->nj", frame, step.impulse.numpy()[block, world].astype(np.float64)) / float(step.dt)

@@ -1,0 +1,145 @@
+"""Shard: the worlds that one thread steps, with their captured graphs."""
+
+from collections.abc import Callable
+
+import numpy as np
+import warp as wp
+
+from sim.simulation.step_adjoint import DifferentiableStep
+from warp_kernels.checkpoint import checkpoint_kernels
+
+# What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
+Arrays = dict[int, wp.array | None]
+
+
+def pointer(array: wp.array | None) -> int:
+    """Address for the table of pointers; zero for an array that isn't there or is empty."""
+    return 0 if array is None or array.size == 0 else int(array.ptr)
+
+
+class Shard:
+    """One block of worlds: runs its steps by replaying a graph that was captured once.
+
+    Args:
+        step: the working arrays and stages of these worlds.
+    """
+
+    def __init__(self, step: DifferentiableStep):
+        self.step = step
+        self._forward: wp.Graph | None = None
+        self._again: wp.Graph | None = None
+        self._set_aside: list[wp.array] = []
+        self._backward: dict[frozenset[str], wp.Graph] = {}
+
+    def record_forward(self) -> None:
+        """Capture the forward step, unless that was done. Call it from one thread only."""
+        if self._forward is None:
+            self.step.forward()  # compiles and loads the kernels, which a capture must not do
+            reports = [self.step.largest_residual, self.step.total_overflow]
+            self._forward = self._capture(lambda: self._forward_step(reports))
+
+    def record_again(self) -> None:
+        """Capture the forward step as the way back runs it again: it reports nothing. Call it from one thread only."""
+        if self._again is None:
+            self._set_aside = [wp.zeros_like(array) for array in (self.step.largest_residual, self.step.total_overflow)]
+            self._again = self._capture(lambda: self._forward_step(self._set_aside))
+
+    def record_backward(self, names: frozenset[str]) -> None:
+        """Capture the backward step that adds to the gradients of these parameters. Call it from one thread only."""
+        step = self.step
+        step.prepare_backward()
+        step.watch_parameters(names)
+        if names not in self._backward:
+            step.run_adjoint()
+            self._backward[names] = self._capture(step.backward_step)
+
+    def run_forward(self, arrays: Arrays, steps: int, interval: int) -> None:
+        """Fill what follows the first state of a trajectory.
+
+        Args:
+            arrays: states and inputs of the trajectory, and room for the states between two stored ones.
+            steps: number of steps.
+            interval: of the steps whose states are stored.
+        """
+        step = self.step
+        assert self._forward is not None, "record_forward comes first"
+        self._bind(arrays, (0, interval, steps))
+        step.largest_residual.zero_()
+        step.total_overflow.zero_()
+        for _ in range(steps):
+            wp.capture_launch(self._forward)
+
+    def run_backward(
+        self,
+        names: frozenset[str],
+        arrays: Arrays,
+        last: tuple[wp.array | None, wp.array | None],
+        steps: int,
+        interval: int,
+    ) -> None:
+        """Walk back through a trajectory; leaves the adjoint of its first state in the step's carried_... arrays.
+
+        Args:
+            names: parameters whose gradients are wanted.
+            arrays: states and inputs of the trajectory, room for the states between two stored ones, derivatives of the
+                loss in every stored state (those in the first are left out), and where gradients of the inputs and the
+                norms go.
+            last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
+            steps: number of steps.
+            interval: of the steps whose states are stored.
+        """
+        step = self.step
+        self._bind(arrays, (steps, interval, steps))
+        first_world = step.place[1]
+        for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
+            if array is None:
+                carried.zero_()
+            else:
+                wp.copy(carried, array[first_world : first_world + step.num_worlds])
+        if step.warm:
+            step.carried_impulse.zero_()
+        step.last_bad_step.fill_(-1)
+        step.adjoint_residual.zero_()
+        for name in names:
+            step.parameter_gradients[name].zero_()
+        graph = self._backward[names]
+        for first in reversed(range(0, steps, interval)):
+            count = min(interval, steps - first)
+            if count > 1:
+                self._fill_stretch(first, count)
+            for _ in range(count):
+                wp.capture_launch(graph)
+
+    def _fill_stretch(self, first: int, count: int) -> None:
+        """Compute again the states inside a stretch of steps, and leave the cursor at its end."""
+        assert self._again is not None, "record_again comes first"
+        self.step.cursor_step.fill_(first)
+        for _ in range(count - 1):
+            wp.capture_launch(self._again)
+        self.step.cursor_step.fill_(first + count)
+
+    def _forward_step(self, reports: list[wp.array]) -> None:
+        self.step.load()
+        self.step.forward()
+        self.step.store(reports)
+
+    def _capture(self, work: Callable[[], None]) -> wp.Graph:
+        """Record launches as a graph. The kernels must have been loaded before."""
+        device = self.step.device
+        wp.load_module(checkpoint_kernels(self.step.scalar).module, device=device)
+        if device.is_cpu:
+            with wp.ScopedCapture(device=device) as capture:
+                work()
+            return capture.graph
+        # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs.
+        stream = wp.Stream(device)
+        with wp.ScopedStream(stream), wp.ScopedCapture(stream=stream) as capture:
+            work()
+        return capture.graph
+
+    def _bind(self, arrays: Arrays, cursor: tuple[int, int, int]) -> None:
+        table = np.zeros(self.step.table.shape[0], dtype=np.uint64)
+        for place, array in arrays.items():
+            table[place] = pointer(array)
+        self.step.table.assign(table)
+        self.step.cursor.assign(np.array(cursor, dtype=np.int32))

@@ -1,0 +1,1 @@
+"""A robot model as a module of PyTorch."""

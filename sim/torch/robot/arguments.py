@@ -1,0 +1,94 @@
+"""Arguments of a robot's methods: what they must look like, and the batch that they make together."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from sim.errors import ModelError
+from sim.model.model import Model
+
+
+class Arguments:
+    """What the arguments of a model's methods look like.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: Model):
+        self.inner: dict[str, tuple[int | None, ...]] = {
+            **dict.fromkeys(("q", "q0", "q1"), (model.nq,)),
+            **dict.fromkeys(("qd", "qdd", "tau"), (model.nv,)),
+            "wrench": (model.num_links, 6),
+            "wrenches": (None, 6),
+        }
+        self.parameters = {name: value.shape for name, value in model.parameters.items()}
+
+    def batch(self, inputs: Mapping[str, torch.Tensor], like: torch.Tensor) -> torch.Size:
+        """The shape of the batch to which inputs [..., n] are broadcast.
+
+        Args:
+            inputs: tensors by the names of arguments.
+            like: a tensor of the robot's dtype on its device.
+
+        Raises:
+            ModelError: for a wrong shape, dtype or device, and for batch shapes that don't fit each other.
+        """
+        shapes = [self._batch_shape(name, value, like) for name, value in inputs.items()]
+        try:
+            return torch.broadcast_shapes(*shapes)
+        except RuntimeError:
+            told = ", ".join(f"{name} {tuple(value.shape)}" for name, value in inputs.items())
+            raise ModelError(f"batch shapes don't fit each other: {told}") from None
+
+    def _batch_shape(self, name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Size:
+        if not isinstance(value, torch.Tensor):
+            raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
+        inner = self.inner[name]
+        split = value.dim() - len(inner)
+        if split < 0 or not _fits(value.shape[split:], inner):
+            expected = ", ".join(["...", *("frames" if size is None else str(size) for size in inner)])
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected ({expected})")
+        if value.dtype != like.dtype or value.device != like.device:
+            raise ModelError(
+                f"{name} is {value.dtype} on {value.device}, but the robot is {like.dtype} on {like.device}; move one "
+                "of them with .to()"
+            )
+        return value.shape[:split]
+
+    def check_shared(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Raise ModelError if a parameter, by its name, doesn't have the model's shape."""
+        for name, value in values.items():
+            single = self.parameters[name]
+            if value.shape != single:
+                raise ModelError(
+                    f"parameter '{name}' has shape {tuple(value.shape)}; a file holds one value for all rows, of shape "
+                    f"{single}: put one in its place, such as robot.{name} = robot.{name}[0]"
+                )
+
+    def check_parameters(
+        self, names: Sequence[str], values: Sequence[torch.Tensor], rows: int, like: torch.Tensor
+    ) -> None:
+        """Check that parameters have the model's shapes, or one value for each row, and the robot's dtype and device.
+
+        Raises:
+            ModelError: if one hasn't.
+        """
+        for name, value in zip(names, values, strict=True):
+            single = self.parameters[name]
+            if value.shape != single and value.shape != (rows, *single):
+                raise ModelError(
+                    f"parameter '{name}' has shape {tuple(value.shape)}; expected {single}, or {(rows, *single)} for "
+                    "one value in each row"
+                )
+            if value.dtype != like.dtype or value.device != like.device:
+                raise ModelError(
+                    f"parameter '{name}' is {value.dtype} on {value.device}, but 'mass' is {like.dtype} on "
+                    f"{like.device}"
+                )
+
+
+def _fits(shape: torch.Size, inner: tuple[int | None, ...]) -> bool:
+    if None not in inner:
+        return shape == inner
+    return all(there == size for there, size in zip(shape, inner, strict=True) if size is not None)

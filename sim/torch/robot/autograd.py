@@ -1,0 +1,244 @@
+"""Operations of a robot model as operations of PyTorch's autograd and of torch.func.
+
+The gradient is an operation of its own, so that ``torch.func.jacrev`` can batch it and a second derivative finds a node
+that raises. Both fold the dimension over which ``torch.func.vmap`` maps into the rows.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from sim.dynamics.differentiable_op import Operation
+from sim.torch.runtime.call_signature import Kind
+from sim.torch.runtime.engine import Engine
+from sim.torch.runtime.parameters import number_of_dims
+from sim.torch.runtime.values import Values
+
+NO_SECOND = (
+    "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; where none "
+    "is meant, leave out create_graph"
+)
+NO_FORWARD_MODE = (
+    "a robot's functions have no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (vjp, jacrev)"
+)
+NO_BATCHED_GRADIENTS = (
+    "a robot's functions can't take a batch of gradients from torch.autograd.grad(..., is_grads_batched=True) or "
+    "torch.autograd.functional.jacobian(..., vectorize=True); use torch.func.jacrev, or vmap of torch.func.vjp"
+)
+
+
+# Whether a backward pass leaves in place what it needs, for another one.
+_keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
+
+
+def evaluate(kind: Kind, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """The parts of a call's result, with their gradients where any are asked for.
+
+    Args:
+        kind: what is known about the call.
+        tensors: inputs, then the parameters that the operation reads.
+    """
+    tensors = kind.broadcast(tensors)
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        if kind.leaves:
+            # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
+            tensors = [tensor.clone() for tensor in tensors]
+        flat = kind.flat(tensors)
+        return kind.parts(Evaluate.apply(kind.engine, kind.operation, kind.inputs, *flat).reshape(kind.shape))
+    if kind.leaves:
+        parts: tuple[torch.Tensor, ...] = Recorded.apply(kind, tensors, *[tensors[number] for number in kind.leaves])
+        return parts
+    # What torch needs to find no gradient takes longer than the kernels of a small batch.
+    return kind.value(tensors)
+
+
+class Recorded(torch.autograd.Function):
+    """``apply(kind, tensors, *leaves)``: the parts of a call's result; its tensors are of the shape of the batch.
+
+    The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
+    is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
+    the tensors that get a gradient.
+
+    A derivative of the gradient must find its way to the leaves, which are kept for this alone: themselves, since torch
+    doesn't let tensors that it saves be changed before the gradient, and weak references would be dead where nobody
+    else holds them. A leaf changed in place, ``q += robot.f(q)``, then depends on what keeps it, a cycle that Python
+    can't see; so they are let go with all else that torch frees after the backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, kind: Kind, tensors: list[torch.Tensor], *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The value."""
+        *parts, kept = kind.value(tensors)
+        ctx.kind, ctx.leaves = kind, leaves
+        ctx.save_for_backward(kept)
+        return tuple(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple:
+        """The gradient of a loss from that in the value."""
+        if any(map(torch._C._functorch.is_legacy_batchedtensor, grads)):
+            raise RuntimeError(NO_BATCHED_GRADIENTS)
+        (kept,) = ctx.saved_tensors
+        kind, wanted = ctx.kind, ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
+            found = iter(_differentiable_gradients(kind, kept, ctx.leaves, wanted, grads))
+        else:
+            found = iter(kind.gradients(kept, wanted, grads))
+        if not _keeps_graph():
+            ctx.leaves = ()
+        return None, None, *[next(found) if want else None for want in wanted]
+
+
+def _differentiable_gradients(
+    kind: Kind,
+    kept: torch.Tensor,
+    leaves: Sequence[torch.Tensor],
+    wanted: Sequence[bool],
+    grads: Sequence[torch.Tensor],
+) -> list[torch.Tensor]:
+    """The gradients hung on the leaves, so that a derivative of them finds the node that raises."""
+    always = torch.ones((), dtype=torch.bool, device=kept.device)
+    tensors = list(Values.from_flat(kept, kind.kept_shapes, kind.inputs).tensors())
+    result = tensors.pop() if kind.operation.needs_result else None
+    for number, leaf in zip(kind.leaves, leaves, strict=True):
+        tensors[number] = torch.where(always, tensors[number], leaf.reshape(kind.flat_shapes[number]))
+    every = kind.wanted(wanted)
+    grad = kind.whole(grads)
+    gradients = Gradient.apply(kind.engine, kind.operation, kind.inputs, every, grad, result, *tensors)
+    shapes = [shape for shape, want in zip(kind.shapes, every, strict=True) if want]
+    return [gradient.reshape(shape) for gradient, shape in zip(gradients, shapes, strict=True)]
+
+
+class Evaluate(torch.autograd.Function):
+    """``apply(engine, operation, number of inputs, *inputs, *parameters)``: the result [rows, ...]."""
+
+    @staticmethod
+    def forward(engine: Engine, operation: Operation, count: int, *tensors: torch.Tensor) -> torch.Tensor:
+        """The value."""
+        return engine.forward(operation, Values(tensors, count))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        """Keep what the gradient needs."""
+        ctx.engine, ctx.operation, ctx.count, *tensors = inputs
+        ctx.save_for_backward(output if ctx.operation.needs_result else None, *tensors)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        """The gradient of a loss from that in the value."""
+        result, *tensors = ctx.saved_tensors
+        needs = tuple(ctx.needs_input_grad[3:])
+        gradients = iter(Gradient.apply(ctx.engine, ctx.operation, ctx.count, needs, grad, result, *tensors))
+        return None, None, None, *(next(gradients) if need else None for need in needs)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_FORWARD_MODE)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, engine: Engine, operation: Operation, count: int, *tensors: Any) -> tuple:
+        """The value for each of a batch."""
+        size, dims = info.batch_size, in_dims[3:]
+        rows = _rows(tensors[0], dims[0])
+        folded = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
+        parameters = [
+            _fold_parameter(name, x, d, size, rows, apart=False)
+            for name, x, d in zip(operation.parameters, tensors[count:], dims[count:], strict=True)
+        ]
+        result = Evaluate.apply(engine, operation, count, *folded, *parameters)
+        return result.unflatten(0, (size, rows)), 0
+
+
+class Gradient(torch.autograd.Function):
+    """``apply(engine, operation, number of inputs, needs, gradient, result, *inputs, *parameters)``.
+
+    The gradients that ``needs`` marks, from that of the result; the result itself is None where it isn't needed.
+    """
+
+    @staticmethod
+    def forward(
+        engine: Engine,
+        operation: Operation,
+        count: int,
+        needs: tuple[bool, ...],
+        grad: torch.Tensor,
+        result: torch.Tensor | None,
+        *tensors: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        """The gradients."""
+        values = Values(tensors if result is None else [*tensors, result], count)
+        return tuple(engine.backward(operation, values, needs, grad))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        """Nothing to keep."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_SECOND)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_SECOND)
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple,
+        engine: Engine,
+        operation: Operation,
+        count: int,
+        needs: tuple[bool, ...],
+        grad: torch.Tensor,
+        result: torch.Tensor | None,
+        *tensors: Any,
+    ) -> tuple:
+        """The gradients for each of a batch."""
+        size, dims = info.batch_size, in_dims[6:]
+        rows = _rows(grad, in_dims[4])
+        inputs = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
+        given = list(zip(operation.parameters, tensors[count:], dims[count:], needs[count:], strict=True))
+        parameters = [_fold_parameter(name, x, d, size, rows, apart=need) for name, x, d, need in given]
+        folded = [_fold(grad, in_dims[4], size), _fold(result, in_dims[5], size), *inputs, *parameters]
+        gradients = list(Gradient.apply(engine, operation, count, needs, *folded))
+        first = sum(needs[:count])
+        results = [gradient.unflatten(0, (size, rows)) for gradient in gradients[:first]]
+        for (name, x, d, _), gradient in zip([each for each in given if each[3]], gradients[first:], strict=True):
+            each = gradient.unflatten(0, (size, rows))
+            results.append(each.sum(1) if _is_shared(name, x, d) else each)
+        return tuple(results), (0,) * len(results)
+
+
+def _rows(tensor: torch.Tensor, dim: int | None) -> int:
+    return tensor.shape[0] if dim is None else tensor.movedim(dim, 0).shape[1]
+
+
+def _fold(tensor: torch.Tensor | None, dim: int | None, size: int) -> torch.Tensor | None:
+    """[size, rows, ...] as [size * rows, ...], the first dimension at ``dim`` or not there."""
+    if tensor is None:
+        return None
+    tensor = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return tensor.reshape(size * tensor.shape[1], *tensor.shape[2:])
+
+
+def _is_shared(name: str, tensor: torch.Tensor, dim: int | None) -> bool:
+    return tensor.dim() - (dim is not None) == number_of_dims(name)
+
+
+def _fold_parameter(
+    name: str, tensor: torch.Tensor, dim: int | None, size: int, rows: int, apart: bool
+) -> torch.Tensor:
+    """A parameter for all rows. One that all share stays so, unless its gradients are to be kept ``apart``."""
+    if not _is_shared(name, tensor, dim):
+        folded = _fold(tensor, dim, size)
+        assert folded is not None
+        return folded
+    if dim is None and not apart:
+        return tensor
+    moved = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return moved.unsqueeze(1).expand(size, rows, *moved.shape[1:]).reshape(size * rows, *moved.shape[1:])

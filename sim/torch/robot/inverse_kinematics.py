@@ -1,0 +1,242 @@
+"""Inverse kinematics: batches of targets, each from several starts at once, by damped least squares within the limits.
+
+Sources: Nakamura and Hanafusa 1986 (damped least squares), Nielsen 1999 (the damping parameter of Levenberg-Marquardt).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from sim.errors import ModelError
+
+if TYPE_CHECKING:
+    from sim.torch.robot.robot import Robot
+
+CHECK_EVERY = 10
+# Damping at first, and its factor after a step that made things better or worse.
+DAMPING, BETTER, WORSE = 1e-2, 0.3, 4.0
+SMALLEST_DAMPING, LARGEST_DAMPING = 1e-9, 1e6
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What inverse kinematics found.
+
+    Attributes:
+        q: coordinates [..., nq], within the limits.
+        position_error: distance from the target [...] [m].
+        rotation_error: angle from the target [...] [rad]; zero where no orientation was asked for.
+        success: both within the tolerances [...].
+    """
+
+    q: torch.Tensor
+    position_error: torch.Tensor
+    rotation_error: torch.Tensor
+    success: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Target:
+    """Flat targets: positions [rows, 3], quaternions xyzw [rows, 4] or None for any orientation."""
+
+    robot: Robot
+    frame: str
+    position: torch.Tensor
+    quaternion: torch.Tensor | None
+
+    def error(self, q: torch.Tensor) -> torch.Tensor:
+        """What is missing, along world axes: rotation vector (if asked for), then displacement [rows, 6 or 3]."""
+        position, quaternion = self.robot.forward_kinematics(q, self.frame)
+        missing = self.position - position
+        if self.quaternion is None:
+            return missing
+        return torch.cat([rotation_between(quaternion, self.quaternion), missing], dim=-1)
+
+    def jacobian(self, q: torch.Tensor) -> torch.Tensor:
+        """How the frame moves with the coordinates [rows, 6 or 3, nv]."""
+        jacobian = self.robot.jacobian(q, self.frame)
+        return jacobian if self.quaternion is not None else jacobian[..., 3:, :]
+
+
+def rotation_between(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    """The rotation vector [..., 3] along world axes, of at most half a turn, from one quaternion xyzw to another."""
+    v, w = start[..., :3], start[..., 3:]
+    u, s = end[..., :3], end[..., 3:]
+    vector = w * u - s * v - torch.linalg.cross(u, v)
+    scalar = s * w + (u * v).sum(-1, keepdim=True)
+    vector, scalar = vector * scalar.sign().where(scalar != 0, 1.0), scalar.abs()
+    square = (vector * vector).sum(-1, keepdim=True)
+    small = square < 1e-12
+    length = square.where(~small, 1.0).sqrt()
+    # Near zero the angle is twice the length of the vector, to third order.
+    return vector * (2.0 * torch.atan2(length, scalar) / length).where(~small, 2.0 / scalar.clamp(min=0.5))
+
+
+def inverse_kinematics(
+    robot: Robot,
+    frame: str,
+    position: torch.Tensor,
+    quaternion: torch.Tensor | None,
+    start: torch.Tensor | None,
+    restarts: int,
+    iterations: int,
+    goal: tuple[float, float],
+    seed: int,
+) -> Solution:
+    """See :meth:`sim.torch.Robot.inverse_kinematics`."""
+    if restarts < 1:
+        raise ModelError(f"restarts is {restarts}; it must be at least 1, the try from the start itself")
+    target, first, batch = flat_target(robot, frame, position, quaternion, start)
+    rows = target.position.shape[0]
+    with torch.no_grad():
+        tries = Target(
+            robot,
+            frame,
+            target.position.repeat_interleave(restarts, 0),
+            None if target.quaternion is None else target.quaternion.repeat_interleave(restarts, 0),
+        )
+        begin = starts(robot, first, restarts, seed)
+        q = solve(tries, begin.reshape(rows * restarts, robot.nq), iterations, goal)
+        distance, angle = errors(tries.error(q), tries)
+        best = torch.maximum(distance / goal[0], angle / goal[1]).reshape(rows, restarts).argmin(1)
+        q = q.reshape(rows, restarts, robot.nq)[torch.arange(rows, device=q.device), best]
+    error = target.error(q)
+    if error.requires_grad:
+        q = following(q, target, error)
+    distance, angle = errors(error.detach(), target)
+    return Solution(
+        q.reshape(*batch, robot.nq),
+        distance.reshape(batch),
+        angle.reshape(batch),
+        ((distance < goal[0]) & (angle < goal[1])).reshape(batch),
+    )
+
+
+def following(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
+    """Solutions [rows, nq] that are differentiable in all that their error [rows, 6 or 3] depends on."""
+    robot = target.robot
+    with torch.no_grad():
+        jacobian = target.jacobian(q) * (~at_limit(robot, q))[:, None, :]
+        inverse = torch.linalg.pinv(jacobian, rtol=1e-6)
+    # The implicit function theorem: a Newton step that is zero, and whose derivative is that of the solution.
+    step = (inverse @ error[..., None])[..., 0]
+    return robot.integrate(q, step - step.detach())
+
+
+def flat_target(
+    robot: Robot,
+    frame: str,
+    position: torch.Tensor,
+    quaternion: torch.Tensor | None,
+    start: torch.Tensor | None,
+) -> tuple[Target, torch.Tensor, torch.Size]:
+    """Targets [..., 3] and [..., 4] and coordinates [..., nq] to start from as rows, and the shape of their batch.
+
+    Raises:
+        ModelError: for an unknown frame and wrong shapes.
+    """
+    robot.model.frame(frame)
+    wanted = {"position": (position, 3), "quaternion": (quaternion, 4), "start": (start, robot.nq)}
+    given = {name: (value, size) for name, (value, size) in wanted.items() if value is not None or name == "position"}
+    for name, (value, size) in given.items():
+        if not isinstance(value, torch.Tensor) or value.dim() < 1 or value.shape[-1] != size:
+            told = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise ModelError(f"{name} has shape {told}; expected (..., {size})")
+    shapes = {name: value.shape for name, (value, _) in given.items() if value is not None}
+    try:
+        batch = torch.broadcast_shapes(*(shape[:-1] for shape in shapes.values()))
+    except RuntimeError:
+        told = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        raise ModelError(f"batch shapes don't fit each other: {told}") from None
+
+    def rows(value: torch.Tensor) -> torch.Tensor:
+        return value.expand(*batch, value.shape[-1]).reshape(batch.numel(), value.shape[-1])
+
+    unit = None if quaternion is None else rows(quaternion / quaternion.norm(dim=-1, keepdim=True))
+    first = rows(robot.initial_coordinates() if start is None else start.detach())
+    return Target(robot, frame, rows(position), unit), first, batch
+
+
+def starts(robot: Robot, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
+    """Coordinates to begin with [rows, restarts, nq]: those given first [rows, nq], the others random in the limits."""
+    dofs, places = single_axes(robot)
+    low, high = (x[dofs].clamp(-torch.pi, torch.pi) for x in (robot.lower_limit, robot.upper_limit))
+    generator = torch.Generator().manual_seed(seed)
+    chance = torch.rand(len(first), restarts, len(dofs), generator=generator, dtype=first.dtype).to(first.device)
+    result = first[:, None].repeat(1, restarts, 1)
+    result[:, 1:, places] = (low + chance * (high - low))[:, 1:]
+    return result
+
+
+def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[float, float]) -> torch.Tensor:
+    """Improve coordinates [rows, nq] by damped least squares, without gradients; stops once all rows are there."""
+    robot, q = target.robot, within_limits(target.robot, start)
+    damping = torch.full_like(q[:, :1], DAMPING)
+    error = target.error(q)
+    for iteration in range(iterations):
+        if iteration % CHECK_EVERY == 0 and bool(reached(error, target, goal).all()):
+            break
+        jacobian = target.jacobian(q) * free_to_move(robot, q, target, error)[:, None, :]
+        step = damped_step(jacobian, error, damping)
+        moved = within_limits(robot, robot.integrate(q, step))
+        there = target.error(moved)
+        # A step that isn't finite makes nothing better, and the next one is damped more.
+        better = (there.square().sum(-1) < error.square().sum(-1))[:, None]
+        q, error = moved.where(better, q), there.where(better, error)
+        damping = (damping * BETTER).where(better, damping * WORSE).clamp(SMALLEST_DAMPING, LARGEST_DAMPING)
+    return q
+
+
+def damped_step(jacobian: torch.Tensor, error: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
+    """J' (J J' + damping 1)^-1 error [rows, nv]; not finite where rounding makes the matrix singular."""
+    identity = torch.eye(jacobian.shape[-2], dtype=jacobian.dtype, device=jacobian.device)
+    square = jacobian @ jacobian.transpose(-1, -2) + damping[..., None] * identity
+    return (jacobian.transpose(-1, -2) @ torch.linalg.solve_ex(square, error[..., None])[0])[..., 0]
+
+
+def single_axes(robot: Robot) -> tuple[torch.Tensor, torch.Tensor]:
+    """Degrees of freedom of revolute and prismatic joints, and their places in q."""
+    places = torch.tensor(robot.model.dof_q, dtype=torch.long, device=robot.lower_limit.device)
+    dofs = torch.nonzero(places >= 0)[:, 0]
+    return dofs, places[dofs]
+
+
+def within_limits(robot: Robot, q: torch.Tensor) -> torch.Tensor:
+    """Coordinates with those of single axes brought inside their limits."""
+    dofs, places = single_axes(robot)
+    result = q.clone()
+    result[..., places] = q[..., places].clamp(robot.lower_limit[dofs], robot.upper_limit[dofs])
+    return result
+
+
+def free_to_move(robot: Robot, q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
+    """Whether each degree of freedom isn't at a limit that the error pushes against [rows, nv]."""
+    dofs, places = single_axes(robot)
+    push = (target.jacobian(q) * error[..., None]).sum(-2)
+    there = torch.zeros_like(push)
+    there[..., dofs] = q[..., places]
+    return ~(((there <= robot.lower_limit) & (push < 0)) | ((there >= robot.upper_limit) & (push > 0)))
+
+
+def at_limit(robot: Robot, q: torch.Tensor) -> torch.Tensor:
+    """Whether each degree of freedom is at a limit [rows, nv]."""
+    dofs, places = single_axes(robot)
+    result = torch.zeros(*q.shape[:-1], robot.nv, dtype=torch.bool, device=q.device)
+    there = q[..., places]
+    result[..., dofs] = (there <= robot.lower_limit[dofs]) | (there >= robot.upper_limit[dofs])
+    return result
+
+
+def reached(error: torch.Tensor, target: Target, goal: tuple[float, float]) -> torch.Tensor:
+    """Whether each row is within the tolerances of position and rotation."""
+    position, rotation = errors(error, target)
+    return (position < goal[0]) & (rotation < goal[1])
+
+
+def errors(error: torch.Tensor, target: Target) -> tuple[torch.Tensor, torch.Tensor]:
+    """Distance and angle of each row."""
+    distance = error[..., -3:].norm(dim=-1)
+    return distance, torch.zeros_like(distance) if target.quaternion is None else error[..., :3].norm(dim=-1)

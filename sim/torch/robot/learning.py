@@ -1,0 +1,127 @@
+"""Single quantities of links and joints that are learnt: where they stand in the parameters of a robot."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.torch.robot.parametrisations import (
+    Parametrisation,
+    PhysicalInertia,
+    Positive,
+    PositiveDefinite,
+    Rotation,
+    Unconstrained,
+)
+
+# Each by the parameters it stands in, with the parametrisation used where none is given.
+OF_LINKS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
+    "mass": (("mass",), Positive),
+    "com": (("com",), Unconstrained),
+    "inertia": (("inertia",), PositiveDefinite),
+    "inertial": (("mass", "com", "inertia"), PhysicalInertia),
+    "translation": (("joint_placement",), Unconstrained),
+    "rotation": (("joint_placement",), Rotation),
+}
+OF_JOINTS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
+    "damping": (("damping",), Positive),
+    "friction": (("friction_loss",), Positive),
+    "armature": (("armature",), Positive),
+    "stiffness": (("stiffness",), Positive),
+    "rest_position": (("rest_position",), Unconstrained),
+}
+QUANTITIES = {**OF_LINKS, **OF_JOINTS}
+Values = dict[str, torch.Tensor]
+
+
+def find_link(model: Model, name: str, quantity: str) -> int:
+    """The link that a quantity belongs to, by the link's name or that of the joint that carries it.
+
+    Raises:
+        ModelError: for an unknown quantity or name, and for a joint that has no such quantity.
+    """
+    if quantity not in QUANTITIES:
+        raise ModelError(f"unknown quantity '{quantity}'; what can be learnt is {', '.join(QUANTITIES)}")
+    if name in model.link_names:
+        link = model.link(name)
+    elif name in model.joint_names:
+        link = model.joint(name)
+    elif name in [frame.name for frame in model.frames]:
+        raise ModelError(f"'{name}' was merged into another link; load the robot with collapse_fixed=False")
+    else:
+        raise ModelError(f"no link or joint named '{name}'; links are {', '.join(model.link_names)}")
+    if quantity in OF_JOINTS and not len(_dofs(model, link)):
+        raise ModelError(f"joint '{model.joint_names[link]}' is fixed and has no {quantity}")
+    return link
+
+
+def present_value(model: Model, values: Mapping[str, torch.Tensor], link: int, quantity: str) -> Any:
+    """What a quantity is at the moment: a tensor, or mass, com and inertia for "inertial"."""
+    if quantity in OF_JOINTS:
+        (name,) = OF_JOINTS[quantity][0]
+        value = values[name][_dofs(model, link)]
+        return value[0] if len(value) == 1 else value
+    if quantity == "inertial":
+        return tuple(values[name][link] for name in ("mass", "com", "inertia"))
+    if quantity == "translation":
+        return values["joint_placement"][link, :3]
+    if quantity == "rotation":
+        return values["joint_placement"][link, 3:]
+    return values[quantity][link]
+
+
+def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module], values: Values) -> Values:
+    """Parameters with the learnt quantities in their places, the others as they are.
+
+    Args:
+        model: the model.
+        learnt: modules whose ``forward()`` gives a quantity, by link and quantity.
+        values: parameters ``[n, ...]`` by name.
+
+    Raises:
+        ModelError: if a module gives another shape, or a parameter has a value for each row.
+    """
+    rows: dict[str, dict[int, torch.Tensor]] = defaultdict(dict)
+    for (link, quantity), module in learnt.items():
+        names = QUANTITIES[quantity][0]
+        if not any(name in values for name in names):
+            continue
+        given = module()
+        if quantity in ("translation", "rotation"):
+            row = rows["joint_placement"].get(link, values["joint_placement"][link])
+            given = _reshaped(model, link, quantity, given, (3,) if quantity == "translation" else (4,))
+            parts = (given, row[3:]) if quantity == "translation" else (row[:3], given)
+            rows["joint_placement"][link] = torch.cat(parts)
+        elif quantity in OF_JOINTS:
+            dofs = _dofs(model, link)
+            rows[names[0]].update(zip(dofs, _reshaped(model, link, quantity, given, (len(dofs),)), strict=True))
+        else:
+            for name, value in zip(names, given if quantity == "inertial" else (given,), strict=True):
+                if name in values:
+                    rows[name][link] = _reshaped(model, link, quantity, value, model.parameters[name].shape[1:])
+    result = dict(values)
+    for name, changed in rows.items():
+        base = values[name]
+        if base.dim() != model.parameters[name].ndim:
+            raise ModelError(f"parameter '{name}' has a value for each row and can't have learnt entries as well")
+        index = torch.tensor(list(changed), device=base.device)
+        result[name] = base.index_copy(0, index, torch.stack(list(changed.values())))
+    return result
+
+
+def _dofs(model: Model, link: int) -> range:
+    ends = [*model.joint_qd_start[1:], model.nv]
+    return range(int(model.joint_qd_start[link]), int(ends[link]))
+
+
+def _reshaped(model: Model, link: int, quantity: str, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    size = 1
+    for n in shape:
+        size *= n
+    if not isinstance(value, torch.Tensor) or value.numel() != size:
+        told = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+        raise ModelError(f"the module for {quantity} of '{model.link_names[link]}' gives {told}; expected {shape}")
+    return value.reshape(shape)
