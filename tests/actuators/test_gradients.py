@@ -9,7 +9,7 @@ import torch
 import sim
 import sim.torch
 from tests.actuators.worlds import arm, leg
-from tests.simulator.differences import Case, case, check, regimes, single_steps
+from tests.simulation.differences import Case, case, check, regimes, single_steps
 
 GAINS = ("actuator_gear", "actuator_kp", "actuator_kd")
 LINK = ("mass", "com", "inertia", "gravity", "joint_placement", "damping", "armature")

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 import sim
-from tests.simulator.differences import blocks
+from tests.simulation.differences import blocks
 from warp_kernels.types import ACTUATOR, UPPER_LIMIT
 
 INERTIA = 0.7

@@ -9,7 +9,7 @@ from scenes.mjcf import to_mjcf
 from tests.collision.harness import Bench, random_quaternions
 from tests.collision.test_gradients import differences
 from tests.contact.worlds import G, run
-from tests.simulator.differences import blocks
+from tests.simulation.differences import blocks
 from warp_kernels.types import ELLIPSOID, SPHERE
 
 RADIUS = 0.05

@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 
 import sim
 from tests.contact.worlds import DT, G, hinge, run
-from tests.simulator.differences import blocks, case, check, regimes
+from tests.simulation.differences import blocks, case, check, regimes
 from warp_kernels.types import SPHERE
 
 MASS, RADIUS = 0.5, 0.1

@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from tests.collision.harness import pebble
-from tests.simulator.differences import case, check, regimes
+from tests.simulation.differences import case, check, regimes
 from warp_kernels.types import CAPSULE, CONVEX
 
 BODY = ("mass", "com", "inertia", "gravity", "friction", "geometry_size", "geometry_placement")

@@ -12,7 +12,7 @@ from scenes.mjcf import to_mjcf
 from sim.errors import URDFWarning
 from tests.contact.worlds import DT, G, run
 from tests.importers.reference import ROBOTS
-from tests.simulator.differences import blocks, case, check
+from tests.simulation.differences import blocks, case, check
 from warp_kernels.types import BOX, COUPLING, ORIENTATION, POINT
 
 LENGTH = 0.4

@@ -11,7 +11,7 @@ from sim.render.shapes import tessellate
 from tests.collision.harness import hull_mesh, pebble
 from tests.collision.test_field import coal_convex
 from tests.contact.worlds import DT, G, run
-from tests.simulator.differences import blocks, case, check, regimes
+from tests.simulation.differences import blocks, case, check, regimes
 
 TILT = (0.05, -0.08, 0.1, 1.0)
 

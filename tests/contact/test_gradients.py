@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped
-from tests.simulator.differences import Case, case, check, regimes
+from tests.simulation.differences import Case, case, check, regimes
 from warp_kernels.types import BOX, CAPSULE
 
 BODY = ("mass", "com", "inertia", "gravity", "friction", "geometry_size", "geometry_placement")

@@ -25,7 +25,7 @@ from tests.contact.test_gradients import (
     spin,
 )
 from tests.contact.test_torsion import ball as resisting_ball
-from tests.simulator.differences import Case, Weights, analytic, case, check, regimes
+from tests.simulation.differences import Case, Weights, analytic, case, check, regimes
 from warp_kernels.types import PLANE
 
 SWEEPS = 250  # more than any scene here needs to converge to rounding

@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from tests.contact.worlds import DT, G, hinge, run
-from tests.simulator.differences import blocks
+from tests.simulation.differences import blocks
 from warp_kernels.types import FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from tests.contact.test_convex_gradients import BODY
 from tests.contact.worlds import G, run
-from tests.simulator.differences import case, check, regimes
+from tests.simulation.differences import case, check, regimes
 
 RADIUS = 0.1
 SECONDS = 1.0

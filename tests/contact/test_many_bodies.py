@@ -8,7 +8,7 @@ import sim
 from scenes import crowd
 from sim.simulation import workspace
 from tests.contact.worlds import DT, G
-from tests.simulator.differences import Case, check, regimes
+from tests.simulation.differences import Case, check, regimes
 from warp_kernels.types import BOX
 
 

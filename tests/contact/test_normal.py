@@ -6,7 +6,7 @@ import pytest
 import sim
 from scenes import quadruped
 from tests.contact.worlds import DT, G, balls, loose_ball, loose_box, run
-from tests.simulator.differences import blocks
+from tests.simulation.differences import blocks
 from warp_kernels.types import CAPSULE, CONTACT
 
 

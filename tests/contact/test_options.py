@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from tests.contact.worlds import DT, loose_box, run
-from tests.simulator.differences import blocks
+from tests.simulation.differences import blocks
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from tests.dynamics.trees import Link, forests, rotations
-from tests.simulator.differences import STATE, Case, Weights, analytic, finite_differences, regimes
+from tests.simulation.differences import STATE, Case, Weights, analytic, finite_differences, regimes
 from warp_kernels.types import BOX, CAPSULE, SPHERE
 
 EXAMPLES = 40

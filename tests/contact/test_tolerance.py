@@ -8,8 +8,8 @@ import pytest
 
 import sim
 from tests.contact.test_gradients import BODY, arm_and_ball, box
-from tests.simulator.differences import case, check
-from tests.simulator.worlds import DT, hopper, inputs
+from tests.simulation.differences import case, check
+from tests.simulation.worlds import DT, hopper, inputs
 
 
 def sweeps_of(c) -> list[int]:

@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from tests.contact.worlds import DT, G, run
-from tests.simulator.differences import blocks, case, check
+from tests.simulation.differences import blocks, case, check
 from warp_kernels.types import CONTACT, TORSION
 
 MASS, RADIUS = 0.5, 0.1

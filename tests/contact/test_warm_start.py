@@ -15,9 +15,9 @@ from scenes.physics import piles
 from tests.actuators.worlds import leg
 from tests.contact import test_cones, test_equalities, test_torsion
 from tests.contact.test_gradients import BODY, arm_and_ball, ball, box, spin
-from tests.simulator.differences import Case, case, check
-from tests.simulator.test_tape import add_squares, gradient_array, seeds
-from tests.simulator.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
+from tests.simulation.differences import Case, case, check
+from tests.simulation.test_tape import add_squares, gradient_array, seeds
+from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 
 def warm(c: Case, sweeps: int, **options: object) -> Case:

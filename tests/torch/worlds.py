@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import sim
-from tests.simulator.worlds import DT, WORLDS, hopper, inputs
+from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 STEPS = 6
 

@@ -6,8 +6,8 @@ import warp as wp
 
 import sim
 import sim.torch
-from tests.simulator.test_rollout import PARAMETERS, arrays, assert_equal
-from tests.simulator.worlds import DT, WORLDS, cotangents, hopper, inputs
+from tests.simulation.test_rollout import PARAMETERS, arrays, assert_equal
+from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs
 from tests.torch.worlds import loss, tensors
 
 STEPS = 25

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from tests.simulator.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
+from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 PARAMETERS = ("mass", "friction", "restitution", "friction_loss", "upper_limit", "gravity")
 

@@ -10,7 +10,7 @@ from sim.diagnostics.gradient_check import judge
 from sim.diagnostics.gradient_entries import Entry, entries
 from sim.simulation.rollout import Gradients
 from tests.contact.test_gradients import arm_and_ball
-from tests.simulator.worlds import DT, WORLDS, hopper, inputs
+from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 STEPS = 6
 EVERYTHING = ("q", "qd", "tau", *hopper().parameters)

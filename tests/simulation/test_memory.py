@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from bench.memory import bytes_per_step
-from tests.simulator.worlds import DT, hopper, rollout
+from tests.simulation.worlds import DT, hopper, rollout
 
 
 @pytest.mark.slow

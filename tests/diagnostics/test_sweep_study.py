@@ -7,7 +7,7 @@ import pytest
 
 import sim
 from tests.actuators.worlds import leg
-from tests.simulator.worlds import DT, hopper, inputs
+from tests.simulation.worlds import DT, hopper, inputs
 
 
 def test_figures_of_a_world():

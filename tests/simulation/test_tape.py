@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import sim
-from tests.simulator.worlds import DT, WORLDS, cotangents, hopper, inputs
+from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs
 
 # Annotations of kernels are read as values, so that this module has no postponed evaluation of them.
 

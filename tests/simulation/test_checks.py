@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import sim
-from tests.simulator.worlds import DT, WORLDS, hopper, inputs
+from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 NV, NQ = 13, 15
 
