@@ -88,7 +88,7 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     for each world, everything else a matrix with a row for each component; mat33 has its nine row by row.
 
     ``states2d``, ``states3d`` and ``states4d`` are types of arguments of kernels: arrays of the user [world, ...]. With
-    several lanes they are where such an array lies, :class:`sim.arrays.array_refs.Located`.
+    several lanes they are where such an array lies, :class:`sim.arrays.array_refs.ArrayRef`.
     """
     if lanes == 1:
         states = {f"states{n}d": wp.array(dtype=scalar, ndim=n) for n in (2, 3, 4)}

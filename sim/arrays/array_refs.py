@@ -16,7 +16,7 @@ import warp as wp
 from sim.arrays.scratch import keep
 
 
-class Located:
+class ArrayRef:
     """An array of states, as functions of operations pass it on to kernels for blocks of worlds.
 
     Args:
@@ -25,12 +25,12 @@ class Located:
         grad: where its gradient is, if it has one.
     """
 
-    def __init__(self, where: wp.array, shape: Sequence[int], grad: Located | None = None):
+    def __init__(self, where: wp.array, shape: Sequence[int], grad: ArrayRef | None = None):
         self.where, self.shape, self.grad = where, tuple(shape), grad
 
 
 # An array of states, told in the launch or looked up.
-States = wp.array | Located
+States = wp.array | ArrayRef
 
 
 def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: int, marked: bool = False) -> list[int]:
@@ -57,10 +57,10 @@ def for_lanes(states: States | None, lanes: int) -> Any:
     """An array of states as a kernel for blocks of so many worlds takes it, None for None."""
     if states is None or lanes == 1:
         return states
-    return (states if isinstance(states, Located) else _located(states)).where
+    return (states if isinstance(states, ArrayRef) else _array_ref(states)).where
 
 
-def _located(states: wp.array) -> Located:
+def _array_ref(states: wp.array) -> ArrayRef:
     """An array that is told, to be looked up where it lies."""
     entries = table(states.shape[0], states.shape[1:], states.strides, wp.types.type_size_in_bytes(states.dtype))
     numbers = np.array([states.ptr or 0, *entries], dtype=np.int64)
@@ -68,4 +68,4 @@ def _located(states: wp.array) -> Located:
     where: Any = wp.array(numbers, dtype=wp.int64, device="cpu", copy=False)
     where.memory = states, numbers
     keep(where)
-    return Located(where, states.shape)
+    return ArrayRef(where, states.shape)

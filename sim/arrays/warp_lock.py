@@ -1,4 +1,4 @@
-"""Threads take turns: what Warp records belongs to the process and not to a thread.
+"""One lock around Warp: what Warp records belongs to the process and not to a thread.
 
 While one thread captures a graph or records on a tape, launches and copies of every other thread would go into the same
 recording instead of being carried out. So whatever of this package launches kernels holds one lock; the threads of a
@@ -13,15 +13,15 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-turn = threading.RLock()
+warp_lock = threading.RLock()
 
 
-def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
+def serialized(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function run in one thread at a time, together with all others so marked."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        with turn:
+        with warp_lock:
             return function(*args, **kwargs)
 
     return wrapper

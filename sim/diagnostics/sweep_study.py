@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.arrays.warp_lock import one_at_a_time
+from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.simulation.rollout import Trajectory
@@ -63,7 +63,7 @@ class SweepStudy:
         return "\n".join([*lines, f"position and gradient: differences from {self.reference.sweeps} sweeps"])
 
 
-@one_at_a_time
+@serialized
 def study_sweeps(
     simulator: Simulator,
     state: State,

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.dynamics.differentiable_op import Array, Motions, Operation, batch, launch_last, on_device, replay, run
+from sim.dynamics.differentiable_op import (
+    Array,
+    DifferentiableOp,
+    Motions,
+    batch,
+    launch_last,
+    on_device,
+    run,
+    taped_backward,
+)
 from sim.dynamics.kinematics import run_of_frames, run_velocities
 from sim.model.frames import Names, frame_names, reference_code
 from sim.model.model import Model
@@ -44,7 +53,7 @@ def link_accelerations(
     return run(m, acceleration_operation(m.model, frame_names(m.model, frames), reference), [q, qd, qdd])
 
 
-def acceleration_operation(model: Model, names: Names, reference: str) -> Operation:
+def acceleration_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
     """See :func:`link_accelerations`."""
     code = reference_code(reference)
 
@@ -62,7 +71,7 @@ def acceleration_operation(model: Model, names: Names, reference: str) -> Operat
         inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, *motion]
         launch_last(kernels.frame_acceleration, (len(names), q.shape[0]), inputs, result)
 
-    return Operation((len(names), 6), forward, replay(forward), ("joint_placement",))
+    return DifferentiableOp((len(names), 6), forward, taped_backward(forward), ("joint_placement",))
 
 
 def jacobian_derivative(
@@ -90,7 +99,7 @@ def jacobian_derivative(
     return run_of_frames(m, jacobian_derivative_operation, frame, reference, [q, qd])
 
 
-def jacobian_derivative_operation(model: Model, names: Names, reference: str) -> Operation:
+def jacobian_derivative_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
     """See :func:`jacobian_derivative`; always with the dimension of frames."""
     code = reference_code(reference)
 
@@ -113,4 +122,4 @@ def jacobian_derivative_operation(model: Model, names: Names, reference: str) ->
         ]  # fmt: skip
         launch_last(kernels.frame_jacobian_derivative, (path[0].shape[0], q.shape[0]), inputs, result)
 
-    return Operation((len(names), 6, model.nv), forward, replay(forward), ("joint_placement",))
+    return DifferentiableOp((len(names), 6, model.nv), forward, taped_backward(forward), ("joint_placement",))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.dynamics.differentiable_op import Array, Bodies, Operation, lanes_of, of_position, of_velocity
+from sim.dynamics.differentiable_op import Array, Bodies, DifferentiableOp, lanes_of, of_position, of_velocity
 from sim.dynamics.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
 from sim.model.model import Model
 
@@ -68,7 +68,7 @@ def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     return of_velocity(bias_operation, model, q, qd)
 
 
-def gravity_operation(model: Model) -> Operation:
+def gravity_operation(model: Model) -> DifferentiableOp:
     """See :func:`gravity_forces`."""
 
     def forward(m: DeviceModel, tau: wp.array, q: wp.array) -> None:
@@ -80,20 +80,20 @@ def gravity_operation(model: Model) -> Operation:
         tape, bodies = taped_bodies(m, q)
         add_rigid_body_gradient(bodies, tape, m.parameters["gravity"], still, still, None, tau.grad)
 
-    return Operation((model.nv,), forward, backward, (*PARAMETERS, "gravity"))
+    return DifferentiableOp((model.nv,), forward, backward, (*PARAMETERS, "gravity"))
 
 
-def coriolis_operation(model: Model) -> Operation:
+def coriolis_operation(model: Model) -> DifferentiableOp:
     """See :func:`coriolis_forces`."""
     return _velocity_operation(model, weightless, PARAMETERS)
 
 
-def bias_operation(model: Model) -> Operation:
+def bias_operation(model: Model) -> DifferentiableOp:
     """See :func:`bias_forces`."""
     return _velocity_operation(model, lambda m: m.parameters["gravity"], (*PARAMETERS, "gravity"))
 
 
-def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, ...]) -> Operation:
+def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, ...]) -> DifferentiableOp:
     def forward(m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array) -> None:
         add_rigid_body_force(Bodies(m, q, lanes=lanes_of(m)), gravity(m), qd, zeros(m, tau.shape), None, tau)
 
@@ -101,4 +101,4 @@ def _velocity_operation(model: Model, gravity: Gravity, parameters: tuple[str, .
         tape, bodies = taped_bodies(m, q)
         add_rigid_body_gradient(bodies, tape, gravity(m), qd, zeros(m, tau.shape), None, tau.grad)
 
-    return Operation((model.nv,), forward, backward, parameters)
+    return DifferentiableOp((model.nv,), forward, backward, parameters)

@@ -20,7 +20,7 @@ import warp as wp
 from sim.arrays.array_refs import States, for_lanes
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.scratch import scratch_array, scratch_arrays
-from sim.arrays.warp_lock import one_at_a_time
+from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.kinematics.kinematics import kinematics_kernels
@@ -37,7 +37,7 @@ WORLDS_AT_A_TIME = 512
 _cache: dict[tuple[int, str], DeviceModel] = {}
 
 
-@one_at_a_time
+@serialized
 def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
     """The arrays of a model on the device of the first Warp array, or on Warp's current device."""
     if isinstance(model, DeviceModel):
@@ -52,7 +52,7 @@ def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
     return _cache[key]
 
 
-@one_at_a_time
+@serialized
 def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], worlds: int | None = None) -> wp.array:
     """An argument ``[num_worlds, *shape]`` as a Warp array in the model's dtype on its device.
 
@@ -101,7 +101,7 @@ Work = Callable[..., None]
 
 
 @dataclass(frozen=True, eq=False)
-class Operation:
+class DifferentiableOp:
     """What a function computes, apart from its arguments and from who asks for the gradient.
 
     Attributes:
@@ -110,7 +110,7 @@ class Operation:
         backward: ``backward(model, result, *inputs)`` adds to the gradients of the inputs and parameters.
         parameters: names of the parameters that it depends on; it reads no others.
         needs_result: whether ``backward`` reads the result and not just its gradient.
-        in_place: whether both take arrays that kernels look up, :class:`sim.arrays.array_refs.Located`, and the
+        in_place: whether both take arrays that kernels look up, :class:`sim.arrays.array_refs.ArrayRef`, and the
             adjoint of kinematics alone gives gradients of inputs. All of such a result, and of such a gradient that is
             marked as new, is written, whatever was there.
     """
@@ -123,8 +123,8 @@ class Operation:
     in_place: bool = False
 
 
-@one_at_a_time
-def run(model: DeviceModel, operation: Operation, inputs: Sequence[wp.array | None]) -> wp.array:
+@serialized
+def run(model: DeviceModel, operation: DifferentiableOp, inputs: Sequence[wp.array | None]) -> wp.array:
     """Make the result of an operation, and hang its gradient on the active tape.
 
     Args:
@@ -140,20 +140,22 @@ def run(model: DeviceModel, operation: Operation, inputs: Sequence[wp.array | No
     shape = (given[0].shape[0], *operation.shape)
     result = wp.zeros(shape, dtype=model.types.scalar, device=model.device, requires_grad=taped)
     with paused_tape():
-        in_parts(operation.forward, model, result, inputs)
+        run_in_chunks(operation.forward, model, result, inputs)
     if tape is not None and taped:
-        tape.record_func(lambda: in_parts(operation.backward, model, result, inputs), [*leaves, result])
+        tape.record_func(lambda: run_in_chunks(operation.backward, model, result, inputs), [*leaves, result])
     return result
 
 
-def of_position(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array) -> wp.array:
+def of_position(operation: Callable[[Model], DifferentiableOp], model: Model | DeviceModel, q: Array) -> wp.array:
     """The result of an operation that depends on masses, for its argument q as a user gave it."""
     m = on_device(model, q)
     m.require_masses()
     return run(m, operation(m.model), [batch(m, "q", q, (m.model.nq,))])
 
 
-def of_velocity(operation: Callable[[Model], Operation], model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
+def of_velocity(
+    operation: Callable[[Model], DifferentiableOp], model: Model | DeviceModel, q: Array, qd: Array
+) -> wp.array:
     """As :func:`of_position`, for q and qd."""
     m = on_device(model, q, qd)
     m.require_masses()
@@ -161,8 +163,8 @@ def of_velocity(operation: Callable[[Model], Operation], model: Model | DeviceMo
     return run(m, operation(m.model), [q, batch(m, "qd", qd, (m.model.nv,), q.shape[0])])
 
 
-@one_at_a_time
-def in_parts(
+@serialized
+def run_in_chunks(
     work: Work,
     model: DeviceModel,
     result: wp.array,
@@ -182,7 +184,7 @@ def in_parts(
             work(model.part(part), result[part], *(None if array is None else array[part] for array in inputs))
 
 
-def replay(forward: Work) -> Work:
+def taped_backward(forward: Work) -> Work:
     """The backward function of an operation whose kernels all have an adjoint: repeat them on a tape."""
 
     def backward(model: DeviceModel, result: wp.array, *inputs: wp.array | None) -> None:

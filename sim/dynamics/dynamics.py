@@ -30,7 +30,7 @@ from sim.dynamics.differentiable_op import (
     DYNAMICS_PARAMETERS,
     Array,
     Bodies,
-    Operation,
+    DifferentiableOp,
     active_tape,
     batch,
     detached,
@@ -69,7 +69,7 @@ def inverse_dynamics(
     return run(m, inverse_dynamics_operation(m.model), inputs)
 
 
-def inverse_dynamics_operation(model: Model) -> Operation:
+def inverse_dynamics_operation(model: Model) -> DifferentiableOp:
     """See :func:`inverse_dynamics`."""
 
     def forward(
@@ -85,7 +85,7 @@ def inverse_dynamics_operation(model: Model) -> Operation:
         tape, bodies = taped_bodies(m, q)
         _add_gradient(bodies, tape, q, qd, qdd, wrench, tau.grad)
 
-    return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS)
+    return DifferentiableOp((model.nv,), forward, backward, DYNAMICS_PARAMETERS)
 
 
 def forward_dynamics(
@@ -110,7 +110,7 @@ def forward_dynamics(
     return run(m, forward_dynamics_operation(m.model), inputs)
 
 
-def forward_dynamics_operation(model: Model) -> Operation:
+def forward_dynamics_operation(model: Model) -> DifferentiableOp:
     """See :func:`forward_dynamics`."""
 
     def forward(
@@ -139,7 +139,7 @@ def forward_dynamics_operation(model: Model) -> Operation:
         )
         _add_gradient(bodies, tape, q, qd, detached(qdd), wrench, minus_w)
 
-    return Operation((model.nv,), forward, backward, DYNAMICS_PARAMETERS, needs_result=True)
+    return DifferentiableOp((model.nv,), forward, backward, DYNAMICS_PARAMETERS, needs_result=True)
 
 
 def _arguments(

@@ -12,15 +12,15 @@ from sim.arrays.array_refs import States
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.differentiable_op import (
     Array,
+    DifferentiableOp,
     Motions,
-    Operation,
     Poses,
     batch,
     lanes_of,
     launch_last,
     on_device,
-    replay,
     run,
+    taped_backward,
 )
 from sim.model.frames import Names, frame_names, reference_code
 from sim.model.model import Model
@@ -46,17 +46,17 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
     return run(m, pose_operation(m.model, frame_names(m.model, frames)), [q])
 
 
-def pose_operation(model: Model, names: Names) -> Operation:
+def pose_operation(model: Model, names: Names) -> DifferentiableOp:
     """See :func:`forward_kinematics`."""
     return _of_poses((len(names), 7), names, "frame_pose")
 
 
-def matrix_operation(model: Model, names: Names) -> Operation:
+def matrix_operation(model: Model, names: Names) -> DifferentiableOp:
     """Poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
     return _of_poses((len(names), 4, 4), names, "frame_matrix", buffers=[16])
 
 
-def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffers: Sequence[int] = ()) -> Operation:
+def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffers: Sequence[int] = ()) -> DifferentiableOp:
     """What one of the kernels of frames, with buffers of so many entries, computes of the poses of links."""
 
     def launch(bodies: Poses, name: str, arrays: list[wp.array], outputs: list[wp.array]) -> None:
@@ -79,7 +79,7 @@ def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffers: Sequen
         launch(bodies, f"{kernel}_adjoint", [bodies.states(result.grad)], [bodies.pose.grad, bodies.origin.grad])
         tape.backward()
 
-    return Operation(shape, forward, backward, ("joint_placement",), in_place=True)
+    return DifferentiableOp(shape, forward, backward, ("joint_placement",), in_place=True)
 
 
 def link_velocities(
@@ -109,7 +109,7 @@ def link_velocities(
     return run(m, velocity_operation(m.model, frame_names(m.model, frames), reference), [q, qd])
 
 
-def velocity_operation(model: Model, names: Names, reference: str) -> Operation:
+def velocity_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
     """See :func:`link_velocities`."""
     code = reference_code(reference)
 
@@ -133,7 +133,7 @@ def velocity_operation(model: Model, names: Names, reference: str) -> Operation:
         )
         tape.backward()
 
-    return Operation((len(names), 6), forward, backward, ("joint_placement",))
+    return DifferentiableOp((len(names), 6), forward, backward, ("joint_placement",))
 
 
 def _paths(m: DeviceModel, names: Names) -> list[wp.array]:
@@ -181,7 +181,7 @@ def jacobian(
 
 def run_of_frames(
     m: DeviceModel,
-    make: Callable[[Model, Names, str], Operation],
+    make: Callable[[Model, Names, str], DifferentiableOp],
     frame: str | Sequence[str],
     reference: str,
     inputs: Sequence[wp.array],
@@ -191,7 +191,7 @@ def run_of_frames(
     return run(m, _of_single(operation) if isinstance(frame, str) else operation, inputs)
 
 
-def _of_single(operation: Operation) -> Operation:
+def _of_single(operation: DifferentiableOp) -> DifferentiableOp:
     """An operation on one frame without the dimension of frames, the first one of its result."""
 
     def with_frames(array: wp.array) -> wp.array:
@@ -203,10 +203,10 @@ def _of_single(operation: Operation) -> Operation:
     def backward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
         operation.backward(m, with_frames(result), *inputs)
 
-    return Operation(operation.shape[1:], forward, backward, operation.parameters)
+    return DifferentiableOp(operation.shape[1:], forward, backward, operation.parameters)
 
 
-def jacobian_operation(model: Model, names: Names, reference: str) -> Operation:
+def jacobian_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
     """See :func:`jacobian`; always with the dimension of frames."""
     code = reference_code(reference)
 
@@ -235,7 +235,7 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Operation:
         )
         tape.backward()
 
-    return Operation((len(names), 6, model.nv), forward, backward, ("joint_placement",), in_place=True)
+    return DifferentiableOp((len(names), 6, model.nv), forward, backward, ("joint_placement",), in_place=True)
 
 
 def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) -> wp.array:
@@ -256,7 +256,7 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
     return run(m, integrate_operation(m.model, dt), [q, qd])
 
 
-def integrate_operation(model: Model, dt: float) -> Operation:
+def integrate_operation(model: Model, dt: float) -> DifferentiableOp:
     """See :func:`integrate`."""
     return _over_joints("integrate", model.nq, [dt])
 
@@ -278,15 +278,15 @@ def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
     return run(m, difference_operation(m.model), [q0, q1])
 
 
-def difference_operation(model: Model) -> Operation:
+def difference_operation(model: Model) -> DifferentiableOp:
     """See :func:`difference`."""
     return _over_joints("difference", model.nv, [])
 
 
-def _over_joints(kernel: str, size: int, constants: list[float]) -> Operation:
+def _over_joints(kernel: str, size: int, constants: list[float]) -> DifferentiableOp:
     def forward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
         given = [m.joint_type, m.joint_q_start, m.joint_qd_start, *map(m.types.scalar, constants), *inputs]
         dim = (m.model.num_links, result.shape[0])
         launch_last(getattr(integrate_kernels(m.types.scalar), kernel), dim, given, result)
 
-    return Operation((size,), forward, replay(forward))
+    return DifferentiableOp((size,), forward, taped_backward(forward))

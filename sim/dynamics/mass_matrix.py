@@ -8,7 +8,7 @@ import warp as wp
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.precision import in_double, rounded
 from sim.arrays.scratch import scratch_array
-from sim.dynamics.differentiable_op import Array, Bodies, Operation, lanes_of, of_position
+from sim.dynamics.differentiable_op import Array, Bodies, DifferentiableOp, lanes_of, of_position
 from sim.dynamics.dynamics import solve_mass_matrix, taped_bodies, zeros
 from sim.model.model import Model
 from warp_kernels.dynamics.crba import crba_kernels
@@ -33,7 +33,7 @@ def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
     return of_position(mass_matrix_operation, model, q)
 
 
-def mass_matrix_operation(model: Model) -> Operation:
+def mass_matrix_operation(model: Model) -> DifferentiableOp:
     """See :func:`mass_matrix`."""
 
     def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
@@ -52,7 +52,7 @@ def mass_matrix_operation(model: Model) -> Operation:
     def backward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
         _add_gradient(*taped_bodies(m, q), matrix.grad)
 
-    return Operation((model.nv, model.nv), forward, backward, PARAMETERS)
+    return DifferentiableOp((model.nv, model.nv), forward, backward, PARAMETERS)
 
 
 def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
@@ -73,7 +73,7 @@ def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
     return of_position(mass_matrix_inverse_operation, model, q)
 
 
-def mass_matrix_inverse_operation(model: Model) -> Operation:
+def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
     """See :func:`mass_matrix_inverse`."""
 
     def forward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
@@ -103,7 +103,7 @@ def mass_matrix_inverse_operation(model: Model) -> Operation:
         wp.launch(kernels.mass_matrix_bar, dim, [m.dof_parent, a, right], [matrix_bar], device=m.device)
         _add_gradient(tape, bodies, matrix_bar)
 
-    return Operation((model.nv, model.nv), forward, backward, PARAMETERS, needs_result=True)
+    return DifferentiableOp((model.nv, model.nv), forward, backward, PARAMETERS, needs_result=True)
 
 
 def _add_gradient(tape: wp.Tape, bodies: Bodies, matrix_bar: wp.array) -> None:

@@ -8,7 +8,15 @@ Source: Orin and Goswami, *Centroidal momentum matrix of a humanoid robot* (IROS
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.dynamics.differentiable_op import Array, Bodies, Operation, launch_last, of_position, of_velocity, replay
+from sim.dynamics.differentiable_op import (
+    Array,
+    Bodies,
+    DifferentiableOp,
+    launch_last,
+    of_position,
+    of_velocity,
+    taped_backward,
+)
 from sim.dynamics.kinematics import run_velocities
 from sim.errors import ModelError
 from sim.model.model import Model
@@ -155,7 +163,7 @@ class _Composite(Bodies):
         )
 
 
-def centre_of_mass_operation(model: Model) -> Operation:
+def centre_of_mass_operation(model: Model) -> DifferentiableOp:
     """See :func:`centre_of_mass`."""
     _require_mass(model)
 
@@ -164,10 +172,10 @@ def centre_of_mass_operation(model: Model) -> Operation:
         kernel = momentum_kernels(m.types.scalar).centre_of_mass
         launch_last(kernel, q.shape[0], [bodies.origin, bodies.mass, bodies.moment], result)
 
-    return Operation((3,), forward, replay(forward), PARAMETERS)
+    return DifferentiableOp((3,), forward, taped_backward(forward), PARAMETERS)
 
 
-def centre_of_mass_jacobian_operation(model: Model) -> Operation:
+def centre_of_mass_jacobian_operation(model: Model) -> DifferentiableOp:
     """See :func:`centre_of_mass_jacobian`."""
     _require_mass(model)
 
@@ -177,20 +185,20 @@ def centre_of_mass_jacobian_operation(model: Model) -> Operation:
         inputs = [m.dof_link, bodies.subspace, bodies.composite, bodies.mass]
         launch_last(kernel, (model.nv, q.shape[0]), inputs, result)
 
-    return Operation((3, model.nv), forward, replay(forward), PARAMETERS)
+    return DifferentiableOp((3, model.nv), forward, taped_backward(forward), PARAMETERS)
 
 
-def centroidal_momentum_matrix_operation(model: Model) -> Operation:
+def centroidal_momentum_matrix_operation(model: Model) -> DifferentiableOp:
     """See :func:`centroidal_momentum_matrix`."""
     _require_mass(model)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         _Composite(m, q).run_momentum_matrix(result)
 
-    return Operation((6, model.nv), forward, replay(forward), PARAMETERS)
+    return DifferentiableOp((6, model.nv), forward, taped_backward(forward), PARAMETERS)
 
 
-def centroidal_momentum_operation(model: Model) -> Operation:
+def centroidal_momentum_operation(model: Model) -> DifferentiableOp:
     """See :func:`centroidal_momentum`."""
     _require_mass(model)
 
@@ -201,10 +209,10 @@ def centroidal_momentum_operation(model: Model) -> Operation:
         kernel = momentum_kernels(m.types.scalar).momentum
         launch_last(kernel, (6, q.shape[0]), [matrix, qd], result)
 
-    return Operation((6,), forward, replay(forward), PARAMETERS)
+    return DifferentiableOp((6,), forward, taped_backward(forward), PARAMETERS)
 
 
-def kinetic_energy_operation(model: Model) -> Operation:
+def kinetic_energy_operation(model: Model) -> DifferentiableOp:
     """See :func:`kinetic_energy`."""
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
@@ -214,10 +222,10 @@ def kinetic_energy_operation(model: Model) -> Operation:
         inputs = [m.parameters["armature"], qd, velocity, bodies.link_inertia]
         launch_last(kernel, q.shape[0], inputs, result)
 
-    return Operation((), forward, replay(forward), (*PARAMETERS, "armature"))
+    return DifferentiableOp((), forward, taped_backward(forward), (*PARAMETERS, "armature"))
 
 
-def potential_energy_operation(model: Model) -> Operation:
+def potential_energy_operation(model: Model) -> DifferentiableOp:
     """See :func:`potential_energy`."""
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
@@ -227,7 +235,9 @@ def potential_energy_operation(model: Model) -> Operation:
         inputs = [m.link_tree, m.link_tail_dof, m.dof_q, *parameters, q, bodies.origin, bodies.link_inertia]
         launch_last(kernel, q.shape[0], inputs, result)
 
-    return Operation((), forward, replay(forward), (*PARAMETERS, "gravity", "stiffness", "rest_position"))
+    return DifferentiableOp(
+        (), forward, taped_backward(forward), (*PARAMETERS, "gravity", "stiffness", "rest_position")
+    )
 
 
 def _require_mass(model: Model) -> None:

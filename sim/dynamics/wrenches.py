@@ -5,7 +5,16 @@ from collections.abc import Sequence
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.dynamics.differentiable_op import Array, Operation, Poses, batch, launch_last, on_device, replay, run
+from sim.dynamics.differentiable_op import (
+    Array,
+    DifferentiableOp,
+    Poses,
+    batch,
+    launch_last,
+    on_device,
+    run,
+    taped_backward,
+)
 from sim.model.frames import Names, frame_names, reference_code
 from sim.model.model import Model
 from warp_kernels.dynamics.wrench import wrench_kernels
@@ -39,7 +48,7 @@ def link_wrenches(
     return run(m, link_wrench_operation(m.model, names, reference), [q, wrench])
 
 
-def link_wrench_operation(model: Model, names: Names, reference: str) -> Operation:
+def link_wrench_operation(model: Model, names: Names, reference: str) -> DifferentiableOp:
     """See :func:`link_wrenches`."""
     code = reference_code(reference)
 
@@ -48,4 +57,4 @@ def link_wrench_operation(model: Model, names: Names, reference: str) -> Operati
         inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, wrench]
         launch_last(wrench_kernels(m.types.scalar).wrench_to_link, q.shape[0], inputs, result)
 
-    return Operation((model.num_links, 6), forward, replay(forward), ("joint_placement",))
+    return DifferentiableOp((model.num_links, 6), forward, taped_backward(forward), ("joint_placement",))

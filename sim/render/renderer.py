@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.warp_lock import one_at_a_time
+from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
@@ -145,7 +145,7 @@ class Renderer:
         self._camera, self.view = camera, self._view(camera)
         self.passes = [] if self.mesh is None else self._passes(self.mesh)
 
-    @one_at_a_time
+    @serialized
     def draw(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
         """One picture, uint8 [height, width, 3].
 
@@ -158,7 +158,7 @@ class Renderer:
             run_rows(launches)
         return self.pixels.numpy().copy()
 
-    @one_at_a_time
+    @serialized
     def survey(self, poses: np.ndarray, frame: int = 0) -> Survey:
         """Depth and what is seen, instead of a picture; arguments as for :meth:`draw`."""
         mesh = self._stage(poses, frame)
@@ -172,7 +172,7 @@ class Renderer:
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
         return Survey(depth.numpy(), geometry[shown], world[shown])
 
-    @one_at_a_time
+    @serialized
     def openness(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
         """Which part of the light of an even sky reaches what every pixel shows, float32 [height, width]; 1 for all.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.warp_lock import one_at_a_time
+from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import active_tape, paused_tape
 from sim.errors import ContactOverflowWarning, ModelError
 from sim.model.parameters import as_numbers
@@ -133,7 +133,7 @@ class Trajectory:
         between = {place + BETWEEN: _rows_like(array, room) for place, array in states.items()} if room > 0 else {}
         return {**states, **between, TAU: self.tau, CONTROL: self.control}
 
-    @one_at_a_time
+    @serialized
     def backward(
         self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = (), impulse_grad: Any = None
     ) -> Gradients:
@@ -159,7 +159,7 @@ class Trajectory:
             self._raise_for_bad_gradient(gradients)
         return gradients
 
-    @one_at_a_time
+    @serialized
     def gradient_norms(self, q_grad: Any = None, qd_grad: Any = None) -> GradientNorms:
         """Norms of the derivative of a loss in every state, to see where on the way back it explodes or vanishes.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel, find_device
-from sim.arrays.warp_lock import one_at_a_time, turn
+from sim.arrays.warp_lock import serialized, warp_lock
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
@@ -61,7 +61,7 @@ class Simulator:
             positive, unknown or ill-shaped parameters.
     """
 
-    @one_at_a_time
+    @serialized
     def __init__(
         self,
         model: Model,
@@ -104,13 +104,13 @@ class Simulator:
 
     # ---- running -----------------------------------------------------------------------------------------------
 
-    @one_at_a_time
+    @serialized
     def initial_state(self) -> State:
         """The model's initial coordinates at rest, the same in every world."""
         q = np.tile(self.model.q0, (self.num_worlds, 1))
         return State(self._array(q, 2, "q"), self._array(np.zeros((self.num_worlds, self.model.nv)), 2, "qd"))
 
-    @one_at_a_time
+    @serialized
     def state(self, q: Any, qd: Any = None) -> State:
         """A state from arrays.
 
@@ -124,7 +124,7 @@ class Simulator:
         qd = np.zeros(self.model.nv) if qd is None else qd
         return State(self._batch(q, self.model.nq, "q"), self._batch(qd, self.model.nv, "qd"))
 
-    @one_at_a_time
+    @serialized
     def step(self, state: State, tau: Any = None, control: Any = None) -> State:
         """One step.
 
@@ -140,7 +140,7 @@ class Simulator:
         """
         return self._single(state, tau, control).final_state
 
-    @one_at_a_time
+    @serialized
     def contacts(self, state: State, tau: Any = None, control: Any = None) -> Contacts:
         """What touches in the step that begins at a state, and with which force.
 
@@ -161,7 +161,7 @@ class Simulator:
             self._single(state, tau, control)
         return read_contacts([shard.step for shard in self.shards])
 
-    @one_at_a_time
+    @serialized
     def rollout(
         self,
         state: State,
@@ -211,7 +211,7 @@ class Simulator:
 
     # ---- parameters --------------------------------------------------------------------------------------------
 
-    @one_at_a_time
+    @serialized
     def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
         """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see
         :mod:`sim.model.parameters`).
@@ -251,7 +251,7 @@ class Simulator:
         Raises:
             ModelError: see :meth:`set_parameter`.
         """
-        with turn:
+        with warp_lock:
             before = {name: self._values[name] for name in self.watch(values)}
             changed = [
                 name

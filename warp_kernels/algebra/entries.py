@@ -1,7 +1,7 @@
 """Entries of arrays of states [world, ...] for blocks of several worlds.
 
 Some of these arrays are told to a kernel in its launch; others it looks up where it is told, see
-:class:`sim.arrays.array_refs.Located`. ``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint,
+:class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint,
 zero there; ``store`` and ``add`` write. The digit in a name is the number of dimensions of the array, two where there is
 none.
 """
@@ -23,7 +23,7 @@ _ENTRY = """
     char* at = reinterpret_cast<char*>(values.data) + first * step{offsets};
     using pointer = wp::{scalar}*;
 """
-# The same for an array that is looked up, see :class:`sim.arrays.array_refs.Located`.
+# The same for an array that is looked up, see :class:`sim.arrays.array_refs.ArrayRef`.
 LOOKED_UP = """
     const wp::int64* where = values.data;
     const int first = block * {lanes};

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from sim.dynamics.differentiable_op import Operation
+from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.torch.runtime.call_signature import Kind
 from sim.torch.runtime.engine import Engine
 from sim.torch.runtime.parameters import number_of_dims
@@ -115,7 +115,7 @@ class Evaluate(torch.autograd.Function):
     """``apply(engine, operation, number of inputs, *inputs, *parameters)``: the result [rows, ...]."""
 
     @staticmethod
-    def forward(engine: Engine, operation: Operation, count: int, *tensors: torch.Tensor) -> torch.Tensor:
+    def forward(engine: Engine, operation: DifferentiableOp, count: int, *tensors: torch.Tensor) -> torch.Tensor:
         """The value."""
         return engine.forward(operation, Values(tensors, count))
 
@@ -139,7 +139,9 @@ class Evaluate(torch.autograd.Function):
         raise RuntimeError(NO_FORWARD_MODE)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, engine: Engine, operation: Operation, count: int, *tensors: Any) -> tuple:
+    def vmap(
+        info: Any, in_dims: tuple, engine: Engine, operation: DifferentiableOp, count: int, *tensors: Any
+    ) -> tuple:
         """The value for each of a batch."""
         size, dims = info.batch_size, in_dims[3:]
         rows = _rows(tensors[0], dims[0])
@@ -161,7 +163,7 @@ class Gradient(torch.autograd.Function):
     @staticmethod
     def forward(
         engine: Engine,
-        operation: Operation,
+        operation: DifferentiableOp,
         count: int,
         needs: tuple[bool, ...],
         grad: torch.Tensor,
@@ -191,7 +193,7 @@ class Gradient(torch.autograd.Function):
         info: Any,
         in_dims: tuple,
         engine: Engine,
-        operation: Operation,
+        operation: DifferentiableOp,
         count: int,
         needs: tuple[bool, ...],
         grad: torch.Tensor,

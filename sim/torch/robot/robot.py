@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sim.arrays.warp_lock import one_at_a_time
+from sim.arrays.warp_lock import serialized
 from sim.dynamics.acceleration import acceleration_operation, jacobian_derivative_operation
 from sim.dynamics.bias import bias_operation, coriolis_operation, gravity_operation
-from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, Operation
+from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, DifferentiableOp
 from sim.dynamics.dynamics import forward_dynamics_operation, inverse_dynamics_operation
 from sim.dynamics.kinematics import (
     difference_operation,
@@ -70,7 +70,8 @@ class Robot(torch.nn.Module):
     The parameters (``mass``, ``com``, ``inertia``, ``joint_placement``, ``damping``, ``armature``, ``stiffness``,
     ``rest_position``, ``friction_loss``, ``gravity``; see :data:`sim.model.parameters.PARAMETERS`) are buffers,
     ``[n, ...]`` or one for each row of a flat batch ``[rows, n, ...]``. :meth:`learn` makes them parameters of the
-    module. Joints that mimic another and other constraints of the solver have no effect here: their coordinates are independent.
+    module. Joints that mimic another and other constraints of the solver have no effect here: their coordinates are
+    independent.
 
     Args:
         source: a robot file (see :func:`sim.load`), or a model.
@@ -134,7 +135,7 @@ class Robot(torch.nn.Module):
         self.learnt = torch.nn.ModuleDict()
         self._arguments = Arguments(self.model)
         self._engines: dict[tuple[torch.device, torch.dtype], Engine] = {}
-        self._operations: dict[Hashable, Operation] = {}
+        self._operations: dict[Hashable, DifferentiableOp] = {}
         self._kinds: dict[tuple, Kind] = {}
 
     # ---- what it is --------------------------------------------------------------------------------------------
@@ -456,7 +457,7 @@ class Robot(torch.nn.Module):
     def _of_frames(
         self,
         name: str,
-        make: Callable[..., Operation],
+        make: Callable[..., DifferentiableOp],
         frame: Frames,
         reference: str | None = None,
         **inputs: torch.Tensor,
@@ -473,7 +474,7 @@ class Robot(torch.nn.Module):
             return (frame,), True
         return self.link_names if frame is None else tuple(frame), False
 
-    def _dynamics(self, key: str, make: Callable[[], Operation], **inputs: torch.Tensor) -> torch.Tensor:
+    def _dynamics(self, key: str, make: Callable[[], DifferentiableOp], **inputs: torch.Tensor) -> torch.Tensor:
         if self.model.massless_links:
             self._require_masses()
         return self._call(key, make, **inputs)[0]
@@ -503,7 +504,7 @@ class Robot(torch.nn.Module):
     def _call(
         self,
         key: Hashable,
-        make: Callable[[], Operation],
+        make: Callable[[], DifferentiableOp],
         single: bool = False,
         split: tuple[int, ...] = (),
         /,
@@ -529,7 +530,7 @@ class Robot(torch.nn.Module):
         kind.used = next_use()
         return evaluate(kind, tensors)
 
-    @one_at_a_time
+    @serialized
     def _new_kind(
         self,
         key: Hashable,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import torch
 
-from sim.arrays.warp_lock import one_at_a_time
-from sim.dynamics.differentiable_op import Operation
+from sim.arrays.warp_lock import serialized
+from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.torch.runtime.engine import Engine
 from sim.torch.runtime.graph import Way, parts_of
 from sim.torch.runtime.lru import next_use
@@ -56,7 +56,7 @@ class Kind:
     def __init__(
         self,
         engine: Engine,
-        operation: Operation,
+        operation: DifferentiableOp,
         batch: torch.Size,
         inner: Sequence[tuple[int, ...]],
         tensors: Sequence[torch.Tensor],
@@ -117,14 +117,14 @@ class Kind:
         self._find_gradients(wanted, every)
         return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
 
-    @one_at_a_time
+    @serialized
     def _find_value(self) -> None:
         """Find the short way to the value, if there is one by now."""
         graph = self.engine.kept_graph(Task.value(self.operation, self.flat_shapes), self)
         if graph is not None:
             self._value = graph.value_way(self)
 
-    @one_at_a_time
+    @serialized
     def _find_gradients(self, wanted: tuple[bool, ...], every: tuple[bool, ...]) -> None:
         """Find the short way to gradients of these tensors, if there is one by now."""
         graph = self.engine.kept_graph(Task.gradient(self.operation, self.flat_shapes, every), self)

@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.scratch import kept_scratch
-from sim.arrays.warp_lock import turn
+from sim.arrays.warp_lock import warp_lock
 from sim.dynamics.differentiable_op import paused_tape
 from sim.torch.runtime.graph import Graph, Shapes, Way, parts_of
 from sim.torch.runtime.lru import next_use
@@ -109,7 +109,7 @@ class _CopyWay:
 
     def run(self, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """See :class:`sim.torch.runtime.graph.Way`."""
-        with turn:
+        with warp_lock:
             self._graph.launch(self._own, list(given))
             return [output.clone() for output in self._outputs]
 

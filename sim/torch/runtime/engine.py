@@ -11,8 +11,8 @@ from dataclasses import replace
 import torch
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.warp_lock import one_at_a_time
-from sim.dynamics.differentiable_op import Operation, paused_tape
+from sim.arrays.warp_lock import serialized
+from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES, on_torch_stream, stream_key, warp_device
 from sim.torch.runtime.allocation import new_tensor
@@ -52,8 +52,8 @@ class Engine:
         self._calls: Counter[Task] = Counter()
         self.graphs: dict[Task, Graph] = {}
 
-    @one_at_a_time
-    def forward(self, operation: Operation, values: Values, shape: Sequence[int] | None = None) -> torch.Tensor:
+    @serialized
+    def forward(self, operation: DifferentiableOp, values: Values, shape: Sequence[int] | None = None) -> torch.Tensor:
         """The result of an operation, in new memory.
 
         Args:
@@ -74,9 +74,9 @@ class Engine:
             graph.keepers.add(keeper)
         return graph
 
-    @one_at_a_time
+    @serialized
     def backward(
-        self, operation: Operation, values: Values, wanted: tuple[bool, ...], result_grad: torch.Tensor
+        self, operation: DifferentiableOp, values: Values, wanted: tuple[bool, ...], result_grad: torch.Tensor
     ) -> list[torch.Tensor]:
         """Gradients of the inputs and parameters that are wanted, in this order.
 

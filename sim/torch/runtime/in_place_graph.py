@@ -7,11 +7,11 @@ import numpy as np
 import torch
 import warp as wp
 
-from sim.arrays.array_refs import Located, table
+from sim.arrays.array_refs import ArrayRef, table
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.scratch import kept_scratch, scratch_arrays
 from sim.arrays.warp_lock import turn
-from sim.dynamics.differentiable_op import Operation, paused_tape
+from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.torch.runtime.allocation import new_tensor
 from sim.torch.runtime.graph import Graph, Shapes, Way, parts_of
 from sim.torch.runtime.lru import next_use
@@ -58,7 +58,7 @@ class Spot:
         self._addresses, self._offsets = self._table[:, 0], self._first
         rows: list[wp.array] = [wp.array(row, dtype=wp.int64, device="cpu", copy=False) for row in self._table]
         self.located = [
-            Located(row, (part.stop - part.start, *shape[1:])) for row, part in zip(rows, parts, strict=True)
+            ArrayRef(row, (part.stop - part.start, *shape[1:])) for row, part in zip(rows, parts, strict=True)
         ]
 
     def point_at(self, address: int, strides: tuple[int, ...]) -> None:
@@ -113,13 +113,13 @@ class InPlaceGraph(Graph):
             launch()
         self._graph = capture.graph
 
-    def _forward(self, operation: Operation, arrays: list[tuple[Located, list[Located]]]) -> None:
+    def _forward(self, operation: DifferentiableOp, arrays: list[tuple[ArrayRef, list[ArrayRef]]]) -> None:
         self._parameters.tidy()
         for result, inputs in arrays:
             with scratch_arrays():
                 operation.forward(self._parameters.model, result, *inputs)
 
-    def _backward(self, operation: Operation, arrays: list[tuple[Located, list[Located]]]) -> None:
+    def _backward(self, operation: DifferentiableOp, arrays: list[tuple[ArrayRef, list[ArrayRef]]]) -> None:
         self._parameters.clear_gradients()
         self._parameters.tidy()
         for result, inputs in arrays:
@@ -226,7 +226,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _arrays(
     part: int, inputs: Sequence[Spot], outputs: Sequence[Spot | None], seed: Spot | None
-) -> tuple[Located, list[Located]]:
+) -> tuple[ArrayRef, list[ArrayRef]]:
     """The result and inputs of an operation for one of the parts."""
     here = [spot.located[part] for spot in inputs]
     found = [None if spot is None else spot.located[part] for spot in outputs]
@@ -235,6 +235,6 @@ def _arrays(
         assert result is not None
         return result, here
     bar = seed.located[part]
-    with_bars = [Located(one.where, one.shape, grad) for one, grad in zip(here, found, strict=True)]
+    with_bars = [ArrayRef(one.where, one.shape, grad) for one, grad in zip(here, found, strict=True)]
     # The operation asks for no more of the result than its shape.
-    return Located(bar.where, bar.shape, bar), with_bars
+    return ArrayRef(bar.where, bar.shape, bar), with_bars

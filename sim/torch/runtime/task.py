@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sim.dynamics.differentiable_op import WORLDS_AT_A_TIME, Operation, in_parts
+from sim.dynamics.differentiable_op import WORLDS_AT_A_TIME, DifferentiableOp, run_in_chunks
 from sim.torch.arrays import as_array
 from sim.torch.runtime.parameters import ParameterArrays, number_of_dims
 from sim.torch.runtime.values import Values, plain
@@ -23,17 +23,17 @@ class Task:
     """
 
     work: "type[Forward | Backward]"
-    operation: Operation
+    operation: DifferentiableOp
     shapes: tuple[torch.Size, ...]
     wanted: tuple[bool, ...] = ()
 
     @classmethod
-    def value(cls, operation: Operation, shapes: Sequence[torch.Size]) -> "Task":
+    def value(cls, operation: DifferentiableOp, shapes: Sequence[torch.Size]) -> "Task":
         """Find the result of an operation."""
         return cls(Forward, operation, tuple(shapes))
 
     @classmethod
-    def gradient(cls, operation: Operation, shapes: Sequence[torch.Size], wanted: tuple[bool, ...]) -> "Task":
+    def gradient(cls, operation: DifferentiableOp, shapes: Sequence[torch.Size], wanted: tuple[bool, ...]) -> "Task":
         """Find gradients of its inputs and parameters."""
         return cls(Backward, operation, tuple(shapes), wanted)
 
@@ -128,7 +128,7 @@ class Forward:
         if self.call.values.rows > 0:
             self.parameters.tidy()
             operation = self.call.task.operation
-            in_parts(operation.forward, self.parameters.model, self.result, self.arrays, at_a_time)
+            run_in_chunks(operation.forward, self.parameters.model, self.result, self.arrays, at_a_time)
 
 
 class Backward:
@@ -159,5 +159,5 @@ class Backward:
         if self.call.values.rows > 0:
             self.parameters.tidy()
             operation = self.call.task.operation
-            in_parts(operation.backward, self.parameters.model, self.result, self.arrays, at_a_time)
+            run_in_chunks(operation.backward, self.parameters.model, self.result, self.arrays, at_a_time)
             self.parameters.finish_gradients()
