@@ -10,7 +10,7 @@ import warp as wp
 from sim.arrays.array_refs import ArrayRef, table
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.scratch import kept_scratch, scratch_arrays
-from sim.arrays.warp_lock import turn
+from sim.arrays.warp_lock import warp_lock
 from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.torch.runtime.allocation import new_tensor
 from sim.torch.runtime.graph import Graph, Shapes, Way, parts_of
@@ -173,7 +173,7 @@ class _ValueWay:
         if not self._flat:
             tensors = [tensor.reshape(shape) for tensor, shape in zip(tensors, calls.flat_shapes, strict=True)]
         result = new_tensor(tensors[0], calls.shape)
-        with turn:
+        with warp_lock:
             for spot, tensor in zip(graph.inputs, tensors, strict=False):
                 spot.point_at(tensor.data_ptr(), tensor.stride())
             self._result.point_at(result.data_ptr(), self._strides)
@@ -205,7 +205,7 @@ class _GradientWay:
         assert seed is not None
         grad = self._calls.whole(grads)
         outputs = [new_tensor(kept, shape) for shape in self._shapes]
-        with turn:
+        with warp_lock:
             address = kept.data_ptr()
             for spot, first, strides in self._inputs:
                 spot.point_at(address + first, strides)
