@@ -13,6 +13,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import kernel_module, warp_types
 
 # Places in the pointer table; zero stands for an array that wasn't given. The first four are what a state is made of; so
@@ -27,21 +28,21 @@ STEP, INTERVAL, STEPS = range(3)
 
 @functools.cache
 def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, one thread per world or per block and world, none with an adjoint.
+    """Kernels of one precision, one thread per world or per constraint and world, none with an adjoint.
 
-    ``first_world`` is the place of this shard's first world among the ``num_worlds`` of the trajectory's arrays.
+    ``first_world`` is the place of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
     """
     vec3 = warp_types(scalar).vec3
     module = kernel_module("checkpoint", scalar)
 
     @wp.func
-    def read(address: wp.uint64, row: int, num_worlds: int, size: int, world: int, i: int):
-        source = wp.array(ptr=address, shape=(row + 1, num_worlds, size), dtype=scalar)
+    def read(address: wp.uint64, row: int, total_worlds: int, size: int, world: int, i: int):
+        source = wp.array(ptr=address, shape=(row + 1, total_worlds, size), dtype=scalar)
         return source[row, world, i]
 
     @wp.func
-    def write(address: wp.uint64, row: int, num_worlds: int, size: int, world: int, i: int, value: scalar):
-        target = wp.array(ptr=address, shape=(row + 1, num_worlds, size), dtype=scalar)
+    def write(address: wp.uint64, row: int, total_worlds: int, size: int, world: int, i: int, value: scalar):
+        target = wp.array(ptr=address, shape=(row + 1, total_worlds, size), dtype=scalar)
         target[row, world, i] = value
 
     @wp.func
@@ -76,7 +77,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def load_state(
         # Model
-        num_worlds: int,
+        total_worlds: int,
         first_world: int,
         # Data in
         table: wp.array(dtype=wp.uint64),
@@ -93,17 +94,17 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q_address = state_address(wp.static(Q), step, table, cursor)
         qd_address = state_address(wp.static(QD), step, table, cursor)
         for i in range(q.shape[1]):
-            q[world, i] = read(q_address, row, num_worlds, q.shape[1], first_world + world, i)
+            q[world, i] = read(q_address, row, total_worlds, q.shape[1], first_world + world, i)
         for i in range(qd.shape[1]):
-            qd[world, i] = read(qd_address, row, num_worlds, qd.shape[1], first_world + world, i)
+            qd[world, i] = read(qd_address, row, total_worlds, qd.shape[1], first_world + world, i)
             if table[wp.static(TAU)] != wp.uint64(0):
-                tau[world, i] = read(table[wp.static(TAU)], step, num_worlds, qd.shape[1], first_world + world, i)
+                tau[world, i] = read(table[wp.static(TAU)], step, total_worlds, qd.shape[1], first_world + world, i)
             else:
                 tau[world, i] = scalar(0.0)
         for i in range(control.shape[1]):
             if table[wp.static(CONTROL)] != wp.uint64(0):
                 control[world, i] = read(
-                    table[wp.static(CONTROL)], step, num_worlds, control.shape[1], first_world + world, i
+                    table[wp.static(CONTROL)], step, total_worlds, control.shape[1], first_world + world, i
                 )
             else:
                 control[world, i] = scalar(0.0)
@@ -111,7 +112,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def store_state(
         # Model
-        num_worlds: int,
+        total_worlds: int,
         first_world: int,
         # Data in
         table: wp.array(dtype=wp.uint64),
@@ -120,7 +121,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         qd_next: wp.array2d(dtype=scalar),
         residual: wp.array(dtype=scalar),
         contact_overflow: wp.array(dtype=int),
-        block_overflow: wp.array(dtype=int),
+        constraint_overflow: wp.array(dtype=int),
         # Data out
         largest_residual: wp.array(dtype=scalar),
         total_overflow: wp.array(dtype=int),
@@ -131,65 +132,65 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q_address = state_address(wp.static(Q), step, table, cursor)
         qd_address = state_address(wp.static(QD), step, table, cursor)
         for i in range(q_next.shape[1]):
-            write(q_address, row, num_worlds, q_next.shape[1], first_world + world, i, q_next[world, i])
+            write(q_address, row, total_worlds, q_next.shape[1], first_world + world, i, q_next[world, i])
         for i in range(qd_next.shape[1]):
-            write(qd_address, row, num_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
+            write(qd_address, row, total_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
-        total_overflow[world] += contact_overflow[world] + block_overflow[world]
+        total_overflow[world] += contact_overflow[world] + constraint_overflow[world]
 
     @wp.kernel(module=module, enable_backward=False)
     def load_impulses(
         # Model
-        num_worlds: int,
+        total_worlds: int,
         first_world: int,
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
         # Data out
-        impulse: wp.array2d(dtype=vec3),
-        key: wp.array2d(dtype=wp.vec2i),
+        previous_impulse: wp.array2d(dtype=vec3),
+        previous_key: wp.array2d(dtype=wp.vec2i),
     ):
-        """Impulses and keys of the blocks of the step before (see :mod:`warp_kernels.solver.warm_start`)."""
-        block, world = wp.tid()
+        """Impulses and keys of the constraints of the step before (see :mod:`warp_kernels.solver.warm_start`)."""
+        constraint, world = wp.tid()
         step = cursor[wp.static(STEP)]
         row = state_row(step, cursor)
         at = first_world + world
-        shape = (row + 1, num_worlds, impulse.shape[0])
+        shape = (row + 1, total_worlds, previous_impulse.shape[0])
         values = wp.array(ptr=state_address(wp.static(IMPULSE), step, table, cursor), shape=shape, dtype=vec3)
         keys = wp.array(ptr=state_address(wp.static(KEY), step, table, cursor), shape=shape, dtype=wp.vec2i)
-        impulse[block, world] = values[row, at, block]
-        key[block, world] = keys[row, at, block]
+        previous_impulse[constraint, world] = values[row, at, constraint]
+        previous_key[constraint, world] = keys[row, at, constraint]
 
     @wp.kernel(module=module, enable_backward=False)
     def store_impulses(
         # Model
-        num_worlds: int,
+        total_worlds: int,
         first_world: int,
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
-        block_count: wp.array(dtype=int),
+        constraints: Constraints,
         impulse: wp.array2d(dtype=vec3),
-        key: wp.array2d(dtype=wp.vec2i),
+        constraint_key: wp.array2d(dtype=wp.vec2i),
     ):
-        """Impulses and keys after the step; zeros where there is no block."""
-        block, world = wp.tid()
+        """Impulses and keys after the step; zeros where there is no constraint."""
+        constraint, world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
         at = first_world + world
-        shape = (row + 1, num_worlds, impulse.shape[0])
+        shape = (row + 1, total_worlds, impulse.shape[0])
         values = wp.array(ptr=state_address(wp.static(IMPULSE), step, table, cursor), shape=shape, dtype=vec3)
         keys = wp.array(ptr=state_address(wp.static(KEY), step, table, cursor), shape=shape, dtype=wp.vec2i)
         value = vec3()
-        if block < block_count[world]:
-            value = impulse[block, world]
-        values[row, at, block] = value
-        keys[row, at, block] = key[block, world]
+        if constraint < constraints.count[world]:
+            value = impulse[constraint, world]
+        values[row, at, constraint] = value
+        keys[row, at, constraint] = constraint_key[constraint, world]
 
     @wp.kernel(module=module, enable_backward=False)
     def add_impulse_adjoint(
         # Model
-        num_worlds: int,
+        total_worlds: int,
         first_world: int,
         # Data in
         table: wp.array(dtype=wp.uint64),
@@ -199,15 +200,15 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         impulse_bar: wp.array2d(dtype=vec3),
     ):
         """What later steps carry back to the impulses of this one, plus what the loss says of them directly."""
-        block, world = wp.tid()
+        constraint, world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
-        value = carried_impulse[block, world]
+        value = carried_impulse[constraint, world]
         if table[wp.static(IMPULSE_BAR)] != wp.uint64(0) and is_stored(step, cursor):
             row = state_row(step, cursor)
-            shape = (row + 1, num_worlds, carried_impulse.shape[0])
+            shape = (row + 1, total_worlds, carried_impulse.shape[0])
             direct = wp.array(ptr=table[wp.static(IMPULSE_BAR)], shape=shape, dtype=vec3)
-            value += direct[row, first_world + world, block]
-        impulse_bar[block, world] += value
+            value += direct[row, first_world + world, constraint]
+        impulse_bar[constraint, world] += value
 
     @wp.kernel(module=module, enable_backward=False)
     def move_cursor(
@@ -221,7 +222,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def load_adjoint(
         # Model
-        num_worlds: int,
+        total_worlds: int,
         first_world: int,
         # Data in
         table: wp.array(dtype=wp.uint64),
@@ -243,22 +244,22 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(carried_q.shape[1]):
             value = carried_q[world, i]
             if stored and table[wp.static(Q_BAR)] != wp.uint64(0):
-                value += read(table[wp.static(Q_BAR)], row, num_worlds, carried_q.shape[1], first_world + world, i)
+                value += read(table[wp.static(Q_BAR)], row, total_worlds, carried_q.shape[1], first_world + world, i)
             q_next_bar[world, i] = value
         for i in range(carried_qd.shape[1]):
             value = carried_qd[world, i]
             if stored and table[wp.static(QD_BAR)] != wp.uint64(0):
-                value += read(table[wp.static(QD_BAR)], row, num_worlds, carried_qd.shape[1], first_world + world, i)
+                value += read(table[wp.static(QD_BAR)], row, total_worlds, carried_qd.shape[1], first_world + world, i)
             qd_next_bar[world, i] = value
         norms = table[wp.static(NORMS)]
         if norms != wp.uint64(0):
-            write(norms, step, num_worlds, 2, first_world + world, 0, row_norm(q_next_bar, world))
-            write(norms, step, num_worlds, 2, first_world + world, 1, row_norm(qd_next_bar, world))
+            write(norms, step, total_worlds, 2, first_world + world, 0, row_norm(q_next_bar, world))
+            write(norms, step, total_worlds, 2, first_world + world, 1, row_norm(qd_next_bar, world))
 
     @wp.kernel(module=module, enable_backward=False)
     def store_adjoint(
         # Model
-        num_worlds: int,
+        total_worlds: int,
         first_world: int,
         # Data in
         table: wp.array(dtype=wp.uint64),
@@ -289,7 +290,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
                 write(
                     table[wp.static(TAU_BAR)],
                     step,
-                    num_worlds,
+                    total_worlds,
                     qd_bar.shape[1],
                     first_world + world,
                     i,
@@ -302,7 +303,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
                 write(
                     table[wp.static(CONTROL_BAR)],
                     step,
-                    num_worlds,
+                    total_worlds,
                     control_bar.shape[1],
                     first_world + world,
                     i,

@@ -90,7 +90,13 @@ class Taped:
     def _new_step(self) -> DifferentiableStep:
         own = self.case.simulator.shards[0].step
         step = DifferentiableStep(
-            own.device_model, own.collision, own.layout, own.options, float(own.dt), own.place, own.max_contacts
+            own.device_model,
+            own.collision,
+            own.layout,
+            own.contact_options,
+            float(own.dt),
+            (own.total_worlds, own.first_world),
+            own.max_contacts,
         )
         step.prepare_backward()
         step.watch_parameters(())

@@ -68,7 +68,7 @@ class Equalities:
     coupling_other: np.ndarray
 
     @property
-    def num_blocks(self) -> int:
+    def num_constraints(self) -> int:
         """Number of constraint blocks that they take."""
         return len(self.anchor_names) + int(self.anchor_welded.sum()) + len(self.coupling_names)
 

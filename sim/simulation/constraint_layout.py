@@ -1,4 +1,4 @@
-"""Which constraint rows the worlds of a simulator may have."""
+"""Which constraints the worlds of a simulator may have."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from warp_kernels.types import SPHERICAL, TORQUE
 
 
 @dataclass(frozen=True)
-class RowLayout:
-    """What decides how many rows there may be, and which kernels make them; the same for all worlds.
+class ConstraintLayout:
+    """What decides how many constraints there may be, and which kernels make them; the same for all worlds.
 
     Attributes:
         limited: degrees of freedom with a limit, in any of the worlds.
         cones: links of spherical joints with a limit of swing or twist, and 1 where it is that of twist [n, 2].
-        lossy: degrees of freedom with dry friction.
-        equalities: blocks of equality constraints, which are always there.
+        friction: degrees of freedom with dry friction.
+        equalities: equality constraints, which are always there.
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.
@@ -26,37 +26,37 @@ class RowLayout:
 
     limited: np.ndarray
     cones: np.ndarray
-    lossy: np.ndarray
+    friction: np.ndarray
     equalities: int
     limited_actuators: int
     compliant: bool
     resisting: int
 
-    def max_blocks(self, max_contacts: int) -> int:
-        """Room for blocks per world."""
+    def max_constraints(self, max_contacts: int) -> int:
+        """Room for constraints per world."""
         contacts = max_contacts + min(max_contacts, self.resisting)
-        joints = 2 * len(self.limited) + len(self.cones) + len(self.lossy) + self.limited_actuators
+        joints = 2 * len(self.limited) + len(self.cones) + len(self.friction) + self.limited_actuators
         return contacts + joints + self.equalities
 
     @property
     def key(self) -> tuple:
         """Equal for equal layouts."""
         counts = self.limited_actuators, self.compliant, self.resisting
-        return self.limited.tobytes(), self.cones.tobytes(), self.lossy.tobytes(), *counts
+        return self.limited.tobytes(), self.cones.tobytes(), self.friction.tobytes(), *counts
 
 
-def row_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> RowLayout:
+def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> ConstraintLayout:
     """The layout for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
     limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
-    lossy = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
+    rubs = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
     angles = [np.isfinite(np.atleast_2d(parameters[name])).any(axis=0) for name in ("swing_limit", "twist_limit")]
     compliant = np.isfinite(np.atleast_2d(parameters["contact_stiffness"])).any(axis=0).tolist()
     resistance = [np.atleast_2d(parameters[name]).max(axis=0) for name in ("torsional_friction", "rolling_friction")]
-    return RowLayout(
+    return ConstraintLayout(
         limited=np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)),
         cones=np.argwhere(np.transpose(angles) & (model.joint_type == SPHERICAL)[:, None]),
-        lossy=np.flatnonzero(lossy.any(axis=0)),
-        equalities=model.equalities.num_blocks,
+        friction=np.flatnonzero(rubs.any(axis=0)),
+        equalities=model.equalities.num_constraints,
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
         resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),

@@ -58,42 +58,42 @@ class Contacts:
 
 
 def read_contacts(steps: list[Step]) -> Contacts:
-    """The contacts of the step that blocks of worlds have just taken, as float64."""
-    parts = [_of_block(step) for step in steps]
+    """The contacts of the step that shards have just taken, as float64."""
+    parts = [_of_shard(step) for step in steps]
     return Contacts(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _of_block(step: Step) -> tuple[np.ndarray, ...]:
-    block, world = _blocks(step, CONTACT)
-    # By worlds, and in the order of the blocks in each.
-    order = np.lexsort((block, world))
-    block, world = block[order], world[order]
-    slot = step.block_item.numpy()[block, world]
+def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
+    constraint, world = _constraints(step, CONTACT)
+    # By worlds, and in the order of the constraints in each.
+    order = np.lexsort((constraint, world))
+    constraint, world = constraint[order], world[order]
+    slot = step.constraints.item.numpy()[constraint, world]
     pair = step.slot_pair.numpy()[slot, world]
-    reference = step.origin.numpy()[step.block_reference.numpy()[block, world], world]
+    reference = step.origin.numpy()[step.constraints.reference.numpy()[constraint, world], world]
     torque = np.zeros((step.max_contacts, step.num_worlds, 3))
-    spin = _blocks(step, TORSION)
-    torque[step.block_item.numpy()[spin], spin[1]] = _average(step, *spin)
+    spin = _constraints(step, TORSION)
+    torque[step.constraints.item.numpy()[spin], spin[1]] = _average(step, *spin)
     return (
-        world + step.place[1],
+        world + step.first_world,
         step.collision.pair_a.numpy()[pair],
         step.collision.pair_b.numpy()[pair],
         step.contact_point.numpy()[slot, world].astype(np.float64) + reference,
         step.contact_frame.numpy()[slot, world, 0].astype(np.float64),
         step.contact_distance.numpy()[slot, world].astype(np.float64),
-        _average(step, block, world),
+        _average(step, constraint, world),
         torque[slot, world],
     )
 
 
-def _blocks(step: Step, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers and worlds of the blocks of one kind."""
-    kinds = step.block_kind.numpy()
-    block, world = np.nonzero((kinds == kind) & (np.arange(len(kinds))[:, None] < step.block_count.numpy()))
-    return block, world
+def _constraints(step: Step, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers and worlds of the constraints of one kind."""
+    kinds = step.constraints.kind.numpy()
+    constraint, world = np.nonzero((kinds == kind) & (np.arange(len(kinds))[:, None] < step.constraints.count.numpy()))
+    return constraint, world
 
 
-def _average(step: Step, block: np.ndarray, world: np.ndarray) -> np.ndarray:
-    """Impulses of blocks with a contact's frame over the time step, along world axes [n, 3]."""
-    frame = step.contact_frame.numpy()[step.block_item.numpy()[block, world], world].astype(np.float64)
-    return np.einsum("nij,ni->nj", frame, step.impulse.numpy()[block, world].astype(np.float64)) / float(step.dt)
+def _average(step: Step, constraint: np.ndarray, world: np.ndarray) -> np.ndarray:
+    """Impulses of constraints with a contact's frame over the time step, along world axes [n, 3]."""
+    frame = step.contact_frame.numpy()[step.constraints.item.numpy()[constraint, world], world].astype(np.float64)
+    return np.einsum("nij,ni->nj", frame, step.impulse.numpy()[constraint, world].astype(np.float64)) / float(step.dt)

@@ -52,7 +52,7 @@ class Gradients:
         tau: of the joint forces [steps, num_worlds, nv]; None where there were none.
         control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
         parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
-        impulses: of those that the first step began with [num_worlds, max_blocks, 3]; None without a warm start.
+        impulses: of those that the first step began with [num_worlds, max_constraints, 3]; None without a warm start.
     """
 
     q: wp.array
@@ -255,7 +255,7 @@ class Trajectory:
         for like, first, attribute in ((self.q, direct[0], "carried_q"), (self.qd, direct[1], "carried_qd")):
             total = wp.empty(like.shape[1:], dtype=like.dtype, device=like.device)
             for shard in self.simulator.shards:
-                start = shard.step.place[1]
+                start = shard.step.first_world
                 wp.copy(total[start : start + shard.step.num_worlds], getattr(shard.step, attribute))
             if first is not None:
                 add_to(total, first[0])

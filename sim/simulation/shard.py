@@ -18,7 +18,7 @@ def pointer(array: wp.array | None) -> int:
 
 
 class Shard:
-    """One block of worlds: runs its steps by replaying a graph that was captured once.
+    """Some of the worlds: runs their steps by replaying a graph that was captured once.
 
     Args:
         step: the working arrays and stages of these worlds.
@@ -28,21 +28,21 @@ class Shard:
         self.step = step
         self._forward: wp.Graph | None = None
         self._again: wp.Graph | None = None
-        self._set_aside: list[wp.array] = []
+        self._set_aside: dict[str, wp.array] = {}
         self._backward: dict[frozenset[str], wp.Graph] = {}
 
     def record_forward(self) -> None:
         """Capture the forward step, unless that was done. Call it from one thread only."""
         if self._forward is None:
             self.step.forward()  # compiles and loads the kernels, which a capture must not do
-            reports = [self.step.largest_residual, self.step.total_overflow]
-            self._forward = self._capture(lambda: self._forward_step(reports))
+            self._forward = self._capture(self._forward_step)
 
     def record_again(self) -> None:
         """Capture the forward step as the way back runs it again: it reports nothing. Call it from one thread only."""
         if self._again is None:
-            self._set_aside = [wp.zeros_like(array) for array in (self.step.largest_residual, self.step.total_overflow)]
-            self._again = self._capture(lambda: self._forward_step(self._set_aside))
+            names = ("largest_residual", "total_overflow")
+            self._set_aside = {name: wp.zeros_like(getattr(self.step, name)) for name in names}
+            self._again = self._capture(lambda: self._forward_step(**self._set_aside))
 
     def record_backward(self, names: frozenset[str]) -> None:
         """Capture the backward step that adds to the gradients of these parameters. Call it from one thread only."""
@@ -90,7 +90,7 @@ class Shard:
         """
         step = self.step
         self._bind(arrays, (steps, interval, steps))
-        first_world = step.place[1]
+        first_world = step.first_world
         for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
             if array is None:
                 carried.zero_()
@@ -118,10 +118,10 @@ class Shard:
             wp.capture_launch(self._again)
         self.step.cursor_step.fill_(first + count)
 
-    def _forward_step(self, reports: list[wp.array]) -> None:
+    def _forward_step(self, **reports: wp.array) -> None:
         self.step.load()
         self.step.forward()
-        self.step.store(reports)
+        self.step.store(**reports)
 
     def _capture(self, work: Callable[[], None]) -> wp.Graph:
         """Record launches as a graph. The kernels must have been loaded before."""

@@ -20,7 +20,7 @@ from sim.model.inertia_check import require_inertia
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter
 from sim.simulation.collision import CollisionModel, default_max_contacts
-from sim.simulation.constraint_layout import row_layout
+from sim.simulation.constraint_layout import constraint_layout
 from sim.simulation.contacts import Contacts, read_contacts
 from sim.simulation.options import ContactOptions
 from sim.simulation.rollout import Trajectory, run_rollout
@@ -338,11 +338,10 @@ class Simulator:
             parameters = {name: self._slice(name, first, last) for name in self._values}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
-            place = (self.num_worlds, first)
-            layout = row_layout(self.model, self._values)
-            step = DifferentiableStep(
-                device_model, collision, layout, self.contact, self.dt, place, room if collision.num_pairs else 0
-            )
+            layout = constraint_layout(self.model, self._values)
+            contacts = room if collision.num_pairs else 0
+            world_range = (self.num_worlds, first)
+            step = DifferentiableStep(device_model, collision, layout, self.contact, self.dt, world_range, contacts)
             shards.append(Shard(step))
         return shards
 
@@ -353,7 +352,7 @@ class Simulator:
         return self._values[name][first:last] if self._per_world(name) else self._values[name]
 
     def _of_shard(self, name: str, step: Workspace) -> np.ndarray:
-        first = step.place[1]
+        first = step.first_world
         return self._slice(name, first, first + step.num_worlds)
 
     def _checked(self, name: str, value: np.ndarray) -> np.ndarray:
@@ -387,7 +386,7 @@ class Simulator:
     def _layout(self) -> tuple:
         """What decides the shapes of a shard's arrays: which parameters are per world, and which rows there are."""
         per_world = frozenset(name for name in self._values if self._per_world(name))
-        return per_world, row_layout(self.model, self._values).key
+        return per_world, constraint_layout(self.model, self._values).key
 
     def _array(self, value: Any, ndim: int, name: str) -> wp.array:
         if isinstance(value, wp.array):
@@ -412,7 +411,7 @@ class Simulator:
         """What a warm start begins with; zeros where nothing was given."""
         if not self.contact.warm_start:
             return None
-        shape = (self.num_worlds, self.shards[0].step.max_blocks)
+        shape = (self.num_worlds, self.shards[0].step.max_constraints)
         if given is None:
             value = wp.zeros((*shape, 3), dtype=self.model.scalar, device=self.device)
             return Impulses(value, wp.full((*shape, 2), NO_KEY, dtype=wp.int32, device=self.device))
@@ -420,7 +419,7 @@ class Simulator:
             if tuple(array.shape) != (*shape, size):
                 raise ModelError(
                     f"state.impulses.{name} has shape {tuple(array.shape)}; expected {(*shape, size)}: with other "
-                    "limits or options there are other constraint blocks; leave the impulses out to start from zero"
+                    "limits or options there are other constraints; leave the impulses out to start from zero"
                 )
         return given
 

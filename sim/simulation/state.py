@@ -11,9 +11,9 @@ class Impulses:
     """The impulses of a step, with which the next one begins under ``ContactOptions(warm_start=True)``.
 
     Attributes:
-        value: of the constraint blocks of each world, zero where there is none [num_worlds, max_blocks, 3], N s or
+        value: of the constraints of each world, zero where there is none [num_worlds, max_constraints, 3], N s or
             N m s.
-        key: which block it was, for the next step to know it again [num_worlds, max_blocks, 2].
+        key: which constraint it was, for the next step to know it again [num_worlds, max_constraints, 2].
     """
 
     value: wp.array

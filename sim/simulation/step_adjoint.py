@@ -5,13 +5,13 @@ dynamics to the impulses, has one written by hand (see :mod:`warp_kernels.solver
 tape.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import warp as wp
 
 from sim.simulation.step import Step
-from sim.simulation.workspace import ACTUATORS, LIMITS
+from sim.simulation.workspace import GAINS, LIMITS, fill, gradients_of
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
@@ -40,42 +40,55 @@ class DifferentiableStep(Step):
             return
         t = self.device_model.types
         m, n, scalar = self.model, self.num_worlds, self.scalar
-        blocks, nv = self.max_blocks, m.nv
+        constraints, nv = self.max_constraints, m.nv
 
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, n), dtype=dtype, device=self.device)
 
         self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
-        self._adjoint_memory = _shared_gradients(
-            [
-                self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
-                self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
-                self.contact_restitution, self.contact_spring, self.contact_resistance, *self._equality_arrays,
-                *self._cone_arrays,
-            ],
-            self.device,
-        )  # fmt: skip
+        self._adjoint_memory = _shared_gradients(self._differentiated(), self.device)
         for array in (self.q_next, self.qd_next):
             array.requires_grad = True
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
-        self.carried_impulse = worlds_last(blocks if self.warm else 0, t.vec3)
+        self.carried_impulse = worlds_last(constraints if self.warm else 0, t.vec3)
         self.weight = worlds_last(nv, scalar)
-        self.impulse_bar, self.impulse_bar_scratch, self.rhs_bar = (worlds_last(blocks, t.vec3) for _ in range(3))
-        self.bound_bar, self.softness_bar = (worlds_last(blocks, scalar) for _ in range(2))
-        if self.options.adjoint == "unrolled":
+        self.impulse_bar, self.start_bar = (worlds_last(constraints, t.vec3) for _ in range(2))
+        self.rhs_bar = worlds_last(constraints, t.vec3)
+        self.bound_bar, self.softness_bar = (worlds_last(constraints, scalar) for _ in range(2))
+        if self.contact_options.adjoint == "unrolled":
             self._allocate_unrolled()
         else:
-            self.value = worlds_last(blocks, t.vec3)
-            self.block_response, self.block_coupling = (worlds_last(0, t.vec3) for _ in range(2))
+            self.value = worlds_last(constraints, t.vec3)
+            self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
         self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
         self.mass_bar_diagonal = worlds_last(nv, scalar)
         self.actuator_row_bar = worlds_last(m.nu, t.vec3)
         self.composite = worlds_last(m.num_links, t.inertia)
+        self._gather()
+        self._gather_gradients()
+
+    def _differentiated(self) -> list[wp.array]:
+        """The arrays whose gradients kernels add to."""
+        contacts = [getattr(self, f"contact_{field}") for field in self.structs.Contacts.vars]
+        equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
+        return [
+            self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
+            *contacts, self.contact_resistance, *equalities, self.cone_gap, self.cone_row,
+        ]  # fmt: skip
+
+    def _gather_gradients(self) -> None:
+        """Gather gradients by subject as :meth:`Workspace._gather` does their arrays."""
+        self.motions_bar = gradients_of(self.motions)
+        self.contacts_bar = gradients_of(self.contacts)
+        self.equalities_bar = gradients_of(self.equalities)
+        self.cones_bar = gradients_of(self.cones)
+        self.rows_bar = fill(self.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
 
     def _allocate_unrolled(self) -> None:
-        t, blocks, histories = self.device_model.types, self.max_blocks, self.options.sweeps * self.max_blocks
+        t, constraints = self.device_model.types, self.max_constraints
+        histories, responses = self.sweeps * constraints, self.max_incidences * self.trees.max_tree_dofs
 
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
@@ -84,12 +97,10 @@ class DifferentiableStep(Step):
             worlds_last(histories, t.vec3) for _ in range(3)
         )
         self.first_sweep = wp.zeros(self.num_worlds, dtype=wp.int32, device=self.device)
-        self.own_bar = worlds_last(blocks, t.mat33)
-        self.scale_bar = worlds_last(blocks, t.vec3)
+        self.own_bar = worlds_last(constraints, t.mat33)
+        self.scale_bar = worlds_last(constraints, t.vec3)
         self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
-        self.block_response, self.block_coupling = (
-            worlds_last(self.max_incidences * self.max_tree_dofs, t.vec3) for _ in range(2)
-        )
+        self.constraint_response, self.coupled_response = (worlds_last(responses, t.vec3) for _ in range(2))
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recording of the way back adds to."""
@@ -101,28 +112,39 @@ class DifferentiableStep(Step):
             else:
                 array.grad = None
 
+    @property
+    def limits_bar(self) -> Any:
+        """Gradients of the parameters of joint limits, without rows where none is wanted."""
+        return self._parameter_gradients(self.structs.Limits, LIMITS)
+
+    @property
+    def gains_bar(self) -> Any:
+        """Gradients of the parameters of actuators, likewise."""
+        return self._parameter_gradients(self.structs.Gains, GAINS)
+
+    def _parameter_gradients(self, struct: Any, names: Mapping[str, str]) -> Any:
+        gradients = self.device_model.parameter_bars(*names.values())
+        return fill(struct, **dict(zip(names, gradients, strict=True)))
+
     def backward_step(self) -> None:
         """Run the step at the cursor again on a tape, apply its adjoint, and move the cursor back."""
         kernels = checkpoint_kernels(self.scalar)
         assert self._adjoint_memory is not None
-        self._launch(kernels.move_cursor, 1, [-1], [self.cursor])
+        self._launch(kernels.move_cursor, 1, by=-1)
         self._adjoint_memory.zero_()
         self.load()
-        inputs = [*self.place, self.table, self.cursor, self.carried_q, self.carried_qd]
-        self._launch(kernels.load_adjoint, self.num_worlds, inputs, [self.q_next.grad, self.qd_next.grad])
+        self._launch(kernels.load_adjoint, self.num_worlds)
         self.run_adjoint()
-        inputs = [*self.place, self.table, self.cursor, self.q.grad, self.qd.grad, self.tau.grad, self.control.grad]
-        outputs = [self.carried_q, self.carried_qd, self.last_bad_step]
-        self._launch(kernels.store_adjoint, self.num_worlds, inputs, outputs)
+        self._launch(kernels.store_adjoint, self.num_worlds)
 
     def store_carried_impulses(self, total: wp.array) -> None:
-        """Write the adjoint of the first impulses to these worlds' part of ``total`` [num_worlds, max_blocks, 3]."""
+        """Write the adjoint of the first impulses to these worlds' part of an array [num_worlds, max_constraints, 3]."""
         if self.warm:
-            blocks: wp.array = wp.array(
+            by_world: wp.array = wp.array(
                 ptr=total.ptr, shape=total.shape[:2], dtype=self.device_model.types.vec3, device=self.device, copy=False
             )
             kernel = warm_start_kernels(self.scalar).store_impulse_adjoint
-            self._launch(kernel, self._warm_blocks, [self.place[1], self.carried_impulse], [blocks])
+            self._launch(kernel, self._every_constraint, impulse_bar=by_world)
 
     def run_adjoint(self) -> None:
         """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
@@ -139,145 +161,58 @@ class DifferentiableStep(Step):
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
         kernels = impulse_kernels(self.scalar)
-        paths = [
-            *self._paths, self.model.max_depth, self.factor_l, self.factor_d, self.row, self.block_count,
-            self.block_tail,
-        ]  # fmt: skip
-        inputs = [*paths, self.qd_next.grad]
-        self._launch(kernels.velocity_adjoint, self.num_worlds, inputs, [self.weight, self.impulse_bar])
+        self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
-            inputs = [*self.place, self.table, self.cursor, self.carried_impulse]
-            kernel = checkpoint_kernels(self.scalar).add_impulse_adjoint
-            self._launch(kernel, self._warm_blocks, inputs, [self.impulse_bar])
-        if self.max_blocks:
-            if self.options.adjoint == "unrolled":
+            self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
+        if self.max_constraints:
+            if self.contact_options.adjoint == "unrolled":
                 self._sweeps_adjoint()
             else:
                 self._solution_adjoint()
-        self._launch(kernels.weight_adjoint, self.num_worlds, [*paths, self.rhs_bar], [self.weight])
-        self._free_step_adjoint()
-        if self.max_blocks:
-            self._row_adjoint()
-            self._mass_matrix_adjoint()
+        self._launch(kernels.weight_adjoint, self.num_worlds)
+        self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        if self.max_constraints:
+            self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds)
+            self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees_of_worlds)
         if self.model.nu:
-            self._actuator_adjoint()
+            self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds)
         self._motion_adjoint()
 
     def _solution_adjoint(self) -> None:
         """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""
-        inputs = [
-            self.options.sweeps, self.couplings, self.matrix, self.rhs, self.bound, self.block_count, self.block_kind,
-            self.block_item, self.contact_resistance, self.scale, self.impulse, self.impulse_bar,
-        ]  # fmt: skip
-        outputs = [
-            self.value, self.impulse_bar_scratch, self.rhs_bar, self.bound_bar, self.softness_bar,
-            self.contact_resistance.grad, self.adjoint_residual,
-        ]  # fmt: skip
-        kernel = implicit_kernels(self.scalar, self.options.friction).solution_adjoint
-        self._launch(kernel, self.num_worlds, inputs, outputs)
+        kernel = implicit_kernels(self.scalar, self.contact_options.friction).solution_adjoint
+        self._launch(kernel, self.num_worlds, impulse_bar_scratch=self.start_bar)
 
     def _sweeps_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
-        solver = pgs_kernels(self.scalar, self.options.friction)
-        sizes = [self.max_blocks, self.sweep_count]
-        inputs = [
-            *sizes, self.couplings, self.matrix, self.bound, self.block_count, self.block_kind, self.block_item,
-            self.contact_resistance, self.start, self.scale, self.impulse_history, self.value_history, self.impulse_bar,
-        ]  # fmt: skip
-        outputs = [
-            self.impulse_bar_scratch, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
-            self.bound_bar, self.contact_resistance.grad, self.first_sweep,
-        ]  # fmt: skip
-        self._launch(solver.pgs_reverse, self.num_worlds, inputs, outputs)
+        solver = pgs_kernels(self.scalar, self.contact_options.friction)
+        self._launch(solver.pgs_reverse, self.num_worlds)
         if self.warm:
-            inputs = [self.block_count, self.start_source, self.impulse_bar_scratch]
             kernel = warm_start_kernels(self.scalar).start_adjoint
-            self._launch(kernel, self.num_worlds, inputs, [self.carried_impulse])
-        inputs = [
-            self.block_threads, *sizes, self.couplings, self.matrix, self.block_count, self.start, self.impulse_history,
-            self.first_sweep, self.impulse, self.value_bar_history, self.scale_bar, self.own_bar, self.rhs_bar,
-        ]  # fmt: skip
-        self._launch(solver.delassus_adjoint, self._blocks, inputs, [self.matrix_bar, self.softness_bar])
-        inputs = [
-            self.block_threads, *self._paths, self.dof_tree, self.tree_dof_start, self.model.max_depth,
-            self.max_tree_dofs, self.factor_l, self.factor_d, self.row, self.block_count, self.block_tail,
-            self.couplings,
-        ]  # fmt: skip
-        self._launch(kernels.block_response, self._blocks, inputs, [self.block_response])
-        inputs = [
-            self.block_threads, *self._trees_of_dofs, self.block_count, self.block_tail, self.couplings,
-            self.block_response, self.matrix_bar,
-        ]  # fmt: skip
-        self._launch(kernels.block_coupling, self._blocks, inputs, [self.block_coupling])
-
-    @property
-    def _trees_of_dofs(self) -> list:
-        return [self.dof_tree, self.tree_dof_start, self.max_tree_dofs]
-
-    def _free_step_adjoint(self) -> None:
-        d = self.device_model
-        p = d.parameters
-        inputs = [
-            self.dof_threads, *self._paths, d.dof_q, *self._trees_of_dofs, self.dt, p["damping"], p["stiffness"],
-            p["rest_position"], self.q, self.qd, self.qdd, self.response, self.couplings, self.weight,
-            self.block_response, self.block_coupling, self.qd_next.grad,
-        ]  # fmt: skip
-        outputs = [
-            self.motion_weight, self.mass_bar, self.mass_bar_diagonal, self.q.grad, self.qd.grad, self.tau.grad,
-            *self.device_model.parameter_bars("damping", "armature", "stiffness", "rest_position"),
-        ]  # fmt: skip
-        kernel = impulse_kernels(self.scalar).free_step_adjoint
-        self._launch(kernel, (self.dof_threads, self.num_worlds), inputs, outputs)
-
-    def _row_adjoint(self) -> None:
-        d = self.device_model
-        p = d.parameters
-        inputs = [
-            *self._paths, d.dof_q, *self._trees_of_dofs, self.kernel_options, self._limits(p), p["coupling_ratio"],
-            self.q, self.qd, self.qd_next, self.origin, self.subspace, self.contact_point, self.contact_frame,
-            self.contact_distance, self.contact_restitution, self.contact_spring, self.anchor_point, *self._cone_arrays,
-            self.block_count, self.block_kind, self.block_item, self.block_tail, self.block_reference, self.approach,
-            self.impulse, self.weight, self.couplings, self.block_coupling, self.rhs_bar, self.bound_bar,
-            self.softness_bar,
-        ]  # fmt: skip
-        limit_bars = dict(zip(LIMITS.values(), d.parameter_bars(*LIMITS.values()), strict=True))
-        outputs = [
-            self.q.grad, self.qd.grad, self.origin.grad, self.subspace.grad,
-            *(array.grad for array in self._contact_arrays), *(array.grad for array in self._equality_arrays),
-            *(array.grad for array in self._cone_arrays), self._limits(limit_bars),
-            *d.parameter_bars("friction_loss", "coupling_ratio"), self.actuator_row_bar,
-        ]  # fmt: skip
-        self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds, inputs, outputs)
-
-    def _mass_matrix_adjoint(self) -> None:
-        d = self.device_model
-        inputs = [
-            d.tree_link_start, d.link_parent, d.joint_qd_start, *self._paths, self.subspace, self.link_inertia,
-            self.mass_bar, self.mass_bar_diagonal,
-        ]  # fmt: skip
-        outputs = [self.composite, self.subspace.grad, self.link_inertia.grad]
-        self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees, inputs, outputs)
-
-    def _actuator_adjoint(self) -> None:
-        inputs = [
-            *self._actuator_arrays, self.q, self.qd, self.qdd, self.control, self.actuator_row, self.tau.grad,
-            self.mass_bar_diagonal, self.actuator_row_bar,
-        ]  # fmt: skip
-        outputs = [self.q.grad, self.qd.grad, self.control.grad, *self.device_model.parameter_bars(*ACTUATORS)]
-        self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, inputs, outputs)
+            self._launch(kernel, self.num_worlds, previous_impulse_bar=self.carried_impulse)
+        self._launch_over_constraints(solver.delassus_adjoint)
+        self._launch_over_constraints(kernels.constraint_response)
+        self._launch_over_constraints(kernels.coupled_response)
 
     def _motion_adjoint(self) -> None:
         """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""
-        d = self.device_model
-        inputs = [
-            d.tree_link_start, d.link_parent, d.joint_type, d.joint_qd_start, d.parameters["gravity"], self.qd,
-            self.qdd, d.none(d.types.spatial), self.subspace, self.link_inertia, self.motion_weight,
-        ]  # fmt: skip
-        outputs = [
-            self.velocity, self.acceleration, self.bias_force, *self.motion_scratch, *d.parameter_bars("gravity"),
-            self.qd.grad, None, None, self.subspace.grad, self.link_inertia.grad,
-        ]  # fmt: skip
-        self._launch(rnea_adjoint_kernels(self.scalar).rnea_adjoint, self._trees, inputs, outputs)
+        velocity_bar, acceleration_bar, force = self.motion_scratch
+        self._launch(
+            rnea_adjoint_kernels(self.scalar).rnea_adjoint,
+            self._trees_of_worlds,
+            wrench=self.device_model.none(self.device_model.types.spatial),
+            weight=self.motion_weight,
+            direction=self.bias_force,
+            velocity_bar=velocity_bar,
+            acceleration_bar=acceleration_bar,
+            force=force,
+            qdd_bar=None,
+            wrench_bar=None,
+        )
+
+    @property
+    def _trees_of_worlds(self) -> tuple[int, int]:
+        return (self.model.num_trees, self.num_worlds)
 
 
 def _shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:

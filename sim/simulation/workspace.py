@@ -1,22 +1,21 @@
-"""The working arrays of one time step of a block of worlds, and what its launches share."""
+"""The working arrays of one time step of a shard, and what its launches share."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
 from sim.model.model import Model
 from sim.simulation.collision import CollisionModel
-from sim.simulation.constraint_layout import RowLayout
+from sim.simulation.constraint_layout import ConstraintLayout
 from sim.simulation.options import ContactOptions
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
-from warp_kernels.solver.delassus import Couplings
-from warp_kernels.solver.rows.limits import limit_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 
+# Fields of the kernels' structs, and the parameters that they hold.
 LIMITS = {
     "lower": "lower_limit",
     "upper": "upper_limit",
@@ -24,14 +23,19 @@ LIMITS = {
     "stiffness": "limit_stiffness",
     "damping": "limit_damping",
 }
-ACTUATORS = ("actuator_gear", "actuator_kp", "actuator_kd", "actuator_force_limit")
+GAINS = {
+    "gear": "actuator_gear",
+    "kp": "actuator_kp",
+    "kd": "actuator_kd",
+    "force_limit": "actuator_force_limit",
+}
 
-# Room for the blocks that act on a block where there are several trees, itself included, on average over a world.
-COUPLINGS_PER_BLOCK = 128
+# With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
+COUPLINGS_PER_CONSTRAINT = 128
 
 
 class Workspace:
-    """Arrays that live for one step of a block of the worlds of a trajectory.
+    """Arrays that live for one step of some of the worlds of a trajectory.
 
     Args:
         device_model: the model's arrays, with parameters of these worlds.
@@ -39,7 +43,7 @@ class Workspace:
         layout: which rows there may be.
         options: contact options.
         dt: time step [s].
-        place: number of worlds in the trajectory's arrays, and the place of this block's first world there.
+        world_range: number of worlds in the trajectory's arrays, and the place of their first world there.
         max_contacts: room for contacts per world.
     """
 
@@ -47,56 +51,54 @@ class Workspace:
         self,
         device_model: DeviceModel,
         collision: CollisionModel,
-        layout: RowLayout,
+        layout: ConstraintLayout,
         options: ContactOptions,
         dt: float,
-        place: tuple[int, int],
+        world_range: tuple[int, int],
         max_contacts: int,
     ):
         self.model: Model = device_model.model
         self.device_model = device_model
         self.collision = collision
-        self.options = options
+        self.contact_options = options
         self.device = device_model.device
         self.num_worlds = device_model.num_worlds
-        self.place = place
+        self.total_worlds, self.first_world = world_range
         self.scalar = self.model.scalar
         self.dt = self.scalar(dt)
         self.max_contacts = max_contacts
         self.layout = layout
-        self.max_blocks = layout.max_blocks(max_contacts)
-        # Threads that share a world's blocks and degrees of freedom: a CPU runs them one after the other anyway.
-        self.block_threads = 1 if self.device.is_cpu else min(self.max_blocks, 16)
+        self.max_constraints = layout.max_constraints(max_contacts)
+        # Threads that share a world's constraints and degrees of freedom: a CPU runs them one after the other anyway.
+        self.constraint_threads = 1 if self.device.is_cpu else min(self.max_constraints, 16)
         self.dof_threads = 1 if self.device.is_cpu else self.model.nv
-        self.kernel_options = _kernel_options(self.scalar, options, dt)
-        self.limited_dof = self._integers(layout.limited)
+        self.structs = solver_structs(self.scalar)
+        self.options = self._options(dt)
+        self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
         self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
-        self.cone_dof = self._integers(self.model.joint_qd_start[layout.cones[:, 0]])
-        self.lossy_dof = self._integers(layout.lossy)
-        equalities = self.model.equalities
-        self.coupling_dof = self._integers(equalities.coupling_dof)
-        self.coupling_other = self._integers(equalities.coupling_other)
-        self.anchor_link_a = self._integers(equalities.anchor_link_a)
-        self.anchor_link_b = self._integers(equalities.anchor_link_b)
-        self.anchor_welded = self._integers(equalities.anchor_welded)
-        self.dof_tree = self._integers(self.model.link_tree[self.model.dof_link])
-        tree_dof_start = np.append(self.model.joint_qd_start, self.model.nv)[self.model.tree_link_start]
-        self.tree_dof_start = self._integers(tree_dof_start)
-        self.max_tree_dofs = int(np.diff(tree_dof_start).max())
+        self.constrained = self._constrained()
+        self.paths = fill(
+            Paths,
+            dof_depth=device_model.dof_depth,
+            dof_row_start=device_model.dof_row_start,
+            ancestor=device_model.ancestor,
+            max_depth=self.model.max_depth,
+        )
+        self.trees = self._tree_dofs()
         # Of few pairs each is looked at without a first test.
         self.many_pairs = collision.num_pairs > WORD
-        # A block touches one tree or two, and where there is one, all of them.
+        # A constraint touches one tree or two, and where there is one, all of them.
         trees = self.model.num_trees
-        self.max_incidences = min(trees, 2) * self.max_blocks
-        self.max_couplings = self.max_blocks**2
+        self.max_incidences = min(trees, 2) * self.max_constraints
+        self.max_couplings = self.max_constraints**2
         if trees > 1:
-            self.max_couplings = min(self.max_couplings, COUPLINGS_PER_BLOCK * self.max_blocks)
+            self.max_couplings = min(self.max_couplings, COUPLINGS_PER_CONSTRAINT * self.max_constraints)
         self._allocate()
 
     def _allocate(self) -> None:
         t = self.device_model.types
         m, n, scalar = self.model, self.num_worlds, self.scalar
-        blocks, nv = self.max_blocks, m.nv
+        constraints, nv = self.max_constraints, m.nv
 
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, n), dtype=dtype, device=self.device)
@@ -141,9 +143,7 @@ class Workspace:
         convex_slots = self.max_contacts if self.collision.has_convex_pairs else 0
         self.slot_identity = worlds_last(convex_slots, wp.int32)
         self.slot_details = [worlds_last(convex_slots, dtype) for dtype in (wp.vec3i, wp.vec3i, t.vec3)]
-        self.contact_count, self.contact_overflow, self.block_count, self.block_overflow = (
-            per_world(wp.int32) for _ in range(4)
-        )
+        self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
         self.contact_point = worlds_last(self.max_contacts, t.vec3)
         self.contact_frame = worlds_last(self.max_contacts, t.mat33)
         self.contact_distance, self.contact_friction, self.contact_restitution = (
@@ -158,71 +158,98 @@ class Workspace:
         )
         self.cone_gap = worlds_last(len(self.layout.cones), scalar)
         self.cone_row = worlds_last(len(self.layout.cones), t.vec3)
-        self.block_kind, self.block_item, self.block_reference = (worlds_last(blocks, wp.int32) for _ in range(3))
-        self.block_tail = worlds_last(2 * blocks, wp.int32)
-        self.row = worlds_last(2 * blocks * m.max_depth, t.vec3)
-        self.rhs, self.scale, self.impulse = (worlds_last(blocks, t.vec3) for _ in range(3))
-        self.bound, self.softness, self.approach = (worlds_last(blocks, scalar) for _ in range(3))
+        self.constraints = self._empty_constraints()
+        self.row = worlds_last(2 * constraints * m.max_depth, t.vec3)
+        self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
+        self.bound, self.softness, self.approach = (worlds_last(constraints, scalar) for _ in range(3))
         self.matrix = worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
         self.impulse_history, self.value_history = (worlds_last(0, t.vec3) for _ in range(2))
         # What a warm start keeps; empty without one.
-        warm = blocks if self.options.warm_start else 0
+        warm = constraints if self.contact_options.warm_start else 0
         self.start, self.previous_impulse = (worlds_last(warm, t.vec3) for _ in range(2))
-        self.block_key, self.previous_key = (worlds_last(warm, wp.vec2i) for _ in range(2))
+        self.constraint_key, self.previous_key = (worlds_last(warm, wp.vec2i) for _ in range(2))
         self.start_source = worlds_last(warm, wp.int32)
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)
         self.response = worlds_last(nv, scalar)
-
-    @property
-    def _trees(self) -> tuple[int, int]:
-        return (self.model.num_trees, self.num_worlds)
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return (self.block_threads, self.num_worlds)
+        self._gather()
 
     @property
     def warm(self) -> bool:
         """Whether a step begins with the impulses of the one before."""
-        return self.options.warm_start and self.max_blocks > 0
+        return self.contact_options.warm_start and self.max_constraints > 0
 
     @property
-    def _warm_blocks(self) -> tuple[int, int]:
-        return (self.max_blocks, self.num_worlds)
+    def limits(self) -> Any:
+        """Parameters of the joint limits."""
+        return fill(self.structs.Limits, **{field: self.parameters[name] for field, name in LIMITS.items()})
 
     @property
-    def _paths(self) -> list[wp.array]:
-        d = self.device_model
-        return [d.dof_depth, d.dof_row_start, d.ancestor]
+    def gains(self) -> Any:
+        """Parameters of the actuators."""
+        return fill(self.structs.Gains, **{field: self.parameters[name] for field, name in GAINS.items()})
 
     @property
-    def _actuator_arrays(self) -> list[Any]:
-        d = self.device_model
-        return [d.actuator_kind, d.actuator_dof, d.dof_q, self.dt, *(d.parameters[name] for name in ACTUATORS)]
+    def parameters(self) -> dict[str, wp.array]:
+        """The parameters of the model, for these worlds."""
+        return self.device_model.parameters
 
-    @property
-    def _contact_arrays(self) -> list[wp.array]:
-        return [
-            self.contact_point, self.contact_frame, self.contact_distance, self.contact_friction,
-            self.contact_restitution, self.contact_spring,
-        ]  # fmt: skip
+    def _gather(self) -> None:
+        """Gather arrays by subject for kernels that take many; once more when arrays get a gradient."""
+        s = self.structs
+        self.motions = fill(s.Motions, origin=self.origin, subspace=self.subspace)
+        self.contacts = fill(s.Contacts, **{field: getattr(self, f"contact_{field}") for field in s.Contacts.vars})
+        self.equalities = fill(s.Equalities, **{field: getattr(self, field) for field in s.Equalities.vars})
+        self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
+        self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness)
 
-    @property
-    def _equality_arrays(self) -> list[wp.array]:
-        return [self.coupling_bias, self.anchor_point, self.anchor_bias, self.anchor_turn]
+    def _options(self, dt: float) -> Any:
+        options = self.contact_options
+        return fill(
+            self.structs.Options,
+            dt=self.scalar(dt),
+            erp=self.scalar(options.erp),
+            cfm=self.scalar(options.cfm),
+            max_correction=self.scalar(options.max_correction),
+            restitution_threshold=self.scalar(options.restitution_threshold),
+            limit_margin=self.scalar(options.margin),
+        )
 
-    @property
-    def _cone_arrays(self) -> list[wp.array]:
-        return [self.cone_gap, self.cone_row]
+    def _constrained(self) -> Any:
+        equalities = self.model.equalities
+        names = ("coupling_dof", "coupling_other", "anchor_link_a", "anchor_link_b", "anchor_welded")
+        return fill(
+            Constrained,
+            limited_dof=self._integers(self.layout.limited),
+            friction_dof=self._integers(self.layout.friction),
+            cone_dof=self._integers(self.model.joint_qd_start[self.layout.cones[:, 0]]),
+            **{name: self._integers(getattr(equalities, name)) for name in names},
+        )
 
-    def _limits(self, arrays: Mapping[str, wp.array]) -> Any:
-        """The parameters of joint limits, or their adjoints, as one argument of a kernel."""
-        struct = limit_functions(self.scalar).Limits()
-        for field, name in LIMITS.items():
-            setattr(struct, field, arrays[name])
-        return struct
+    def _tree_dofs(self) -> Any:
+        tree_dof_start = np.append(self.model.joint_qd_start, self.model.nv)[self.model.tree_link_start]
+        return fill(
+            TreeDofs,
+            dof_tree=self._integers(self.model.link_tree[self.model.dof_link]),
+            tree_dof_start=self._integers(tree_dof_start),
+            max_tree_dofs=int(np.diff(tree_dof_start).max()),
+        )
+
+    def _empty_constraints(self) -> Any:
+        room, worlds = self.max_constraints, self.num_worlds
+
+        def integers(*shape: int) -> wp.array:
+            return wp.zeros(shape, dtype=wp.int32, device=self.device)
+
+        return fill(
+            Constraints,
+            count=integers(worlds),
+            kind=integers(room, worlds),
+            item=integers(room, worlds),
+            tail=integers(2 * room, worlds),
+            reference=integers(room, worlds),
+        )
 
     def _couplings(self) -> Any:
         c = Couplings()
@@ -230,29 +257,34 @@ class Workspace:
         def integers(count: int, dtype: Any = wp.int32) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
 
-        blocks, trees = self.max_blocks, self.model.num_trees
+        constraints, trees = self.max_constraints, self.model.num_trees
         c.tree_start = integers(trees + 1)
-        c.incidence_block = integers(self.max_incidences)
-        c.block_incidence = integers(2 * blocks)
-        c.row = integers(blocks, wp.vec4i)
-        c.run = integers(blocks if trees == 1 else self.max_couplings, wp.vec2i)
+        c.incidence_constraint = integers(self.max_incidences)
+        c.constraint_incidence = integers(2 * constraints)
+        c.row = integers(constraints, wp.vec4i)
+        c.run = integers(constraints if trees == 1 else self.max_couplings, wp.vec2i)
         c.mirror = integers(self.max_couplings)
-        c.cursor = integers(blocks)
+        c.cursor = integers(constraints)
         return c
 
     def _integers(self, values: np.ndarray) -> wp.array:
         return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self.device)
 
-    def _launch(self, kernel: wp.Kernel, dim: Any, inputs: list, outputs: list, tape: bool = False) -> None:
-        wp.launch(kernel, dim=dim, inputs=inputs, outputs=outputs, device=self.device, record_tape=tape)
+    def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
+        """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
+        sources = (self, self.device_model, self.parameters, self.collision)
+        launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
 
 
-def _kernel_options(scalar: Any, options: ContactOptions, dt: float) -> Any:
-    struct = row_functions(scalar).Options()
-    struct.dt = scalar(dt)
-    struct.erp = scalar(options.erp)
-    struct.cfm = scalar(options.cfm)
-    struct.max_correction = scalar(options.max_correction)
-    struct.restitution_threshold = scalar(options.restitution_threshold)
-    struct.limit_margin = scalar(options.margin)
-    return struct
+def fill(struct: Any, **fields: Any) -> Any:
+    """A struct of arrays for a kernel."""
+    filled = struct()
+    for name, value in fields.items():
+        setattr(filled, name, value)
+    return filled
+
+
+def gradients_of(filled: Any) -> Any:
+    """A struct with the gradients of the arrays of another, which all have one."""
+    struct = filled._cls
+    return fill(struct, **{name: getattr(filled, name).grad for name in struct.vars})

@@ -138,9 +138,9 @@ def test_rows_only_beyond_the_limit():
     for u in (0.05, 0.5):
         simulator.step(simulator.initial_state(), control=[u])
         (shard,) = simulator.shards
-        count = int(shard.step.block_count.numpy()[0])
+        count = int(shard.step.constraints.count.numpy()[0])
         counts.append(count)
-        assert (shard.step.block_kind.numpy()[:count, 0] == ACTUATOR).all()
+        assert (shard.step.constraints.kind.numpy()[:count, 0] == ACTUATOR).all()
     assert counts == [0, 1]
 
 

@@ -94,7 +94,7 @@ def test_without_them_there_is_no_row():
     _, _, simulator = run(model, DT)
     assert [block.kind for block in blocks(simulator)] == [CONTACT]
     (shard,) = simulator.shards
-    assert shard.step.max_blocks == 1
+    assert shard.step.max_constraints == 1
     assert shard.step.contact_resistance.size == 0
 
 

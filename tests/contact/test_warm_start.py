@@ -187,7 +187,7 @@ def test_a_block_is_known_again_among_others():
     (shard,) = simulator.shards
 
     def source() -> list[int]:
-        return shard.step.start_source.numpy()[: int(shard.step.block_count.numpy()[0]), 0].tolist()
+        return shard.step.start_source.numpy()[: int(shard.step.constraints.count.numpy()[0]), 0].tolist()
 
     simulator.step(state)
     assert source() == [0, 1]

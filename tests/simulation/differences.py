@@ -201,11 +201,12 @@ def blocks(simulator: sim.Simulator, world: int = 0) -> list[Block]:
     """The blocks of the last step; the simulator must have a single shard."""
     (shard,) = simulator.shards
     step = shard.step
-    if not step.max_blocks:
+    if not step.max_constraints:
         return []
-    count = step.block_count.numpy()[world]
+    count = step.constraints.count.numpy()[world]
     kind, item, impulse, bound = (
-        array.numpy()[:count, world].copy() for array in (step.block_kind, step.block_item, step.impulse, step.bound)
+        array.numpy()[:count, world].copy()
+        for array in (step.constraints.kind, step.constraints.item, step.impulse, step.bound)
     )
     return [Block(int(kind[i]), int(item[i]), impulse[i], float(bound[i])) for i in range(count)]
 

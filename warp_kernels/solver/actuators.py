@@ -22,6 +22,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import POSITION, TORQUE, VELOCITY, kernel_module, warp_types
 
 
@@ -116,7 +117,8 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision, one thread per world."""
     t = warp_types(scalar)
     f = actuator_functions(scalar)
-    parameter = row_functions(scalar)
+    common = row_functions(scalar)
+    Gains = solver_structs(scalar).Gains
     vec2, vec3 = t.vec2, t.vec3
     # wp.grad takes plain names only.
     force_power, row_power = f.force_power, f.row_power
@@ -130,10 +132,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         dof_q: wp.array(dtype=int),
         dt: scalar,
         # Parameters
-        gear: wp.array2d(dtype=scalar),
-        kp: wp.array2d(dtype=scalar),
-        kd: wp.array2d(dtype=scalar),
-        limit: wp.array2d(dtype=scalar),
+        gains: Gains,
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
@@ -157,10 +156,10 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             k = actuator_dof[i]
             u = control[world, i]
             position = q[world, dof_q[k]]
-            g = parameter.value_of(gear, world, i)
-            p = parameter.value_of(kp, world, i)
-            d = parameter.value_of(kd, world, i)
-            most = parameter.value_of(limit, world, i)
+            g = common.value_of(gains.gear, world, i)
+            p = common.value_of(gains.kp, world, i)
+            d = common.value_of(gains.kd, world, i)
+            most = common.value_of(gains.force_limit, world, i)
             push = f.as_force(kind, u, position, qd[world, k], g, p, d, most, dt)
             if push[1] > scalar(0.0) and wp.abs(push[0]) > wp.abs(g) * most:
                 actuator_row[i, world] = f.as_row(kind, u, position, g, p, d, most, dt)
@@ -180,10 +179,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         dof_q: wp.array(dtype=int),
         dt: scalar,
         # Parameters
-        gear: wp.array2d(dtype=scalar),
-        kp: wp.array2d(dtype=scalar),
-        kd: wp.array2d(dtype=scalar),
-        limit: wp.array2d(dtype=scalar),
+        gains: Gains,
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
@@ -198,10 +194,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         q_bar: wp.array2d(dtype=scalar),
         qd_bar: wp.array2d(dtype=scalar),
         control_bar: wp.array2d(dtype=scalar),
-        gear_bar: wp.array2d(dtype=scalar),
-        kp_bar: wp.array2d(dtype=scalar),
-        kd_bar: wp.array2d(dtype=scalar),
-        limit_bar: wp.array2d(dtype=scalar),
+        gains_bar: Gains,
     ):
         """What reaches control, state and gains through the joint force and the diagonal, or through the row.
 
@@ -214,10 +207,10 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             k = actuator_dof[i]
             u = control[world, i]
             position = q[world, dof_q[k]]
-            g = parameter.value_of(gear, world, i)
-            p = parameter.value_of(kp, world, i)
-            d = parameter.value_of(kd, world, i)
-            most = parameter.value_of(limit, world, i)
+            g = common.value_of(gains.gear, world, i)
+            p = common.value_of(gains.kp, world, i)
+            d = common.value_of(gains.kd, world, i)
+            most = common.value_of(gains.force_limit, world, i)
             v_bar = scalar(0.0)
             if actuator_row[i, world][1] > scalar(0.0):
                 _kind, u_bar, p_bar, gear_here, kp_here, kd_here, limit_here, _dt, _row_bar = wp.grad(row_power)(
@@ -231,9 +224,9 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             control_bar[world, i] += u_bar
             q_bar[world, dof_q[k]] += p_bar
             qd_bar[world, k] += v_bar
-            parameter.add_at(gear_bar, world, i, gear_here)
-            parameter.add_at(kp_bar, world, i, kp_here)
-            parameter.add_at(kd_bar, world, i, kd_here)
-            parameter.add_at(limit_bar, world, i, limit_here)
+            common.add_at(gains_bar.gear, world, i, gear_here)
+            common.add_at(gains_bar.kp, world, i, kp_here)
+            common.add_at(gains_bar.kd, world, i, kd_here)
+            common.add_at(gains_bar.force_limit, world, i, limit_here)
 
     return SimpleNamespace(modules=(module, adjoint_module), actuate=actuate, actuator_adjoint=actuator_adjoint)

@@ -1,10 +1,10 @@
-"""Adjoint of the solution that the sweeps converge to, in place of that of the sweeps: no history, one vector per block.
+"""Adjoint of the solution that the sweeps converge to, in place of that of the sweeps: no history, one vector per constraint.
 
-A solution is a fixed point of every block's update, ``lambda_i = phi_i(lambda_i, r_i)`` with ``r = A lambda + b``: an open contact stays
+A solution is a fixed point of every constraint's update, ``lambda_i = phi_i(lambda_i, r_i)`` with ``r = A lambda + b``: an open contact stays
 open, a row that holds keeps its velocity at zero, friction that slides stays on its cone along the slip, a row at its bound stays there.
 By the implicit function theorem the adjoint y of the fixed point solves
 
-    y = lambda_bar + P' y + A' Q' y,   P = d phi / d lambda,  Q = d phi / d r,  block by block,
+    y = lambda_bar + P' y + A' Q' y,   P = d phi / d lambda,  Q = d phi / d r,  constraint by constraint,
 
 and ``b_bar = Q' y``, ``A_bar = b_bar lambda'``; the adjoint of a bound is that of the update for y. The step lengths of the updates have
 no adjoint, since at the solution nothing depends on them.
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.solver.delassus import Couplings
 from warp_kernels.solver.projection import update_adjoint_function
+from warp_kernels.solver.structs import Constraints, Couplings
 from warp_kernels.types import TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -67,32 +67,30 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         matrix: wp.array2d(dtype=mat33),
         rhs: wp.array2d(dtype=vec3),
         bound: wp.array2d(dtype=scalar),
-        block_count: wp.array(dtype=int),
-        block_kind: wp.array2d(dtype=int),
-        block_item: wp.array2d(dtype=int),
+        constraints: Constraints,
         contact_resistance: wp.array2d(dtype=vec2),
         scale: wp.array2d(dtype=vec3),
         impulse: wp.array2d(dtype=vec3),
         # Adjoint in
-        final_impulse_bar: wp.array2d(dtype=vec3),
+        impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         value: wp.array2d(dtype=vec3),
-        impulse_bar: wp.array2d(dtype=vec3),
+        impulse_bar_scratch: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
         contact_resistance_bar: wp.array2d(dtype=vec2),
-        residual: wp.array(dtype=scalar),
+        adjoint_residual: wp.array(dtype=scalar),
     ):
-        """At most ``sweeps`` sweeps. value and impulse_bar are scratch.
+        """At most ``sweeps`` sweeps. value and impulse_bar_scratch are scratch.
 
-        residual: the largest adjoint of a row value in the last sweep relative to the largest of all, kept if it is more
+        adjoint_residual: the largest adjoint of a row value in the last sweep relative to the largest of all, kept if it is more
         than what is there already. Sweeps end where it falls below the precision.
         """
         world = wp.tid()
-        count = block_count[world]
+        count = constraints.count[world]
         for i in range(count):
-            impulse_bar[i, world] = final_impulse_bar[i, world]
+            impulse_bar_scratch[i, world] = impulse_bar[i, world]
             rhs_bar[i, world] = vec3()
             bound_bar[i, world] = scalar(0.0)
             value[i, world] = row_value(i, world, couplings, matrix, rhs, impulse)
@@ -105,12 +103,12 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             for reverse in range(count):
                 i = count - 1 - reverse
                 place = couplings.row[i, world]
-                kind = block_kind[i, world]
+                kind = constraints.kind[i, world]
                 bounds = vec2(bound[i, world], scalar(0.0))
                 normal = scalar(0.0)
                 if kind == TORSION:
-                    normal = impulse[block_item[i, world], world][0]
-                    bounds = contact_resistance[block_item[i, world], world] * normal
+                    normal = impulse[constraints.item[i, world], world][0]
+                    bounds = contact_resistance[constraints.item[i, world], world] * normal
                 old_bar, value_bar, _scale_bar, _own_bar, most_bar = update_adjoint(
                     kind,
                     impulse[i, world],
@@ -118,16 +116,16 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     matrix[place[1], world],
                     scale[i, world],
                     bounds,
-                    impulse_bar[i, world],
+                    impulse_bar_scratch[i, world],
                 )
                 if kind == TORSION:
-                    contact = block_item[i, world]
+                    contact = constraints.item[i, world]
                     contact_resistance_bar[contact, world] += most_bar * normal
                     share = wp.dot(most_bar, contact_resistance[contact, world])
-                    impulse_bar[contact, world] += vec3(share, scalar(0.0), scalar(0.0))
+                    impulse_bar_scratch[contact, world] += vec3(share, scalar(0.0), scalar(0.0))
                 else:
                     bound_bar[i, world] += most_bar[0]
-                impulse_bar[i, world] = old_bar
+                impulse_bar_scratch[i, world] = old_bar
                 here = wp.max(wp.abs(value_bar[0]), wp.max(wp.abs(value_bar[1]), wp.abs(value_bar[2])))
                 if here > scalar(0.0):
                     size = wp.max(size, here)
@@ -136,7 +134,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     for r in range(place[2], place[3]):
                         run = couplings.run[r, world]
                         for j in range(run[0], run[1]):
-                            impulse_bar[j, world] += value_bar * matrix[entry, world]
+                            impulse_bar_scratch[j, world] += value_bar * matrix[entry, world]
                             entry += 1
             largest = wp.max(largest, size)
             if size <= negligible * largest:
@@ -144,6 +142,6 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         for i in range(count):
             softness_bar[i, world] = rhs_bar[i, world][0] * impulse[i, world][0]
         if largest > scalar(0.0):
-            residual[world] = wp.max(residual[world], size / largest)
+            adjoint_residual[world] = wp.max(adjoint_residual[world], size / largest)
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -9,7 +9,7 @@ the adjoint of the mass matrix is ``-w u' - Y D Y'`` (only its entries at ancest
 ``-dt w . ID(q, qd, (v* - qd)/dt)``; that of the rows is in :mod:`warp_kernels.solver.row_adjoint`. D is zero where the sweeps have
 converged, and not there at all for the adjoint of the solution (:mod:`warp_kernels.solver.implicit`).
 
-Y and its products are kept for each incidence of a block and a tree (:mod:`warp_kernels.solver.delassus`), ``[incidence max_tree_dofs + i,
+Y and its products are kept for each incidence of a constraint and a tree (:mod:`warp_kernels.solver.delassus`), ``[incidence max_tree_dofs + i,
 world]`` with i counted from the first degree of freedom of the tree, ``tree_dof_start``.
 """
 
@@ -20,8 +20,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.delassus import Couplings
 from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -29,7 +29,7 @@ from warp_kernels.types import kernel_module, warp_types
 def impulse_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that apply impulses, and those of the way back, for one precision."""
     t = warp_types(scalar)
-    rows = row_functions(scalar)
+    common = row_functions(scalar)
     factor = factor_kernels(scalar)
     vec3, mat33 = t.vec3, t.mat33
     module = kernel_module("impulse", scalar)
@@ -37,10 +37,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def apply_impulses(
         # Model
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
-        max_depth: int,
+        paths: Paths,
         dt: scalar,
         # Data in
         qd: wp.array2d(dtype=scalar),
@@ -49,45 +46,40 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
         impulse: wp.array2d(dtype=vec3),
-        block_count: wp.array(dtype=int),
-        block_tail: wp.array2d(dtype=int),
+        constraints: Constraints,
         # Data out
         response: wp.array2d(dtype=scalar),
         qd_next: wp.array2d(dtype=scalar),
     ):
         """response: M^-1 J' lambda, [dof, world]."""
         world = wp.tid()
-        nv = dof_depth.shape[0]
+        nv = paths.dof_depth.shape[0]
         for k in range(nv):
             response[k, world] = scalar(0.0)
-        for block in range(block_count[world]):
+        for constraint in range(constraints.count[world]):
             for side in range(2):
-                here = 2 * block + side
-                tail = block_tail[here, world]
+                here = 2 * constraint + side
+                tail = constraints.tail[here, world]
                 if tail >= 0:
-                    for d in range(dof_depth[tail] + 1):
-                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
-                        response[k, world] += wp.dot(row[here * max_depth + d, world], impulse[block, world])
-        if block_count[world] > 0:
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        response[k, world] += wp.dot(row[here * paths.max_depth + d, world], impulse[constraint, world])
+        if constraints.count[world] > 0:
             for k in range(nv):
                 response[k, world] = response[k, world] * factor_d[k, world]
-            factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, response, nv, world)
+            factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, response, nv, world)
         for k in range(nv):
             qd_next[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
 
     @wp.kernel(module=module, enable_backward=False)
     def velocity_adjoint(
         # Model
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
-        max_depth: int,
+        paths: Paths,
         # Data in
         factor_l: wp.array2d(dtype=scalar),
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
-        block_count: wp.array(dtype=int),
-        block_tail: wp.array2d(dtype=int),
+        constraints: Constraints,
         # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
         # Adjoint out
@@ -96,36 +88,32 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """impulse_bar = J M^-1 v+_bar; weight: v+_bar half way through that solve [dof, world]."""
         world = wp.tid()
-        nv = dof_depth.shape[0]
+        nv = paths.dof_depth.shape[0]
         for k in range(nv):
             weight[k, world] = qd_next_bar[world, k]
-        factor.solve_transposed(dof_row_start, dof_depth, ancestor, factor_l, weight, nv, world)
+        factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, nv, world)
         for k in range(nv):
             weight[k, world] = weight[k, world] * factor_d[k, world]
-        for block in range(block_count[world]):
+        for constraint in range(constraints.count[world]):
             total = vec3()
             for side in range(2):
-                here = 2 * block + side
-                tail = block_tail[here, world]
+                here = 2 * constraint + side
+                tail = constraints.tail[here, world]
                 if tail >= 0:
-                    for d in range(dof_depth[tail] + 1):
-                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
-                        total += row[here * max_depth + d, world] * weight[k, world]
-            impulse_bar[block, world] = total
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        total += row[here * paths.max_depth + d, world] * weight[k, world]
+            impulse_bar[constraint, world] = total
 
     @wp.kernel(module=module, enable_backward=False)
     def weight_adjoint(
         # Model
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
-        max_depth: int,
+        paths: Paths,
         # Data in
         factor_l: wp.array2d(dtype=scalar),
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
-        block_count: wp.array(dtype=int),
-        block_tail: wp.array2d(dtype=int),
+        constraints: Constraints,
         # Adjoint in
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
@@ -133,127 +121,118 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """w = M^-1 (v+_bar + J' b_bar), from where :func:`velocity_adjoint` has stopped."""
         world = wp.tid()
-        for block in range(block_count[world]):
+        for constraint in range(constraints.count[world]):
             for side in range(2):
-                here = 2 * block + side
-                tail = block_tail[here, world]
+                here = 2 * constraint + side
+                tail = constraints.tail[here, world]
                 if tail >= 0:
-                    for d in range(dof_depth[tail] + 1):
-                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
-                        share = wp.dot(row[here * max_depth + d, world], rhs_bar[block, world])
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        share = wp.dot(row[here * paths.max_depth + d, world], rhs_bar[constraint, world])
                         weight[k, world] += share * factor_d[k, world]
-        factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, weight, dof_depth.shape[0], world)
+        factor.solve_lower(
+            paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, paths.dof_depth.shape[0], world
+        )
 
     @wp.kernel(module=module, enable_backward=False)
-    def block_response(
+    def constraint_response(
         # Model
         threads: int,
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
-        dof_tree: wp.array(dtype=int),
-        tree_dof_start: wp.array(dtype=int),
-        max_depth: int,
-        max_tree_dofs: int,
+        paths: Paths,
+        trees: TreeDofs,
         # Data in
         factor_l: wp.array2d(dtype=scalar),
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
-        block_count: wp.array(dtype=int),
-        block_tail: wp.array2d(dtype=int),
+        constraints: Constraints,
         couplings: Couplings,
         # Adjoint out
-        response: wp.array2d(dtype=vec3),
+        constraint_response: wp.array2d(dtype=vec3),
     ):
-        """Y = M^-1 J' of the incidences of a block."""
+        """Y = M^-1 J' of the incidences of a constraint."""
         thread, world = wp.tid()
-        for block in range(thread, block_count[world], threads):
+        for constraint in range(thread, constraints.count[world], threads):
             for side in range(2):
-                here = 2 * block + side
-                tail = block_tail[here, world]
-                incidence = couplings.block_incidence[here, world]
+                here = 2 * constraint + side
+                tail = constraints.tail[here, world]
+                incidence = couplings.constraint_incidence[here, world]
                 if incidence >= 0:
-                    tree = dof_tree[tail]
-                    first = tree_dof_start[tree]
-                    at = incidence * max_tree_dofs - first
-                    if side == 0 or couplings.block_incidence[here - 1, world] != incidence:
-                        for k in range(first, tree_dof_start[tree + 1]):
-                            response[at + k, world] = vec3()
-                    for d in range(dof_depth[tail] + 1):
-                        k = factor.path_dof(dof_depth, dof_row_start, ancestor, tail, d)
-                        response[at + k, world] += row[here * max_depth + d, world] * factor_d[k, world]
-                    if side == 1 or couplings.block_incidence[here + 1, world] != incidence:
-                        for k in range(first, tree_dof_start[tree + 1]):
-                            value = response[at + k, world]
-                            for d in range(dof_depth[k]):
-                                entry = dof_row_start[k] + d
-                                value -= response[at + ancestor[entry], world] * factor_l[entry, world]
-                            response[at + k, world] = value
+                    tree = trees.dof_tree[tail]
+                    first = trees.tree_dof_start[tree]
+                    at = incidence * trees.max_tree_dofs - first
+                    if side == 0 or couplings.constraint_incidence[here - 1, world] != incidence:
+                        for k in range(first, trees.tree_dof_start[tree + 1]):
+                            constraint_response[at + k, world] = vec3()
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        constraint_response[at + k, world] += (
+                            row[here * paths.max_depth + d, world] * factor_d[k, world]
+                        )
+                    if side == 1 or couplings.constraint_incidence[here + 1, world] != incidence:
+                        for k in range(first, trees.tree_dof_start[tree + 1]):
+                            value = constraint_response[at + k, world]
+                            for d in range(paths.dof_depth[k]):
+                                entry = paths.dof_row_start[k] + d
+                                value -= constraint_response[at + paths.ancestor[entry], world] * factor_l[entry, world]
+                            constraint_response[at + k, world] = value
 
     @wp.func
-    def incidence_between(block: int, start: int, end: int, world: int, couplings: Couplings):
-        """A block's incidence with the tree whose incidences are those from start to before end; -1 if it has none."""
-        incidence = couplings.block_incidence[2 * block + 1, world]
+    def incidence_between(constraint: int, start: int, end: int, world: int, couplings: Couplings):
+        """A constraint's incidence with the tree whose incidences are those from start to before end; -1 if it has none."""
+        incidence = couplings.constraint_incidence[2 * constraint + 1, world]
         if incidence < start or incidence >= end:
-            incidence = couplings.block_incidence[2 * block, world]
+            incidence = couplings.constraint_incidence[2 * constraint, world]
             if incidence < start or incidence >= end:
                 incidence = -1
         return incidence
 
     @wp.kernel(module=module, enable_backward=False)
-    def block_coupling(
+    def coupled_response(
         # Model
         threads: int,
-        dof_tree: wp.array(dtype=int),
-        tree_dof_start: wp.array(dtype=int),
-        max_tree_dofs: int,
+        trees: TreeDofs,
         # Data in
-        block_count: wp.array(dtype=int),
-        block_tail: wp.array2d(dtype=int),
+        constraints: Constraints,
         couplings: Couplings,
-        response: wp.array2d(dtype=vec3),
+        constraint_response: wp.array2d(dtype=vec3),
         # Adjoint in
         matrix_bar: wp.array2d(dtype=mat33),
         # Adjoint out
-        coupling: wp.array2d(dtype=vec3),
+        coupled_response: wp.array2d(dtype=vec3),
     ):
-        """G = (D + D') Y of the incidences of a block: for each, the sum over the blocks that hold on to its tree."""
+        """G = (D + D') Y of the incidences of a constraint: for each, the sum over the constraints that hold on to its tree."""
         thread, world = wp.tid()
-        for block in range(thread, block_count[world], threads):
+        for constraint in range(thread, constraints.count[world], threads):
             for side in range(2):
-                incidence = couplings.block_incidence[2 * block + side, world]
-                if incidence < 0 or (side == 1 and incidence == couplings.block_incidence[2 * block, world]):
+                incidence = couplings.constraint_incidence[2 * constraint + side, world]
+                if incidence < 0 or (side == 1 and incidence == couplings.constraint_incidence[2 * constraint, world]):
                     continue
-                tree = dof_tree[block_tail[2 * block + side, world]]
+                tree = trees.dof_tree[constraints.tail[2 * constraint + side, world]]
                 start = couplings.tree_start[tree, world]
                 end = couplings.tree_start[tree + 1, world]
-                dofs = tree_dof_start[tree + 1] - tree_dof_start[tree]
-                at = incidence * max_tree_dofs
+                dofs = trees.tree_dof_start[tree + 1] - trees.tree_dof_start[tree]
+                at = incidence * trees.max_tree_dofs
                 for i in range(dofs):
-                    coupling[at + i, world] = vec3()
-                place = couplings.row[block, world]
+                    coupled_response[at + i, world] = vec3()
+                place = couplings.row[constraint, world]
                 entry = place[0]
                 for r in range(place[2], place[3]):
                     run = couplings.run[r, world]
                     for other in range(run[0], run[1]):
-                        mate = incidence_between(other, start, end, world, couplings) * max_tree_dofs
+                        mate = incidence_between(other, start, end, world, couplings) * trees.max_tree_dofs
                         if mate >= 0:
                             m = matrix_bar[entry, world]
                             for i in range(dofs):
-                                coupling[at + i, world] += m * response[mate + i, world]
+                                coupled_response[at + i, world] += m * constraint_response[mate + i, world]
                         entry += 1
 
     @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoint(
         # Model
         threads: int,
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
+        paths: Paths,
         dof_q: wp.array(dtype=int),
-        dof_tree: wp.array(dtype=int),
-        tree_dof_start: wp.array(dtype=int),
-        max_tree_dofs: int,
+        trees: TreeDofs,
         dt: scalar,
         # Parameters
         damping: wp.array2d(dtype=scalar),
@@ -263,11 +242,11 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
-        impulse_response: wp.array2d(dtype=scalar),
+        response: wp.array2d(dtype=scalar),
         couplings: Couplings,
         weight: wp.array2d(dtype=scalar),
-        response: wp.array2d(dtype=vec3),
-        coupling: wp.array2d(dtype=vec3),
+        constraint_response: wp.array2d(dtype=vec3),
+        coupled_response: wp.array2d(dtype=vec3),
         # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
         # Adjoint out
@@ -284,25 +263,25 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
-        weight holds w, response Y and coupling G, both empty where D isn't there; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
+        weight holds w, constraint_response Y and coupled_response G, both empty where D isn't there; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
         """
         thread, world = wp.tid()
-        for k in range(thread, dof_depth.shape[0], threads):
+        for k in range(thread, paths.dof_depth.shape[0], threads):
             w = weight[k, world]
-            u = impulse_response[k, world]
+            u = response[k, world]
             diagonal = -w * u
-            first = dof_row_start[k]
-            for d in range(dof_depth[k]):
-                j = ancestor[first + d]
-                mass_bar[first + d, world] = -w * impulse_response[j, world] - weight[j, world] * u
-            if coupling.shape[0] > 0:
-                tree = dof_tree[k]
+            first = paths.dof_row_start[k]
+            for d in range(paths.dof_depth[k]):
+                j = paths.ancestor[first + d]
+                mass_bar[first + d, world] = -w * response[j, world] - weight[j, world] * u
+            if coupled_response.shape[0] > 0:
+                tree = trees.dof_tree[k]
                 for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
-                    at = incidence * max_tree_dofs - tree_dof_start[tree]
-                    y = response[at + k, world]
-                    diagonal -= scalar(0.5) * wp.dot(y, coupling[at + k, world])
-                    for d in range(dof_depth[k]):
-                        mass_bar[first + d, world] -= wp.dot(y, coupling[at + ancestor[first + d], world])
+                    at = incidence * trees.max_tree_dofs - trees.tree_dof_start[tree]
+                    y = constraint_response[at + k, world]
+                    diagonal -= scalar(0.5) * wp.dot(y, coupled_response[at + k, world])
+                    for d in range(paths.dof_depth[k]):
+                        mass_bar[first + d, world] -= wp.dot(y, coupled_response[at + paths.ancestor[first + d], world])
             mass_bar_diagonal[k, world] = diagonal
             motion_weight[world, k] = -dt * w
             tau_bar[world, k] += dt * w
@@ -310,23 +289,23 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             free = qd[world, k] + change
             damp = damping[wp.min(world, damping.shape[0] - 1), k]
             spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
-            rows.add_at(armature_bar, world, k, diagonal - w * change)
-            rows.add_at(damping_bar, world, k, dt * (diagonal - w * free))
+            common.add_at(armature_bar, world, k, diagonal - w * change)
+            common.add_at(damping_bar, world, k, dt * (diagonal - w * free))
             # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
             qd_bar[world, k] += qd_next_bar[world, k] - dt * damp * w
             if dof_q[k] >= 0:
                 qd_bar[world, k] -= dt * dt * spring * w
                 stretch = q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + dt * free
                 q_bar[world, dof_q[k]] -= dt * spring * w
-                rows.add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
-                rows.add_at(rest_position_bar, world, k, dt * spring * w)
+                common.add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
+                common.add_at(rest_position_bar, world, k, dt * spring * w)
 
     return SimpleNamespace(
         module=module,
         apply_impulses=apply_impulses,
         velocity_adjoint=velocity_adjoint,
         weight_adjoint=weight_adjoint,
-        block_response=block_response,
-        block_coupling=block_coupling,
+        constraint_response=constraint_response,
+        coupled_response=coupled_response,
         free_step_adjoint=free_step_adjoint,
     )

@@ -2,7 +2,7 @@
 
 The forward kernel keeps the impulses and the row values of every sweep; the reverse kernel unwinds exactly those sweeps with
 their clamps (Qiao et al. 2021, algorithm 1), so that the gradient is that of the truncated iteration, not of its limit. All
-rows of a world are one problem, solved in blocks of three.
+rows of a world are one problem, solved three rows at a time, those of a constraint.
 """
 
 import functools
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.solver.delassus import Couplings
-from warp_kernels.solver.projection import friction_functions, update_adjoint_function
+from warp_kernels.solver.projection import friction_projection_functions, update_adjoint_function
+from warp_kernels.solver.structs import Constraints, Couplings
 from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -24,7 +24,7 @@ VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
 def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver and its reverse for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
-    f = friction_functions(scalar, friction)
+    f = friction_projection_functions(scalar, friction)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     scale_power = f.scale_power  # wp.grad takes plain names only
     update_adjoint = update_adjoint_function(scalar, friction)
@@ -33,7 +33,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def pgs_solve(
         # Model
-        max_blocks: int,
+        max_constraints: int,
         sweeps: int,
         tolerance: scalar,
         # Data in
@@ -41,9 +41,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         matrix: wp.array2d(dtype=mat33),
         rhs: wp.array2d(dtype=vec3),
         bound: wp.array2d(dtype=scalar),
-        block_count: wp.array(dtype=int),
-        block_kind: wp.array2d(dtype=int),
-        block_item: wp.array2d(dtype=int),
+        constraints: Constraints,
         contact_resistance: wp.array2d(dtype=vec2),
         start: wp.array2d(dtype=vec3),
         # Data out
@@ -57,13 +55,13 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """Sweeps from ``start``, or from zero where that is empty, until one changes no row's velocity by as much as ``tolerance``.
 
         sweep_count: how many there were.
-        Histories are [sweep max_blocks + block, world], or empty where no reverse will follow; residual: change of a row's velocity
+        Histories are [sweep max_constraints + constraint, world], or empty where no reverse will follow; residual: change of a row's velocity
         in the last sweep [m/s].
         """
         world = wp.tid()
-        count = block_count[world]
+        count = constraints.count[world]
         for i in range(count):
-            scale[i, world] = f.block_scale(matrix[couplings.row[i, world][1], world])
+            scale[i, world] = f.step_lengths(matrix[couplings.row[i, world][1], world])
             impulse[i, world] = vec3()
             if start.shape[0] > 0:
                 impulse[i, world] = start[i, world]
@@ -85,7 +83,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 old = impulse[i, world]
                 d = matrix[place[1], world]
                 new = old
-                kind = block_kind[i, world]
+                kind = constraints.kind[i, world]
                 if kind < FRICTION_LOSS:
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
                     new = f.contact_update(old, value, column, d[2, 1], scale[i, world], bound[i, world])
@@ -93,15 +91,15 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     new = f.loss_update(old, value, scale[i, world], bound[i, world])
                 elif kind == TORSION:
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
-                    contact = block_item[i, world]
+                    contact = constraints.item[i, world]
                     most = contact_resistance[contact, world] * impulse[contact, world][0]
                     new = f.torsion_update(old, value, column, d[2, 1], scale[i, world], most[0], most[1])
                 else:
                     new = f.equality_update(old, value, d)
                 impulse[i, world] = new
                 if impulse_history.shape[0] > 0:
-                    impulse_history[sweep * max_blocks + i, world] = new
-                    value_history[sweep * max_blocks + i, world] = value
+                    impulse_history[sweep * max_constraints + i, world] = new
+                    value_history[sweep * max_constraints + i, world] = value
                 if measured:
                     moved = d * (new - old)
                     change = wp.max(change, wp.max(wp.abs(moved[0]), wp.max(wp.abs(moved[1]), wp.abs(moved[2]))))
@@ -119,24 +117,22 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     @wp.kernel(module=reverse_module, enable_backward=False)
     def pgs_reverse(
         # Model
-        max_blocks: int,
+        max_constraints: int,
         # Data in
         sweep_count: wp.array(dtype=int),
         couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         bound: wp.array2d(dtype=scalar),
-        block_count: wp.array(dtype=int),
-        block_kind: wp.array2d(dtype=int),
-        block_item: wp.array2d(dtype=int),
+        constraints: Constraints,
         contact_resistance: wp.array2d(dtype=vec2),
         start: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
         # Adjoint in
-        final_impulse_bar: wp.array2d(dtype=vec3),
-        # Adjoint out
         impulse_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        start_bar: wp.array2d(dtype=vec3),
         value_bar_history: wp.array2d(dtype=vec3),
         scale_bar: wp.array2d(dtype=vec3),
         own_bar: wp.array2d(dtype=mat33),
@@ -145,15 +141,15 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         contact_resistance_bar: wp.array2d(dtype=vec2),
         first_sweep: wp.array(dtype=int),
     ):
-        """Unwinds the sweeps. impulse_bar ends as the adjoint of ``start``; own_bar is what reaches a block's own matrix directly.
+        """Unwinds the sweeps. start_bar: the adjoint of ``start``; own_bar: what reaches a constraint's own matrix directly.
 
         The way back ends early, at ``first_sweep``, once the adjoints of all row values of a sweep have fallen below a
         hundredth of the precision, relative to the largest seen: what is left out is below rounding.
         """
         world = wp.tid()
-        count = block_count[world]
+        count = constraints.count[world]
         for i in range(count):
-            impulse_bar[i, world] = final_impulse_bar[i, world]
+            start_bar[i, world] = impulse_bar[i, world]
             rhs_bar[i, world] = vec3()
             scale_bar[i, world] = vec3()
             bound_bar[i, world] = scalar(0.0)
@@ -168,18 +164,18 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 i = count - 1 - reverse
                 old = vec3()
                 if sweep > 0:
-                    old = impulse_history[(sweep - 1) * max_blocks + i, world]
+                    old = impulse_history[(sweep - 1) * max_constraints + i, world]
                 elif start.shape[0] > 0:
                     old = start[i, world]
-                g = impulse_bar[i, world]
-                value = value_history[sweep * max_blocks + i, world]
-                kind = block_kind[i, world]
+                g = start_bar[i, world]
+                value = value_history[sweep * max_constraints + i, world]
+                kind = constraints.kind[i, world]
                 bounds = vec2(bound[i, world], scalar(0.0))
                 normal = scalar(0.0)
                 if kind == TORSION:
                     # The contact comes before in every sweep, and after in the way back: its new impulse was the bound.
-                    contact = block_item[i, world]
-                    normal = impulse_history[sweep * max_blocks + contact, world][0]
+                    contact = constraints.item[i, world]
+                    normal = impulse_history[sweep * max_constraints + contact, world][0]
                     bounds = contact_resistance[contact, world] * normal
                 d = matrix[couplings.row[i, world][1], world]
                 old_bar, value_bar, s_bar, d_bar, most_bar = update_adjoint(
@@ -188,14 +184,14 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 scale_bar[i, world] += s_bar
                 own_bar[i, world] += d_bar
                 if kind == TORSION:
-                    contact = block_item[i, world]
+                    contact = constraints.item[i, world]
                     contact_resistance_bar[contact, world] += most_bar * normal
                     share = wp.dot(most_bar, contact_resistance[contact, world])
-                    impulse_bar[contact, world] += vec3(share, scalar(0.0), scalar(0.0))
+                    start_bar[contact, world] += vec3(share, scalar(0.0), scalar(0.0))
                 else:
                     bound_bar[i, world] += most_bar[0]
-                impulse_bar[i, world] = old_bar
-                value_bar_history[sweep * max_blocks + i, world] = value_bar
+                start_bar[i, world] = old_bar
+                value_bar_history[sweep * max_constraints + i, world] = value_bar
                 here = wp.max(wp.abs(value_bar[0]), wp.max(wp.abs(value_bar[1]), wp.abs(value_bar[2])))
                 if here > scalar(0.0):
                     size = wp.max(size, here)
@@ -205,7 +201,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     for r in range(place[2], place[3]):
                         run = couplings.run[r, world]
                         for j in range(run[0], run[1]):
-                            impulse_bar[j, world] += value_bar * matrix[entry, world]
+                            start_bar[j, world] += value_bar * matrix[entry, world]
                             entry += 1
             largest = wp.max(largest, size)
             if size <= negligible * largest:
@@ -217,7 +213,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         i: int,
         j: int,
         world: int,
-        max_blocks: int,
+        max_constraints: int,
         first: int,
         sweeps: int,
         start: wp.array2d(dtype=vec3),
@@ -226,14 +222,14 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """A_bar_ij + A_bar_ji', j <= i: each the sum over the sweeps of value_bar lambda', with the impulses as its row saw them.
 
-        Row i saw the new impulse of a block before it; row j saw that of i, and each its own, as the sweep before left it.
+        Row i saw the new impulse of a constraint before it; row j saw that of i, and each its own, as the sweep before left it.
         """
         total = mat33()
         for sweep in range(first, sweeps):
-            at = sweep * max_blocks
+            at = sweep * max_constraints
             before = vec3()
             if sweep > 0:
-                before = impulse_history[at - max_blocks + i, world]
+                before = impulse_history[at - max_constraints + i, world]
             elif start.shape[0] > 0:
                 before = start[i, world]
             seen = before
@@ -247,12 +243,12 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     def delassus_adjoint(
         # Model
         threads: int,
-        max_blocks: int,
+        max_constraints: int,
         # Data in
         sweep_count: wp.array(dtype=int),
         couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
-        block_count: wp.array(dtype=int),
+        constraints: Constraints,
         start: wp.array2d(dtype=vec3),
         impulse_history: wp.array2d(dtype=vec3),
         first_sweep: wp.array(dtype=int),
@@ -272,7 +268,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """
         thread, world = wp.tid()
         first = first_sweep[world]
-        for i in range(thread, block_count[world], threads):
+        for i in range(thread, constraints.count[world], threads):
             place = couplings.row[i, world]
             own, _unused = wp.grad(scale_power)(matrix[place[1], world], scale_bar[i, world])
             own += own_bar[i, world]
@@ -282,7 +278,15 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 run = couplings.run[r, world]
                 for j in range(run[0], wp.min(run[1], i + 1)):
                     total = sweeps_product(
-                        i, j, world, max_blocks, first, sweep_count[world], start, impulse_history, value_bar_history
+                        i,
+                        j,
+                        world,
+                        max_constraints,
+                        first,
+                        sweep_count[world],
+                        start,
+                        impulse_history,
+                        value_bar_history,
                     )
                     if j == i:
                         total += own

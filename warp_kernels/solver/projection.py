@@ -1,6 +1,6 @@
-"""How the impulses of one block move towards the solution and stay within their bounds, and the adjoint of that.
+"""How the impulses of one constraint move towards the solution and stay within their bounds, and the adjoint of that.
 
-One update for each kind of block: a contact with friction in a cone or a pyramid, torsional and rolling friction, rows with a
+One update for each kind of constraint: a contact with friction in a cone or a pyramid, torsional and rolling friction, rows with a
 bound of their own, rows without bounds. Gauss-Seidel (:mod:`warp_kernels.solver.pgs`) runs over them.
 """
 
@@ -15,8 +15,8 @@ from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, warp_types
 
 
 @functools.cache
-def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """How a contact block projects its tangential impulse: on the disc of a "cone" or on the square of a "pyramid"."""
+def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """How a contact constraint projects its tangential impulse: on the disc of a "cone" or on the square of a "pyramid"."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
 
@@ -35,12 +35,12 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
     if friction == "cone":
 
         @wp.func
-        def block_scale(d: mat33):
+        def step_lengths(d: mat33):
             """Step lengths of the three rows.
 
             The tangential pair takes one common step, so that the fixed point has the friction opposite to the slip. Its length is the
-            inverse of the Schatten 4-norm of the tangential block: never above 1 / largest eigenvalue, and smooth also where the
-            block is isotropic, which the eigenvalue itself is not.
+            inverse of the Schatten 4-norm of the tangential constraint: never above 1 / largest eigenvalue, and smooth also where the
+            constraint is isotropic, which the eigenvalue itself is not.
             """
             tangential = scalar(0.0)
             total = d[1, 1] + d[2, 2]
@@ -68,7 +68,7 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
     elif friction == "pyramid":
 
         @wp.func
-        def block_scale(d: mat33):
+        def step_lengths(d: mat33):
             """Step lengths of the three rows: each its own inverse diagonal."""
             return vec3(inverse(d[0, 0], tiny(d)), inverse(d[1, 1], tiny(d)), inverse(d[2, 2], tiny(d)))
 
@@ -84,9 +84,9 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def contact_update(old: vec3, r: vec3, normal_column: vec3, coupling: scalar, scale: vec3, mu: scalar):
-        """New impulses of a contact block from row values ``r``; the tangents see the change of the normal impulse.
+        """New impulses of a contact constraint from row values ``r``; the tangents see the change of the normal impulse.
 
-        normal_column: first column of the block's own Delassus matrix. Friction is bounded by the new normal impulse and zero
+        normal_column: first column of the constraint's own Delassus matrix. Friction is bounded by the new normal impulse and zero
         where that is zero.
         """
         normal = wp.max(old[0] - scale[0] * r[0], scalar(0.0))
@@ -131,7 +131,7 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def equality_update(old: vec3, r: vec3, d: mat33):
         """New impulses of three rows without bounds from row values ``r``: all three values become zero.
 
-        d: the block's own Delassus matrix, factored as L D L'. A row that depends on those before it keeps its impulse.
+        d: the constraint's own Delassus matrix, factored as L D L'. A row that depends on those before it keeps its impulse.
         """
         floor = singular * (d[0, 0] + d[1, 1] + d[2, 2])
         i0 = inverse(d[0, 0], floor)
@@ -160,10 +160,10 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def scale_power(d: mat33, g: vec3):
-        return wp.dot(block_scale(d), g)
+        return wp.dot(step_lengths(d), g)
 
     return SimpleNamespace(
-        block_scale=block_scale,
+        step_lengths=step_lengths,
         contact_update=contact_update,
         torsion_update=torsion_update,
         torsion_power=torsion_power,
@@ -178,9 +178,9 @@ def friction_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
 @functools.cache
 def update_adjoint_function(scalar: Any, friction: str) -> Any:
-    """The adjoint of a block's update, whatever its kind. For modules of reverse kernels only: it uses wp.grad."""
+    """The adjoint of a constraint's update, whatever its kind. For modules of reverse kernels only: it uses wp.grad."""
     t = warp_types(scalar)
-    f = friction_functions(scalar, friction)
+    f = friction_projection_functions(scalar, friction)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     # wp.grad takes plain names only.
     contact_power, loss_power = f.contact_power, f.loss_power
@@ -190,7 +190,7 @@ def update_adjoint_function(scalar: Any, friction: str) -> Any:
     def update_adjoint(kind: int, old: vec3, value: vec3, d: mat33, scale: vec3, bounds: vec2, g: vec3):
         """Adjoints of old, value, scale, d and bounds for that of the new impulse, g.
 
-        bounds: those of spinning and rolling for TORSION, otherwise the block's own and zero.
+        bounds: those of spinning and rolling for TORSION, otherwise the constraint's own and zero.
         """
         zero = scalar(0.0)
         old_bar = vec3()

@@ -1,10 +1,10 @@
 """Initial impulses of a step from the impulses at the end of the one before, and the way back.
 
-A block is known again by its key: a contact by its pair of geometries and the feature that it is of, or for convex shapes
-where it lies on them; spinning and rolling friction by that of their contact; any other block by its joint, actuator or
-constraint. A block that is new starts from zero. Impulses are taken over as they are, in the axes of the contact's own frame.
+A constraint is known again by its key: a contact by its pair of geometries and the feature that it is of, or for convex shapes
+where it lies on them; spinning and rolling friction by that of their contact; any other constraint by its joint, actuator or
+constraint. A constraint that is new starts from zero. Impulses are taken over as they are, in the axes of the contact's own frame.
 
-Impulses and keys of a step lie in the order of its blocks, ``[block, world]``.
+Impulses and keys of a step lie in the order of its constraints, ``[constraint, world]``.
 """
 
 import functools
@@ -13,9 +13,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 
-# A key is (kind KIND_STRIDE + pair or item, feature); that of no block is NO_KEY.
+# A key is (kind KIND_STRIDE + pair or item, feature); that of no constraint is NO_KEY.
 KIND_STRIDE = 2**26
 NO_KEY = -1
 
@@ -27,7 +28,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("warm_start", scalar)
 
     @wp.func
-    def block_key(
+    def key_of(
         kind: int, item: int, world: int, slot_pair: wp.array2d(dtype=int), slot_identity: wp.array2d(dtype=int)
     ):
         key = wp.vec2i(kind * wp.static(KIND_STRIDE) + item, 0)
@@ -36,24 +37,22 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         return key
 
     @wp.kernel(module=module, enable_backward=False)
-    def match_blocks(
+    def match_constraints(
         # Data in
-        block_count: wp.array(dtype=int),
-        block_kind: wp.array2d(dtype=int),
-        block_item: wp.array2d(dtype=int),
+        constraints: Constraints,
         slot_pair: wp.array2d(dtype=int),
         slot_identity: wp.array2d(dtype=int),
         previous_key: wp.array2d(dtype=wp.vec2i),
         previous_impulse: wp.array2d(dtype=vec3),
         # Data out
-        block_key_out: wp.array2d(dtype=wp.vec2i),
-        source: wp.array2d(dtype=int),
+        constraint_key: wp.array2d(dtype=wp.vec2i),
+        start_source: wp.array2d(dtype=int),
         start: wp.array2d(dtype=vec3),
     ):
-        """source: the block of the step before that each block was, -1 if none; start: its impulses there, or zero."""
+        """start_source: the constraint of the step before that each constraint was, -1 if none; start: its impulses there, or zero."""
         world = wp.tid()
         room = previous_key.shape[0]
-        count = block_count[world]
+        count = constraints.count[world]
         before = int(0)
         while before < room and previous_key[wp.min(before, room - 1), world][0] != wp.static(NO_KEY):
             before += 1
@@ -63,7 +62,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
             found = int(-1)
             value = vec3()
             if i < count:
-                key = block_key(block_kind[i, world], block_item[i, world], world, slot_pair, slot_identity)
+                key = key_of(constraints.kind[i, world], constraints.item[i, world], world, slot_pair, slot_identity)
                 # Mostly it is the one after the last that was found.
                 tried = int(0)
                 while found < 0 and tried < before:
@@ -76,14 +75,14 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
                     value = previous_impulse[found, world]
                     guess = found + 1
                 start[i, world] = value
-                source[i, world] = found
-            block_key_out[i, world] = key
+                start_source[i, world] = found
+            constraint_key[i, world] = key
 
     @wp.kernel(module=module, enable_backward=False)
     def start_adjoint(
         # Data in
-        block_count: wp.array(dtype=int),
-        source: wp.array2d(dtype=int),
+        constraints: Constraints,
+        start_source: wp.array2d(dtype=int),
         # Adjoint in
         start_bar: wp.array2d(dtype=vec3),
         # Adjoint out
@@ -93,8 +92,8 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for j in range(previous_impulse_bar.shape[0]):
             previous_impulse_bar[j, world] = vec3()
-        for i in range(block_count[world]):
-            j = source[i, world]
+        for i in range(constraints.count[world]):
+            j = start_source[i, world]
             if j >= 0:
                 previous_impulse_bar[j, world] += start_bar[i, world]
 
@@ -107,13 +106,13 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """[block, world] to [world, block]."""
-        block, world = wp.tid()
-        impulse_bar[first_world + world, block] = carried_impulse[block, world]
+        """[constraint, world] to [world, constraint]."""
+        constraint, world = wp.tid()
+        impulse_bar[first_world + world, constraint] = carried_impulse[constraint, world]
 
     return SimpleNamespace(
         module=module,
-        match_blocks=match_blocks,
+        match_constraints=match_constraints,
         start_adjoint=start_adjoint,
         store_impulse_adjoint=store_impulse_adjoint,
     )

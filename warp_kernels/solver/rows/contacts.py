@@ -8,16 +8,17 @@ import warp as wp
 
 from warp_kernels.solver.rows.compliance import compliance_functions
 from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def contact_functions(scalar: Any) -> SimpleNamespace:
+def contact_row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of contact rows for one precision."""
-    rows = row_functions(scalar)
+    common = row_functions(scalar)
     soft = compliance_functions(scalar)
     vec2 = warp_types(scalar).vec2
-    Options = rows.Options
+    Options = solver_structs(scalar).Options
 
     @wp.func
     def bounces(distance: scalar, approach: scalar, restitution: scalar, options: Options):
@@ -53,7 +54,7 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
                 soft.compliant_bias(distance, pair[0], pair[1], options.dt),
                 soft.softness(pair[0], pair[1], options.dt),
             )
-        bias = rows.correction(distance, options)
+        bias = common.correction(distance, options)
         if bounces(distance, approach, restitution, options):
             bias = wp.min(bias, restitution * approach)
         return vec2(bias, scalar(0.0))
@@ -72,7 +73,7 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         """Adjoint of the normal velocity before the step."""
         bar = scalar(0.0)
         if bounces(distance, approach, restitution, options) and not is_compliant(spring, item, world):
-            if restitution * approach < rows.correction(distance, options):
+            if restitution * approach < common.correction(distance, options):
                 bar = bias_bar * restitution
         return bar
 
@@ -92,7 +93,7 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         spring_bar: wp.array2d(dtype=vec2),
     ):
         """Writes the adjoints of distance, restitution and spring."""
-        bias = rows.correction(distance, options)
+        bias = common.correction(distance, options)
         if is_compliant(spring, item, world):
             pair = spring[item, world]
             bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)

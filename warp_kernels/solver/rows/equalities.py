@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constrained, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -20,8 +20,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
     frames = frame_functions(scalar)
-    rows = row_functions(scalar)
-    Options = rows.Options
+    Options = solver_structs(scalar).Options
     module = kernel_module("equalities", scalar)
 
     @wp.func
@@ -78,8 +77,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
     def evaluate_anchors(
         # Model
         link_tree: wp.array(dtype=int),
-        anchor_link_a: wp.array(dtype=int),
-        anchor_link_b: wp.array(dtype=int),
+        constrained: Constrained,
         options: Options,
         # Parameters
         anchor_a: wp.array2d(dtype=transform),
@@ -96,8 +94,8 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         velocity biases that remove the distance of b from a and, for a weld, the rotation from a to b, both along world axes.
         """
         i, world = wp.tid()
-        link_a = anchor_link_a[i]
-        link_b = anchor_link_b[i]
+        link_a = constrained.anchor_link_a[i]
+        link_b = constrained.anchor_link_b[i]
         reference = frames.reference_tree(link_a, link_b, link_tree)
         a = anchor_a[wp.min(world, anchor_a.shape[0] - 1), i]
         b = anchor_b[wp.min(world, anchor_b.shape[0] - 1), i]
@@ -112,8 +110,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
     def evaluate_couplings(
         # Model
         dof_q: wp.array(dtype=int),
-        coupling_dof: wp.array(dtype=int),
-        coupling_other: wp.array(dtype=int),
+        constrained: Constrained,
         options: Options,
         # Parameters
         coupling_ratio: wp.array2d(dtype=scalar),
@@ -127,7 +124,11 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         i, world = wp.tid()
         ratio = coupling_ratio[wp.min(world, coupling_ratio.shape[0] - 1), i]
         offset = coupling_offset[wp.min(world, coupling_offset.shape[0] - 1), i]
-        error = q[world, dof_q[coupling_dof[i]]] - ratio * q[world, dof_q[coupling_other[i]]] - offset
+        error = (
+            q[world, dof_q[constrained.coupling_dof[i]]]
+            - ratio * q[world, dof_q[constrained.coupling_other[i]]]
+            - offset
+        )
         coupling_bias[i, world] = wp.clamp(
             error * (options.erp / options.dt), -options.max_correction, options.max_correction
         )

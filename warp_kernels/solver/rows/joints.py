@@ -1,4 +1,4 @@
-"""Rows of joints: what a block's velocity changes by per rate of a degree of freedom of its own joint."""
+"""Rows of joints: what a constraint's velocity changes by per rate of a degree of freedom of its own joint."""
 
 import functools
 from types import SimpleNamespace
@@ -11,9 +11,9 @@ from warp_kernels.types import CONE_LIMIT, COUPLING, UPPER_LIMIT, warp_types
 
 
 @functools.cache
-def joint_functions(scalar: Any) -> SimpleNamespace:
+def joint_row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of joint rows for one precision."""
-    rows = row_functions(scalar)
+    common = row_functions(scalar)
     vec3 = warp_types(scalar).vec3
 
     @wp.func
@@ -41,7 +41,7 @@ def joint_functions(scalar: Any) -> SimpleNamespace:
             if kind == UPPER_LIMIT:
                 value = scalar(-1.0)
             if kind == COUPLING and side == 0:
-                value = -rows.value_of(coupling_ratio, world, item)
+                value = -common.value_of(coupling_ratio, world, item)
         return value
 
     return SimpleNamespace(joint_row=joint_row)

@@ -8,6 +8,7 @@ import warp as wp
 
 from warp_kernels.solver.rows.compliance import compliance_functions
 from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import LOWER_LIMIT, warp_types
 
 
@@ -15,40 +16,31 @@ from warp_kernels.types import LOWER_LIMIT, warp_types
 def limit_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of limit rows for one precision."""
     vec2 = warp_types(scalar).vec2
-    rows = row_functions(scalar)
+    common = row_functions(scalar)
     soft = compliance_functions(scalar)
-    Options = rows.Options
-
-    @wp.struct
-    class Limits:
-        """Parameters of the limits, or their adjoints, ``[P, dof]``; margin: how far before a limit it begins to bear."""
-
-        lower: wp.array2d(dtype=scalar)
-        upper: wp.array2d(dtype=scalar)
-        margin: wp.array2d(dtype=scalar)
-        stiffness: wp.array2d(dtype=scalar)
-        damping: wp.array2d(dtype=scalar)
+    structs = solver_structs(scalar)
+    Options, Limits = structs.Options, structs.Limits
 
     @wp.func
     def limit_gap(limits: Limits, kind: int, dof: int, value: scalar, world: int):
         """Distance of a joint at ``value`` from where its limit begins to bear, negative past it."""
         gap = value
         if kind == LOWER_LIMIT:
-            gap -= rows.value_of(limits.lower, world, dof)
+            gap -= common.value_of(limits.lower, world, dof)
         else:
-            gap = rows.value_of(limits.upper, world, dof) - value
-        return gap - rows.value_of(limits.margin, world, dof)
+            gap = common.value_of(limits.upper, world, dof) - value
+        return gap - common.value_of(limits.margin, world, dof)
 
     @wp.func
     def limit_bias(limits: Limits, dof: int, gap: scalar, options: Options, world: int):
         """Bias and softness."""
-        stiffness = rows.value_of(limits.stiffness, world, dof)
+        stiffness = common.value_of(limits.stiffness, world, dof)
         if wp.isfinite(stiffness):
-            damping = rows.value_of(limits.damping, world, dof)
+            damping = common.value_of(limits.damping, world, dof)
             return vec2(
                 soft.compliant_bias(gap, stiffness, damping, options.dt), soft.softness(stiffness, damping, options.dt)
             )
-        return vec2(rows.correction(gap, options), scalar(0.0))
+        return vec2(common.correction(gap, options), scalar(0.0))
 
     @wp.func
     def limit_bias_adjoint(
@@ -62,15 +54,15 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         bars: Limits,
     ):
         """Adds to the adjoints of stiffness and damping; returns that of the gap."""
-        stiffness = rows.value_of(limits.stiffness, world, dof)
+        stiffness = common.value_of(limits.stiffness, world, dof)
         if wp.isfinite(stiffness):
-            damping = rows.value_of(limits.damping, world, dof)
+            damping = common.value_of(limits.damping, world, dof)
             found = soft.compliance_adjoint(gap, stiffness, damping, options.dt, bias_bar, softness_bar)
-            rows.add_at(bars.stiffness, world, dof, found[1])
-            rows.add_at(bars.damping, world, dof, found[2])
+            common.add_at(bars.stiffness, world, dof, found[1])
+            common.add_at(bars.damping, world, dof, found[2])
             return found[0]
         gap_bar = scalar(0.0)
-        if rows.correction(gap, options) > -options.max_correction:
+        if common.correction(gap, options) > -options.max_correction:
             gap_bar = bias_bar * options.erp / options.dt
         return gap_bar
 
@@ -89,15 +81,14 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         """Adds to the adjoints of a limit's parameters; returns that of the joint's position."""
         gap = limit_gap(limits, kind, dof, value, world)
         gap_bar = limit_bias_adjoint(limits, dof, gap, options, world, bias_bar, softness_bar, bars)
-        rows.add_at(bars.margin, world, dof, -gap_bar)
+        common.add_at(bars.margin, world, dof, -gap_bar)
         if kind == LOWER_LIMIT:
-            rows.add_at(bars.lower, world, dof, -gap_bar)
+            common.add_at(bars.lower, world, dof, -gap_bar)
             return gap_bar
-        rows.add_at(bars.upper, world, dof, gap_bar)
+        common.add_at(bars.upper, world, dof, gap_bar)
         return -gap_bar
 
     return SimpleNamespace(
-        Limits=Limits,
         limit_gap=limit_gap,
         limit_bias=limit_bias,
         limit_bias_adjoint=limit_bias_adjoint,

@@ -1,4 +1,4 @@
-"""What the rows of all kinds share: the options, the bias of a hard row, reading a parameter and adding to its adjoint."""
+"""What the rows of all kinds share: the bias of a hard row, reading a parameter and adding to its adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -6,21 +6,13 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.structs import solver_structs
+
 
 @functools.cache
 def row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions shared by the rows and by their adjoint."""
-
-    @wp.struct
-    class Options:
-        """Numbers of :class:`sim.ContactOptions` that the kernels need."""
-
-        dt: scalar
-        erp: scalar
-        cfm: scalar
-        max_correction: scalar
-        restitution_threshold: scalar
-        limit_margin: scalar
+    Options = solver_structs(scalar).Options
 
     @wp.func
     def side_sign(side: int):
@@ -42,6 +34,4 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         if target.shape[0] > 0:
             wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
 
-    return SimpleNamespace(
-        Options=Options, side_sign=side_sign, correction=correction, value_of=value_of, add_at=add_at
-    )
+    return SimpleNamespace(side_sign=side_sign, correction=correction, value_of=value_of, add_at=add_at)

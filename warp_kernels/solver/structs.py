@@ -1,0 +1,259 @@
+"""What the kernels of the solver share, by subject: where each array lies, what it holds, and in which unit.
+
+``nc`` is the room for constraints of a world, ``max_contacts`` that for contacts. An argument ``x_bar`` of the type of ``x``
+holds the gradients of its arrays.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import warp_types
+
+
+@wp.struct
+class Paths:
+    """The degrees of freedom from the root of a tree to each one, and the packed storage over them.
+
+    Attributes:
+        dof_depth: number of degrees of freedom above each one [nv].
+        dof_row_start: where those of each one begin in packed storage [nv].
+        ancestor: degrees of freedom above each one, from the root on [sum of dof_depth].
+        max_depth: length of the longest path.
+    """
+
+    dof_depth: wp.array(dtype=int)
+    dof_row_start: wp.array(dtype=int)
+    ancestor: wp.array(dtype=int)
+    max_depth: int
+
+
+@wp.struct
+class TreeDofs:
+    """The degrees of freedom of each tree.
+
+    Attributes:
+        dof_tree: tree of each degree of freedom [nv].
+        tree_dof_start: first degree of freedom of each tree, and nv [num_trees + 1].
+        max_tree_dofs: most degrees of freedom of a tree.
+    """
+
+    dof_tree: wp.array(dtype=int)
+    tree_dof_start: wp.array(dtype=int)
+    max_tree_dofs: int
+
+
+@wp.struct
+class Constrained:
+    """What the constraints of a model can act on, contacts aside.
+
+    Attributes:
+        limited_dof: degrees of freedom of revolute and prismatic joints with a limit.
+        friction_dof: degrees of freedom with dry friction.
+        cone_dof: first degree of freedom of the spherical joint of each swing or twist limit.
+        coupling_dof: degree of freedom that follows, of each coupling of two joints.
+        coupling_other: degree of freedom that it follows.
+        anchor_link_a: one link of each pair of anchors, -1 for the world.
+        anchor_link_b: the other link.
+        anchor_welded: 1 where the orientations coincide too, 0 where the points alone do.
+    """
+
+    limited_dof: wp.array(dtype=int)
+    friction_dof: wp.array(dtype=int)
+    cone_dof: wp.array(dtype=int)
+    coupling_dof: wp.array(dtype=int)
+    coupling_other: wp.array(dtype=int)
+    anchor_link_a: wp.array(dtype=int)
+    anchor_link_b: wp.array(dtype=int)
+    anchor_welded: wp.array(dtype=int)
+
+
+@wp.struct
+class Constraints:
+    """The constraints of each world, listed anew in every step.
+
+    Attributes:
+        count: how many there are [world].
+        kind: CONTACT, LOWER_LIMIT ... of :mod:`warp_kernels.types` [nc, world].
+        item: the slot of a contact, the degree of freedom, actuator, coupling or anchor [nc, world].
+        tail: last degree of freedom of the path that each side acts on, -1 for the world [2 nc, world], that of side s of
+            constraint c at 2 c + s.
+        reference: tree about whose origin a point is given: that of side b, or of side a where b is the world [nc, world].
+    """
+
+    count: wp.array(dtype=int)
+    kind: wp.array2d(dtype=int)
+    item: wp.array2d(dtype=int)
+    tail: wp.array2d(dtype=int)
+    reference: wp.array2d(dtype=int)
+
+
+@wp.struct
+class Couplings:
+    """The constraints of each tree and the entries of each row of the Delassus matrix; see :mod:`warp_kernels.solver.delassus`.
+
+    Attributes:
+        tree_start: first incidence of each tree, and their number [num_trees + 1, world].
+        incidence_constraint: constraint of each incidence, ascending within a tree [incidence, world].
+        constraint_incidence: incidence of each side, -1 for the world; both sides have the same one if they share their tree
+            [2 nc, world].
+        row: of each row its first entry, its own constraint's entry, its first run and the one after its last [nc, world].
+        run: first constraint of a run, and the one after its last [run, world].
+        mirror: for an entry before the diagonal, the place of its transpose [entry, world].
+        cursor: scratch [nc, world].
+    """
+
+    tree_start: wp.array2d(dtype=int)
+    incidence_constraint: wp.array2d(dtype=int)
+    constraint_incidence: wp.array2d(dtype=int)
+    row: wp.array2d(dtype=wp.vec4i)
+    run: wp.array2d(dtype=wp.vec2i)
+    mirror: wp.array2d(dtype=int)
+    cursor: wp.array2d(dtype=int)
+
+
+@functools.cache
+def solver_structs(scalar: Any) -> SimpleNamespace:
+    """The structs of one precision."""
+    t = warp_types(scalar)
+
+    @wp.struct
+    class Options:
+        """Numbers of :class:`sim.ContactOptions`.
+
+        Attributes:
+            dt: time step [s].
+            erp: share of a position error that a step removes.
+            cfm: what is added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
+            max_correction: largest velocity that removes an error [m/s or rad/s].
+            restitution_threshold: slowest approach that bounces [m/s].
+            limit_margin: distance at which a joint limit is listed [m or rad].
+        """
+
+        dt: scalar
+        erp: scalar
+        cfm: scalar
+        max_correction: scalar
+        restitution_threshold: scalar
+        limit_margin: scalar
+
+    @wp.struct
+    class Limits:
+        """Parameters of joint limits, [1 or world, nv].
+
+        Attributes:
+            lower: least coordinate [rad or m].
+            upper: greatest coordinate [rad or m].
+            margin: distance from a limit at which it begins to bear [rad or m].
+            stiffness: of a compliant limit, infinite for a hard one [N m/rad or N/m].
+            damping: of a compliant limit [N m s/rad or N s/m].
+        """
+
+        lower: wp.array2d(dtype=scalar)
+        upper: wp.array2d(dtype=scalar)
+        margin: wp.array2d(dtype=scalar)
+        stiffness: wp.array2d(dtype=scalar)
+        damping: wp.array2d(dtype=scalar)
+
+    @wp.struct
+    class Gains:
+        """Parameters of actuators, [1 or world, nu].
+
+        Attributes:
+            gear: velocity of the actuator per velocity of its joint.
+            kp: position gain [N m/rad or N/m, of the actuator's coordinate].
+            kd: velocity gain [N m s/rad or N s/m].
+            force_limit: largest force [N m or N].
+        """
+
+        gear: wp.array2d(dtype=scalar)
+        kp: wp.array2d(dtype=scalar)
+        kd: wp.array2d(dtype=scalar)
+        force_limit: wp.array2d(dtype=scalar)
+
+    @wp.struct
+    class Contacts:
+        """The contacts of each world, [max_contacts, world].
+
+        Attributes:
+            point: midway between the surfaces, relative to the origin of the reference tree [m].
+            frame: rows normal (from a to b) and two tangents, along world axes.
+            distance: between the surfaces, negative where they overlap [m].
+            friction: product of both coefficients.
+            restitution: product of both coefficients.
+            spring: stiffness [N/m] and damping [N s/m] of a compliant contact; no rows if there is none in the model.
+        """
+
+        point: wp.array2d(dtype=t.vec3)
+        frame: wp.array2d(dtype=t.mat33)
+        distance: wp.array2d(dtype=scalar)
+        friction: wp.array2d(dtype=scalar)
+        restitution: wp.array2d(dtype=scalar)
+        spring: wp.array2d(dtype=t.vec2)
+
+    @wp.struct
+    class Equalities:
+        """Position errors of equality constraints, as velocity biases.
+
+        Attributes:
+            coupling_bias: of joints that move together [coupling, world], rad/s or m/s.
+            anchor_point: midway between both anchors, relative to the origin of the reference tree [anchor, world], m.
+            anchor_bias: of the points [anchor, world], m/s.
+            anchor_turn: of the orientations [anchor, world], rad/s.
+        """
+
+        coupling_bias: wp.array2d(dtype=scalar)
+        anchor_point: wp.array2d(dtype=t.vec3)
+        anchor_bias: wp.array2d(dtype=t.vec3)
+        anchor_turn: wp.array2d(dtype=t.vec3)
+
+    @wp.struct
+    class Cones:
+        """Swing and twist limits of spherical joints, [cone, world].
+
+        Attributes:
+            gap: angle left before the limit, negative past it [rad].
+            row: rate of the gap per rate of each of the joint's three degrees of freedom.
+        """
+
+        gap: wp.array2d(dtype=scalar)
+        row: wp.array2d(dtype=t.vec3)
+
+    @wp.struct
+    class Motions:
+        """Where trees and degrees of freedom are.
+
+        Attributes:
+            origin: of each tree, in the world [num_trees, world], m.
+            subspace: motion of each degree of freedom about the origin of its tree, angular part first [nv, world].
+        """
+
+        origin: wp.array2d(dtype=t.vec3)
+        subspace: wp.array2d(dtype=t.spatial)
+
+    @wp.struct
+    class Rows:
+        """Of each constraint, what the solver sees beside the Delassus matrix, [nc, world].
+
+        Attributes:
+            rhs: velocity without impulses plus bias, three rows [m/s or rad/s].
+            bound: friction coefficient, or largest impulse [N s or N m s].
+            softness: what a compliant constraint adds to its first diagonal entry [1/kg or 1/(kg m^2)].
+        """
+
+        rhs: wp.array2d(dtype=t.vec3)
+        bound: wp.array2d(dtype=scalar)
+        softness: wp.array2d(dtype=scalar)
+
+    return SimpleNamespace(
+        Options=Options,
+        Limits=Limits,
+        Gains=Gains,
+        Contacts=Contacts,
+        Equalities=Equalities,
+        Cones=Cones,
+        Motions=Motions,
+        Rows=Rows,
+    )
