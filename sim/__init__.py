@@ -37,9 +37,9 @@ from sim.model.model import Keyframe, Model, Part
 from sim.simulation.contacts import Contacts
 from sim.simulation.gradient_norms import GradientNorms
 from sim.simulation.options import ContactOptions
-from sim.simulation.rollout import Gradients, Trajectory
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
+from sim.simulation.trajectory import Gradients, Trajectory
 
 __all__ = [
     "ContactOptions",

@@ -22,8 +22,8 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.render import Marker
-from sim.simulation.rollout import Trajectory
 from sim.simulation.simulator import Simulator
+from sim.simulation.trajectory import Trajectory
 from sim.viewer import Viewer, force_gradients
 
 MOST_STATES = 120.0  # of a stored motion in a second

@@ -44,7 +44,8 @@ class Problem:
             are any, parameters [n, ...]; those not named have the model's value.
         q_weight: derivative of the loss in every q [steps + 1, nq].
         qd_weight: the same for qd [steps + 1, nv].
-        impulses: of a warm start, with which the first step begins: values [max_blocks, 3] and keys [max_blocks, 2].
+        impulses: of a warm start, with which the first step begins: values [max_constraints, 3] and keys
+            [max_constraints, 2].
     """
 
     model: Model
@@ -97,7 +98,7 @@ class Problem:
 
 
 def start_state(simulator: Simulator, q: np.ndarray, qd: np.ndarray, impulses: Sequence[np.ndarray] | None) -> State:
-    """A state of a simulator of float64; impulses: values [num_worlds, max_blocks, 3] and keys [..., 2], or None."""
+    """A state of a float64 simulator; impulses: values [num_worlds, max_constraints, 3] and keys [..., 2], or None."""
     state = simulator.state(q, qd)
     if impulses is None:
         return state

@@ -13,9 +13,9 @@ from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.errors import ModelError
 from sim.model.parameters import as_numbers
-from sim.simulation.rollout import Gradients, Trajectory
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
+from sim.simulation.trajectory import Gradients, Trajectory
 
 
 @serialized
@@ -98,10 +98,10 @@ def _doubled(
     """The rollout of some worlds in float64, with all parameters given per world."""
     m = simulator.model
     q, qd = (
-        simulator._batch(value, size, name).numpy()[worlds]
+        simulator.batches.of_worlds(value, size, name).numpy()[worlds]
         for value, size, name in ((state.q, m.nq, "state.q"), (state.qd, m.nv, "state.qd"))
     )
-    inputs = [simulator._per_step(tau, m.nv, "tau"), simulator._per_step(control, m.nu, "control")]
+    inputs = [simulator.batches.of_steps(tau, m.nv, "tau"), simulator.batches.of_steps(control, m.nu, "control")]
     tau, control = (None if given is None else given.numpy()[:, worlds].astype(np.float64) for given in inputs)
     parameters = {
         name: value[worlds] if value.ndim > m.parameters[name].ndim else np.repeat(value[None], len(worlds), axis=0)
@@ -110,7 +110,7 @@ def _doubled(
     double = Simulator(
         replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, simulator.contact, parameters
     )
-    started = simulator._impulses(state.impulses)
+    started = simulator.first_impulses(state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     trajectory = double.rollout(start_state(double, q, qd, impulses), tau, steps, control=control)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):

@@ -9,9 +9,9 @@ import numpy as np
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.checks import is_whole
-from sim.simulation.rollout import Trajectory
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
+from sim.simulation.trajectory import Trajectory
 
 # Of the states of a rollout so many are looked at for overlap, evenly spaced, and the last.
 LOOKS = 50
@@ -79,7 +79,7 @@ def study_sweeps(
     """Roll a scene out with several numbers of sweeps, each from zero impulses and with a warm start.
 
     All in float64, whatever the simulator's dtype, and without early exit. The way back of the reference keeps three
-    vectors for every constraint block and sweep.
+    vectors for every constraint and sweep.
 
     Args:
         simulator: the simulator; its other options and its parameters are kept.
@@ -100,8 +100,8 @@ def study_sweeps(
     inputs = [
         None if given is None else given.numpy()[:, [world]].astype(np.float64)
         for given in (
-            simulator._per_step(tau, simulator.model.nv, "tau"),
-            simulator._per_step(control, simulator.model.nu, "control"),
+            simulator.batches.of_steps(tau, simulator.model.nv, "tau"),
+            simulator.batches.of_steps(control, simulator.model.nu, "control"),
         )
     ]
     start = [array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd)]

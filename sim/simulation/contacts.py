@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim.simulation.step import Step
 from warp_kernels.types import CONTACT, TORSION
-
-if TYPE_CHECKING:
-    from sim.simulation.step import Step
 
 
 @dataclass(frozen=True)

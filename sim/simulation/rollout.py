@@ -1,292 +1,21 @@
-"""Many steps, and their gradient: states are kept, everything else is computed again on the way back.
-
-All states are kept, or every k-th: then the way back first fills in those of a stretch of k steps; those of the
-stretch before take their place.
-"""
-
-from __future__ import annotations
+"""Run many steps: fill a trajectory, warn of what went wrong, and record it on a tape."""
 
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from sim.arrays.warp_lock import serialized
+from sim.arrays.launch import launch
 from sim.dynamics.differentiable_op import active_tape, paused_tape
-from sim.errors import ContactOverflowWarning, ModelError
-from sim.model.parameters import as_numbers
-from sim.simulation.gradient_norms import GradientNorms
+from sim.errors import ContactOverflowWarning
 from sim.simulation.state import Impulses, State
-from warp_kernels.checkpoint import (
-    BETWEEN,
-    CONTROL,
-    CONTROL_BAR,
-    IMPULSE,
-    IMPULSE_BAR,
-    KEY,
-    NORMS,
-    Q_BAR,
-    QD,
-    QD_BAR,
-    TAU,
-    TAU_BAR,
-    Q,
-    checkpoint_kernels,
-)  # fmt: skip
-
-if TYPE_CHECKING:
-    from sim.simulation.shard import Arrays
-    from sim.simulation.simulator import Simulator
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Gradients of a loss through a trajectory.
-
-    Attributes:
-        q: of the first state's coordinates [num_worlds, nq], ambient; tangent to the unit sphere for quaternions.
-        qd: of its velocities [num_worlds, nv].
-        tau: of the joint forces [steps, num_worlds, nv]; None where there were none.
-        control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
-        parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
-        impulses: of those that the first step began with [num_worlds, max_constraints, 3]; None without a warm start.
-    """
-
-    q: wp.array
-    qd: wp.array
-    tau: wp.array | None
-    control: wp.array | None
-    parameters: dict[str, np.ndarray]
-    impulses: wp.array | None = None
-
-
-class Trajectory:
-    """States and inputs of a rollout; nothing else is stored.
-
-    Attributes:
-        q: coordinates [steps + 1, num_worlds, nq]; with a checkpoint interval those at ``stored_steps`` alone.
-        qd: velocities [steps + 1, num_worlds, nv], likewise.
-        tau: joint forces [steps, num_worlds, nv], or None.
-        control: inputs of the actuators [steps, num_worlds, nu], or None.
-        impulses: with a warm start those after every step, with one more dimension in front than
-            :class:`sim.Impulses` says; else None.
-        steps: number of steps.
-        checkpoint_interval: k, where only the states before every k-th step and the last one are stored.
-    """
-
-    def __init__(
-        self,
-        simulator: Simulator,
-        q: wp.array,
-        qd: wp.array,
-        tau: wp.array | None = None,
-        control: wp.array | None = None,
-        impulses: Impulses | None = None,
-        steps: int | None = None,
-        checkpoint_interval: int = 1,
-    ):
-        self.simulator = simulator
-        self.q = q
-        self.qd = qd
-        self.tau = tau
-        self.control = control
-        self.impulses = impulses
-        self.steps = int(q.shape[0]) - 1 if steps is None else steps
-        self.checkpoint_interval = checkpoint_interval
-
-    @property
-    def stored_steps(self) -> np.ndarray:
-        """The steps before which the stored states are, in order; the last is the number of steps."""
-        return np.minimum(np.arange(self.q.shape[0]) * self.checkpoint_interval, self.steps)
-
-    @property
-    def final_state(self) -> State:
-        """The last state, as views."""
-        return self.state(self.steps)
-
-    def state(self, step: int) -> State:
-        """The state before a step, or the last one, as views.
-
-        Raises:
-            ModelError: for a step whose state isn't stored.
-        """
-        if not 0 <= step <= self.steps or (step % self.checkpoint_interval and step != self.steps):
-            raise ModelError(
-                f"the state before step {step} is not stored: {self.steps} steps, checkpoint_interval "
-                f"{self.checkpoint_interval}; trajectory.stored_steps lists those that are"
-            )
-        row = -(-step // self.checkpoint_interval)
-        impulses = None
-        if self.impulses is not None:
-            impulses = Impulses(self.impulses.value[row], self.impulses.key[row])
-        return State(self.q[row], self.qd[row], impulses)
-
-    def arrays(self) -> Arrays:
-        """States and inputs, and room for the states between two stored ones, for the shards."""
-        states = {Q: self.q, QD: self.qd}
-        if self.impulses is not None:
-            states |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
-        room = min(self.checkpoint_interval, self.steps) - 1
-        between = {place + BETWEEN: _rows_like(array, room) for place, array in states.items()} if room > 0 else {}
-        return {**states, **between, TAU: self.tau, CONTROL: self.control}
-
-    @serialized
-    def backward(
-        self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = (), impulse_grad: Any = None
-    ) -> Gradients:
-        """Gradients of a loss, given its direct derivatives in the states.
-
-        Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint
-        is applied. States that aren't stored are computed again first, a stretch at a time.
-        Parameters are taken at their present values.
-
-        Args:
-            q_grad: derivative of the loss in every stored q, in the shape of ``q``; or in the last one, [num_worlds,
-                nq]; None for zero.
-            qd_grad: the same for qd.
-            parameters: names of the parameters whose gradient is wanted (:data:`sim.model.parameters.PARAMETERS`).
-            impulse_grad: with a warm start, derivative of the loss in every ``impulses.value`` or in the last one.
-
-        Raises:
-            ModelError: for wrong shapes or unknown parameters.
-            FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
-        """
-        gradients = self._walk_back(q_grad, qd_grad, parameters, None, impulse_grad)
-        if self.simulator.check_finite:
-            self._raise_for_bad_gradient(gradients)
-        return gradients
-
-    @serialized
-    def gradient_norms(self, q_grad: Any = None, qd_grad: Any = None) -> GradientNorms:
-        """Norms of the derivative of a loss in every state, to see where on the way back it explodes or vanishes.
-
-        Walks back as :meth:`backward` does, which costs as much; never raises for what isn't finite.
-
-        Args:
-            q_grad: derivative of the loss in every q or in the last one, as for :meth:`backward`.
-            qd_grad: the same for qd.
-
-        Raises:
-            ModelError: for wrong shapes.
-        """
-        shape = (self.steps + 1, self.simulator.num_worlds, 2)
-        norms = wp.empty(shape, dtype=self.q.dtype, device=self.q.device)
-        gradients = self._walk_back(q_grad, qd_grad, (), norms)
-        values = norms.numpy().astype(np.float64)
-        for part, first in enumerate((gradients.q, gradients.qd)):
-            values[0, :, part] = np.linalg.norm(first.numpy().astype(np.float64), axis=1)
-        return GradientNorms(values[..., 0], values[..., 1], tuple(range(self.simulator.num_worlds)))
-
-    def _walk_back(
-        self,
-        q_grad: Any,
-        qd_grad: Any,
-        parameters: Iterable[str],
-        norms: wp.array | None,
-        impulse_grad: Any = None,
-    ) -> Gradients:
-        """See :meth:`backward`; norms: of the adjoints of q and qd [steps + 1, num_worlds, 2], the first left out."""
-        simulator = self.simulator
-        names = simulator.watch(parameters)
-        last_q, every_q = self._direct(q_grad, self.q, "q_grad")
-        last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
-        every_impulse = self._direct_impulses(impulse_grad)
-        tau_bar, control_bar = (
-            None if given is None else wp.empty_like(given, requires_grad=False) for given in (self.tau, self.control)
-        )
-        arrays = self.arrays() | {
-            Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
-            NORMS: norms,
-        }  # fmt: skip
-        with paused_tape():
-            for shard in simulator.shards:
-                shard.record_backward(names)
-                if self.checkpoint_interval > 1:
-                    shard.record_again()
-        length = (self.steps, self.checkpoint_interval)
-        simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
-        q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
-        parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
-        return Gradients(
-            q_bar, qd_bar, tau_bar, control_bar, parameter_bars, self._first_impulse_adjoint(every_impulse)
-        )
-
-    def _direct_impulses(self, value: Any) -> wp.array | None:
-        """The derivative in the impulses of every state; that in the last ones alone with zeros before."""
-        if self.impulses is None:
-            if value is not None:
-                raise ModelError("impulse_grad needs a simulator with ContactOptions(warm_start=True)")
-            return None
-        last, every = self._direct(value, self.impulses.value, "impulse_grad")
-        if last is None:
-            return every
-        every = wp.zeros_like(self.impulses.value, requires_grad=False)
-        wp.copy(every[every.shape[0] - 1], last)
-        return every
-
-    def _first_impulse_adjoint(self, direct: wp.array | None) -> wp.array | None:
-        if self.impulses is None:
-            return None
-        total = wp.zeros_like(self.impulses.value[0], requires_grad=False)
-        for shard in self.simulator.shards:
-            shard.step.store_carried_impulses(total)
-        if direct is not None:
-            add_to(total, direct[0])
-        return total
-
-    def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
-        """The derivative in the last state, or that in every state; None for the other."""
-        if value is None:
-            return None, None
-        value = value if isinstance(value, wp.array) else as_numbers(name, value)
-        array = self.simulator._array(value, len(value.shape), name)
-        if array.shape == like.shape:
-            return None, array
-        if array.shape == like.shape[1:]:
-            return array, None
-        expected = f"{tuple(like.shape)} or {tuple(like.shape[1:])}"
-        raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {expected}")
-
-    def _first_state_adjoint(self, direct: tuple[wp.array | None, wp.array | None]) -> tuple[wp.array, wp.array]:
-        results = []
-        for like, first, attribute in ((self.q, direct[0], "carried_q"), (self.qd, direct[1], "carried_qd")):
-            total = wp.empty(like.shape[1:], dtype=like.dtype, device=like.device)
-            for shard in self.simulator.shards:
-                start = shard.step.first_world
-                wp.copy(total[start : start + shard.step.num_worlds], getattr(shard.step, attribute))
-            if first is not None:
-                add_to(total, first[0])
-            results.append(total)
-        return results[0], results[1]
-
-    def _raise_for_bad_gradient(self, gradients: Gradients) -> None:
-        steps = np.concatenate([shard.step.last_bad_step.numpy() for shard in self.simulator.shards])
-        if (steps >= 0).any():
-            world = int(np.argmax(steps))
-            raise FloatingPointError(
-                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; "
-                "those of later steps are"
-            )
-        finite = np.isfinite(gradients.q.numpy()).all(axis=1) & np.isfinite(gradients.qd.numpy()).all(axis=1)
-        if not finite.all():
-            world = int(np.argmin(finite))
-            raise FloatingPointError(
-                f"backward: the derivative of the loss in the initial state of world {world} is not finite; "
-                "the gradients of all steps are"
-            )
-
-
-def add_to(total: wp.array, value: wp.array) -> None:
-    """total += value for contiguous arrays of one shape."""
-    kernel = checkpoint_kernels(total.dtype).accumulate
-    wp.launch(kernel, total.size, [value.flatten()], [total.flatten()], device=total.device, record_tape=False)
+from sim.simulation.trajectory import Trajectory, add_to
+from sim.simulation.worlds import Worlds
+from warp_kernels.checkpoint import checkpoint_kernels
 
 
 def run_rollout(
-    simulator: Simulator, state: State, tau: wp.array | None, control: wp.array | None, steps: int, interval: int
+    simulator: Worlds, state: State, tau: wp.array | None, control: wp.array | None, steps: int, interval: int
 ) -> Trajectory:
     """See :meth:`sim.Simulator.rollout`; shapes have been checked, and there are impulses if they are needed."""
     rows = -(-steps // interval) + 1
@@ -309,24 +38,17 @@ def run_rollout(
 
 
 def _begun_with(first: wp.array, rows: int) -> wp.array:
-    """So many rows of the shape of ``first``, which is the first of them; the others are still to be written."""
+    """An array of ``rows`` rows of which the first is ``first``; the others are still to be written."""
     array: wp.array = wp.empty((rows, *first.shape), dtype=first.dtype, device=first.device)
     wp.copy(array[0], first)
     return array
 
 
-def _rows_like(array: wp.array, rows: int) -> wp.array:
-    """So many rows of the shape that an array's rows have, still to be written."""
-    return wp.empty((rows, *array.shape[1:]), dtype=array.dtype, device=array.device)
-
-
 def _raise_for_bad_state(trajectory: Trajectory) -> None:
     simulator = trajectory.simulator
     found = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
-    wp.launch(
-        checkpoint_kernels(simulator.model.scalar).first_bad_row, dim=simulator.num_worlds,
-        inputs=[trajectory.q, trajectory.qd], outputs=[found], device=simulator.device, record_tape=False,
-    )  # fmt: skip
+    kernel = checkpoint_kernels(simulator.model.scalar).first_bad_row
+    launch(kernel, simulator.num_worlds, trajectory, device=simulator.device, record_tape=False, row_found=found)
     rows = found.numpy()
     if (rows >= 0).any():
         worlds = np.flatnonzero(rows >= 0)
@@ -338,12 +60,12 @@ def _raise_for_bad_state(trajectory: Trajectory) -> None:
         )
 
 
-def _warn_of_overflow(simulator: Simulator) -> None:
+def _warn_of_overflow(simulator: Worlds) -> None:
     overflow = simulator.contact_overflow
     if overflow.any():
         world = int(np.argmax(overflow))
         warnings.warn(
-            f"rollout: {int(overflow[world])} contacts found no room in world {world} and were left out; "
+            f"rollout: {int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped; "
             "raise ContactOptions(max_contacts=...)",
             ContactOverflowWarning,
             stacklevel=4,

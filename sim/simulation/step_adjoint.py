@@ -138,7 +138,7 @@ class DifferentiableStep(Step):
         self._launch(kernels.store_adjoint, self.num_worlds)
 
     def store_carried_impulses(self, total: wp.array) -> None:
-        """Write the adjoint of the first impulses to these worlds' part of an array [num_worlds, max_constraints, 3]."""
+        """Write the adjoint of the first impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
         if self.warm:
             by_world: wp.array = wp.array(
                 ptr=total.ptr, shape=total.shape[:2], dtype=self.device_model.types.vec3, device=self.device, copy=False

@@ -17,9 +17,9 @@ from torch.autograd.function import once_differentiable
 
 from sim.errors import ModelError
 from sim.model.parameters import PARAMETERS
-from sim.simulation.rollout import Trajectory
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
+from sim.simulation.trajectory import Trajectory
 
 _TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
 

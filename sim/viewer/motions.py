@@ -8,9 +8,9 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.simulation.contacts import Contacts
-from sim.simulation.rollout import Trajectory
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
+from sim.simulation.trajectory import Trajectory
 
 MEMORY = 2**28  # a live simulation ends when its states take so many bytes
 

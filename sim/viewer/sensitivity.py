@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.dynamics.kinematics import link_velocities
 from sim.errors import ModelError
-from sim.simulation.rollout import Trajectory
+from sim.simulation.trajectory import Trajectory
 
 
 def force_gradients(trajectory: Trajectory, q_grad: Any = None, qd_grad: Any = None) -> np.ndarray:

@@ -20,8 +20,8 @@ from sim.render import Marker, grid_offsets
 from sim.render.renderer import fitting_spacing
 from sim.render.view import check_poses, fit_worlds_camera
 from sim.simulation.contacts import Contacts
-from sim.simulation.rollout import Trajectory
 from sim.simulation.simulator import Simulator
+from sim.simulation.trajectory import Trajectory
 from sim.viewer import arguments
 from sim.viewer.joints import JointSliders
 from sim.viewer.motions import Coordinates, Live, Motion, Rollout

@@ -77,7 +77,7 @@ def test_contacts_whose_couplings_find_no_room_are_counted(monkeypatch, torsion,
     The last contacts are left out, aloud, with their torsion; the limit of the slider stays, which comes after them.
     What stays is solved as if there were no other; forwards and backwards.
     """
-    monkeypatch.setattr(workspace, "COUPLINGS_PER_BLOCK", 2)
+    monkeypatch.setattr(workspace, "COUPLINGS_PER_CONSTRAINT", 2)
     model = plank_with_balls(6, torsion)
     crowded = sim.Simulator(model, DT, 2, device)
     missing = 5 * (6 - kept)

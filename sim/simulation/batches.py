@@ -1,0 +1,84 @@
+"""Arrays that a user gives for the worlds of a simulator: checked, repeated for all worlds, and put on the device."""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.model.parameters import as_numbers
+
+
+class Batches:
+    """What makes Warp arrays of states and inputs.
+
+    Args:
+        model: the model of one world.
+        num_worlds: number of worlds.
+        device: where the arrays are to be.
+    """
+
+    def __init__(self, model: Model, num_worlds: int, device: wp.Device):
+        self.num_worlds = num_worlds
+        self.device = device
+        self.scalar, self.dtype = model.scalar, model.dtype
+
+    def array(self, value: Any, ndim: int, name: str) -> wp.array:
+        """A contiguous Warp array of the model's dtype; ``value`` itself if it is one.
+
+        Raises:
+            ModelError: for a Warp array of another dtype or on another device, and for one with a gradient that is not
+                contiguous.
+        """
+        if isinstance(value, wp.array):
+            # A copy would lose the gradient of what was given, so it is made only where there is none.
+            if value.dtype != self.scalar:
+                raise ModelError(
+                    f"{name} has dtype {value.dtype.__name__}, but the model has {self.dtype}; convert one"
+                )
+            if value.device != self.device:
+                raise ModelError(
+                    f"{name} is on device {value.device}, but the simulator is on {self.device}; move one of them"
+                )
+            if value.is_contiguous:
+                return value
+            if value.requires_grad:
+                raise ModelError(f"{name} requires a gradient and is not contiguous; give a contiguous array")
+            value = value.numpy()
+        array = np.ascontiguousarray(value, dtype=np.float64)
+        return wp.array(array, dtype=self.scalar, device=self.device, ndim=ndim)
+
+    def of_worlds(self, value: Any, size: int, name: str) -> wp.array:
+        """[num_worlds, size], from that or from [size] for all worlds. Raises ModelError for another shape."""
+        shape = (self.num_worlds, size)
+        if not isinstance(value, wp.array):
+            value = as_numbers(name, value)
+            if value.shape == (size,):
+                value = np.tile(value, (self.num_worlds, 1))
+        if tuple(value.shape) != shape:
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
+        return self.array(value, 2, name)
+
+    def of_one_step(self, value: Any, size: int, name: str) -> wp.array | None:
+        """The input of a single step as that of a rollout, with its gradient."""
+        if value is None:
+            return None
+        value = self.of_worlds(value, size, name)
+        whole = value.reshape((1, *value.shape))
+        if value.requires_grad:
+            whole.grad = value.grad.reshape(whole.shape)
+        return whole
+
+    def of_steps(self, value: Any, size: int, name: str) -> wp.array | None:
+        """[steps, num_worlds, size], from that or from [steps, size]. Raises ModelError for another shape."""
+        if value is None:
+            return None
+        shape = (self.num_worlds, size)
+        if not isinstance(value, wp.array):
+            value = as_numbers(name, value)
+            if value.ndim == 2 and value.shape[1] == size:
+                value = np.repeat(value[:, None], self.num_worlds, axis=1)
+        if value.ndim != 3 or tuple(value.shape[1:]) != shape:
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {shape[0]}, {shape[1]})")
+        return self.array(value, 3, name)
