@@ -172,7 +172,7 @@ class DifferentiableStep(Step):
         self._launch(kernels.weight_adjoint, self.num_worlds)
         self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
         if self.max_constraints:
-            self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds)
+            self._row_adjoint()
             self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees_of_worlds)
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds)
@@ -193,6 +193,9 @@ class DifferentiableStep(Step):
         self._launch_over_constraints(solver.delassus_adjoint)
         self._launch_over_constraints(kernels.constraint_response)
         self._launch_over_constraints(kernels.coupled_response)
+
+    def _row_adjoint(self) -> None:
+        self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds)
 
     def _motion_adjoint(self) -> None:
         """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""
