@@ -70,9 +70,7 @@ def print_table(records: list[Record], machine: dict[str, str]) -> None:
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
     if float(machine["load"]) > IDLE_LOAD:
-        print(
-            f"The machine was busy before the clock started (load {machine['load']}): do not use these times as results."
-        )
+        print(f"The machine was busy beforehand (load average {machine['load']}): do not use these times as results.")
     for note in dict.fromkeys(record.note for record in records if record.note):
         print(f"  - {note}")
 

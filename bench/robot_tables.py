@@ -35,9 +35,7 @@ def print_tables(times: list[Times], names: list[str], where: dict[str, str]) ->
                 print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
     print()
     if float(where["load"]) > IDLE_LOAD:
-        print(
-            f"The machine was busy before the clock started (load {where['load']}): do not use these times as results."
-        )
+        print(f"The machine was busy beforehand (load average {where['load']}): do not use these times as results.")
     for line in [*goals(times, names), *(library(name).note for name in names if library(name).note), *reasons(times)]:
         print(f"  - {line}")
 

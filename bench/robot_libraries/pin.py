@@ -74,7 +74,7 @@ class Calls(Library):
         return loop, _overhead(function)
 
     def _converted(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """q and v in Pinocchio's conventions. Accelerations or forces may be any numbers, since only time is measured."""
+        """q and v in Pinocchio's conventions. Accelerations or forces are arbitrary, since only time is measured."""
         q, v = sim.to_pinocchio(self.ours, state.q, state.qd, self.order)
         return q, v, state.tau
 
