@@ -1,1 +1,1 @@
-"""Measurements; never asserted in tests. Run them from the checkout: ``python -m bench.step --help``."""
+"""Benchmarks. Tests never assert their times. Run them from the checkout: ``python -m bench.step --help``."""

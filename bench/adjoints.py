@@ -1,4 +1,4 @@
-"""The two adjoints against finite differences, with their cost and memory, over the number of sweeps.
+"""Error, cost and memory of the two adjoints over the number of sweeps, with finite differences as the reference.
 
 python -m bench.adjoints --json bench/results/adjoints_cpu.json
 python -m bench.adjoints --quick
@@ -19,11 +19,11 @@ from bench.timing import machine, pinned, time_call
 from scenes import crowd, quadruped
 
 SWEEPS = (5, 10, 20, 50, 200)
-REFERENCE_SWEEPS = 2000  # stands for sweeps that have converged
+REFERENCE_SWEEPS = 2000  # taken as converged
 WORLDS = 64
 STEPS = 20
-SAMPLES = 40  # directions of the finite differences
-STEP = 1e-6  # of a finite difference, relative to the velocities
+SAMPLES = 40  # number of directions of the finite differences
+STEP = 1e-6  # step of a finite difference in the velocities
 
 
 @dataclass
@@ -31,15 +31,16 @@ class Row:
     """One scene, adjoint and number of sweeps.
 
     Attributes:
-        scene: its name.
+        scene: name of the scene.
         adjoint: "unrolled" or "implicit".
-        sweeps: of projected Gauss-Seidel.
-        residual: of the sweeps [m/s].
-        adjoint_residual: of the linear solve, relative; zero for "unrolled".
-        own_error: of the gradient, against finite differences with the same number of sweeps, relative.
-        solution_error: the same against finite differences of steps with REFERENCE_SWEEPS sweeps.
-        backward_us: backward pass per world and step of the standing quadruped, float32; None for other scenes.
-        kilobytes: working memory per world of what only the backward pass needs, half that of float64.
+        sweeps: number of sweeps of projected Gauss-Seidel.
+        residual: residual of the sweeps [m/s].
+        adjoint_residual: relative residual of the linear solve; zero for "unrolled".
+        own_error: relative error of the gradient against finite differences with the same number of sweeps.
+        solution_error: relative error against finite differences with REFERENCE_SWEEPS sweeps.
+        backward_us: time of the backward pass per world and step of the standing quadruped, float32; None for other
+            scenes.
+        kilobytes: working memory per world for the backward pass alone, half that of float64.
     """
 
     scene: str
@@ -55,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Scene:
-    """A motion whose derivative is looked at: the last velocities for a change of the first ones."""
+    """A motion whose derivative is checked: final velocities with respect to initial velocities."""
 
     name: str
     model: sim.Model
@@ -68,7 +69,7 @@ class Scene:
 
 
 def main() -> None:
-    """Measure and print; see the module's text."""
+    """Measure and print; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--quick", action="store_true", help="few numbers of sweeps, few repeats")
@@ -85,7 +86,7 @@ def main() -> None:
 
 
 def scenes() -> Iterator[Scene]:
-    """A quadruped that lands and slides, balls in a heap, a rigid box that slides and turns, hard and a little soft."""
+    """A quadruped that lands and slides, balls in a heap, and a box that slides and turns, hard and slightly soft."""
     robot = quadruped.build("float64", friction=0.4, height=0.004)
     joints = robot.model.dof_q >= 0
     springs = {
@@ -108,7 +109,7 @@ def scenes() -> Iterator[Scene]:
 
 
 def measure(scene: Scene, quick: bool) -> Iterator[Row]:
-    """Both adjoints, each with all numbers of sweeps."""
+    """Measure both adjoints with all numbers of sweeps."""
     weight = np.random.default_rng(3).normal(size=scene.model.nv)
     reference = differences(scene, REFERENCE_SWEEPS, weight)
     for sweeps in SWEEPS[:2] if quick else SWEEPS:
@@ -126,12 +127,12 @@ def measure(scene: Scene, quick: bool) -> Iterator[Row]:
 
 
 def directions(scene: Scene) -> np.ndarray:
-    """Random changes of the first velocities [SAMPLES, nv]."""
+    """Random directions in the initial velocities [SAMPLES, nv]."""
     return np.random.default_rng(7).normal(size=(SAMPLES, scene.model.nv))
 
 
 def differences(scene: Scene, sweeps: int, weight: np.ndarray) -> np.ndarray:
-    """Central differences of weight . qd(last) along the directions [SAMPLES]."""
+    """Central differences of weight . qd(final) along the directions [SAMPLES]."""
     contact = replace(scene.contact, sweeps=sweeps)
     simulator = sim.Simulator(scene.model, scene.dt, 2 * SAMPLES, "cpu", contact, scene.parameters)
     change = STEP * directions(scene)
@@ -142,12 +143,12 @@ def differences(scene: Scene, sweeps: int, weight: np.ndarray) -> np.ndarray:
 
 
 def error(found: np.ndarray, expected: np.ndarray) -> float:
-    """Root mean square over the directions, relative."""
+    """Relative root-mean-square error over the directions."""
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
 def backward_time(scene: Scene, adjoint: str, sweeps: int, quick: bool) -> float | None:
-    """The backward pass of the benchmark's standing quadruped; None beside other scenes."""
+    """Time of the backward pass of the standing quadruped [us]; None for other scenes."""
     if "quadruped" not in scene.name:
         return None
     case = standing(WORLDS, device="cpu", dtype="float32", sweeps=sweeps, cores=1, adjoint=adjoint)
@@ -158,7 +159,7 @@ def backward_time(scene: Scene, adjoint: str, sweeps: int, quick: bool) -> float
 
 
 def working_memory(scene: Scene, contact: sim.ContactOptions) -> float:
-    """Growth of a simulator's arrays with the first backward pass, per world, halved for float32 [kB]."""
+    """Memory that the first backward pass adds to a simulator's arrays, per world, halved for float32 [kB]."""
     simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", contact, scene.parameters)
     trajectory = simulator.rollout(simulator.state(scene.q, scene.qd), steps=1)
     step = simulator.shards[0].step
@@ -168,7 +169,7 @@ def working_memory(scene: Scene, contact: sim.ContactOptions) -> float:
 
 
 def held(step: object) -> int:
-    """Bytes of the arrays that an object holds, those in lists and structs once."""
+    """Bytes of the arrays that are attributes of an object; arrays that share memory count once."""
     arrays = [value for value in vars(step).values() if isinstance(value, wp.array)]
     return sum({array.ptr: array.capacity for array in arrays}.values())
 

@@ -1,10 +1,10 @@
-"""The examples' problems by gradients and by CMA-ES, which uses none: episodes and seconds to the goal.
+"""The examples' problems solved with gradients and with gradient-free CMA-ES: episodes and seconds to the goal.
 
 python -m bench.cmaes --json bench/results/cmaes_cpu.json       # python -m bench.results then makes table and plot
 
-An episode is one motion simulated in one world; an iteration by gradients counts as many as it has worlds, and its time
-holds the backward pass. CMA-ES is pycma's, with a diagonal covariance where there are thousands of unknowns. In
-estimate, where there are several minima, it begins anew from a random place when it ends in a wrong one.
+An episode is one motion simulated in one world. An iteration with gradients counts one episode per world, and its time
+includes the backward pass. CMA-ES is pycma's, with a diagonal covariance for thousands of unknowns. In estimate, which
+has several minima, it restarts from a random point when it converges to a wrong one.
 """
 
 import argparse
@@ -27,28 +27,28 @@ from scenes import box, racecar
 from scenes import golf as golf_scene
 from scenes import throw as throw_scene
 
-# Standard deviation of the first generation: of torques, relative to a motor's strength. The other problems scale their
-# unknowns to suit.
+# Standard deviation of the first generation. For torques it is relative to a motor's strength; the other problems scale
+# their unknowns to match.
 SPREAD = 0.2
-# What Qiao et al. (2021) say of theirs.
+# Figures that Qiao et al. (2021) report.
 PAPER = {
     "throw": "about 20 iterations",
     "golf": "50 iterations; CMA-ES not within 1,500 episodes",
     "friction": "10 iterations from 0.002 to about 0.2",
 }
-# Parameters with a chi square no larger than this above the least are no further off the best fit than one standard
-# deviation of one unknown.
+# Parameters whose chi square exceeds the least by no more than this lie within one standard deviation of the best fit,
+# for one unknown.
 NEAR_THE_BEST = 1.0
 
 
 @dataclass(frozen=True)
 class Curve:
-    """How a search went.
+    """Progress of a search.
 
     Attributes:
         best: least loss so far.
-        episodes: simulated until each entry of ``best``.
-        seconds: taken until then.
+        episodes: episodes simulated up to each entry of ``best``.
+        seconds: time taken up to each entry.
     """
 
     best: list[float]
@@ -58,18 +58,18 @@ class Curve:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem for both.
+    """A problem for both methods.
 
     Attributes:
-        name: of the example.
+        name: name of the example.
         loss: "distance" of a body from its target [m], or "chi square" of a fit.
-        unknowns: how many there are.
-        goal: loss that counts as there.
-        by_gradients: solves it, from what a seed draws.
-        losses: of candidates [n, unknowns], zero for the start of the first search.
-        candidates: how many of them are simulated at once.
-        episodes: how many CMA-ES may use.
-        bound: largest magnitude of each unknown [unknowns]; None where there is none.
+        unknowns: number of unknowns.
+        goal: loss below which the goal is reached.
+        by_gradients: solves it with gradients, given a seed.
+        losses: losses of candidates [n, unknowns]; zeros are the start of the first search.
+        candidates: number of candidates simulated at once.
+        episodes: number of episodes that CMA-ES may use.
+        bound: largest magnitude of each unknown [unknowns]; None if unbounded.
         repeats: whether searches by gradients depend on a seed.
     """
 
@@ -90,14 +90,14 @@ class Run:
     """One search.
 
     Attributes:
-        problem: its name.
+        problem: name of the problem.
         method: "gradients" or "CMA-ES".
-        seed: of what it draws; None where it draws nothing.
+        seed: seed of its random numbers; None if it draws none.
         loss: see :class:`Problem`.
-        unknowns: how many there are.
-        goal: loss that counts as there.
-        episodes: simulated until each entry of ``best``.
-        seconds: taken until then.
+        unknowns: number of unknowns.
+        goal: loss below which the goal is reached.
+        episodes: episodes simulated up to each entry of ``best``.
+        seconds: time taken up to each entry.
         best: least loss so far.
     """
 
@@ -121,9 +121,9 @@ def torque_problem(name: str, scene: throw_scene.ThrowScene | golf_scene.GolfSce
     """Throw or golf: a torque for every motor at every step.
 
     Args:
-        name: of the problem.
+        name: name of the problem.
         scene: the scene.
-        coordinates: how many of the ball's the search by gradients steers, each in a world of its own.
+        coordinates: number of the ball's coordinates that the gradient search controls, each in a separate world.
     """
     candidates = 4 + int(3 * np.log(scene.steps * 9))
     if isinstance(scene, throw_scene.ThrowScene):
@@ -178,8 +178,8 @@ def friction_problem(distance: float = 0.8) -> Problem:
 def estimate_problem() -> Problem:
     """The box: the logarithms of friction, restitution and two masses, from one noisy motion.
 
-    CMA-ES begins in the middle of the range from which boxes and guesses are drawn, with a standard deviation of 0.3 of
-    it, and may leave it as far as the search by gradients.
+    CMA-ES starts in the middle of the range from which boxes and guesses are drawn, with a standard deviation of 0.3 of
+    the range. It may leave the range as far as the gradient search may.
     """
     scene, truth = box.build(), np.array([box.TYPICAL])
     seen = estimate.observe(scene, truth, 0, "cpu")
@@ -205,7 +205,7 @@ def estimate_problem() -> Problem:
 
 
 def fit_from(scene: box.BoxScene, seen: estimate.Observation, x: np.ndarray) -> float:
-    """The least chi square next to the truth [1, 4], which neither method knows."""
+    """The least chi square near the truth [1, 4], which neither method knows."""
     motion = estimate.Motion(scene, 1, "cpu")
     search = fitting.begin(lambda x: motion.losses(x, seen), x, estimate.FIRST_STEP)
     margin = np.full(x.shape[1], estimate.MARGIN)
@@ -224,19 +224,19 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 
 
 def even_curve(losses: list[float], episodes: int, seconds: float) -> Curve:
-    """Of iterations that all take alike: the losses, the episodes of one, the seconds of all."""
+    """Progress of iterations that all cost the same: their losses, the episodes of one and the seconds of all."""
     count = len(losses)
     best = [float(x) for x in np.minimum.accumulate(losses)]
     return Curve(best, [episodes * (k + 1) for k in range(count)], [seconds * (k + 1) / count for k in range(count)])
 
 
 def recorded(problem: Problem, method: str, seed: int | None, curve: Curve) -> Run:
-    """A search, as it is written down."""
+    """A search as a record."""
     return Run(problem.name, method, seed, problem.loss, problem.unknowns, problem.goal, **asdict(curve))
 
 
 def run_gradients(problem: Problem, seeds: int) -> list[Run]:
-    """One search, or one for each seed if that makes a difference."""
+    """One search, or one per seed if it depends on the seed."""
     problem.by_gradients(0)  # compiles and loads the kernels
     if problem.repeats:
         return [recorded(problem, "gradients", seed, problem.by_gradients(seed)) for seed in range(seeds)]
@@ -272,10 +272,10 @@ def run_cmaes(problem: Problem, seed: int) -> Run:
 
 
 def table(runs: list[Run]) -> str:
-    """A line per problem: what the paper says, what both needed."""
+    """A line per problem: the paper's figure, and what both methods needed."""
     lines = [
         "| problem | unknowns | paper: gradients | gradients: episodes (iterations) | seconds "
-        "| CMA-ES: episodes | seconds | its best |",
+        "| CMA-ES: episodes | seconds | best |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in dict.fromkeys(run.problem for run in runs):
@@ -293,7 +293,7 @@ def table(runs: list[Run]) -> str:
 
 
 def in_short(runs: list[Run]) -> str:
-    """Episodes to the goal by gradients and by CMA-ES, of several seeds the one in the middle."""
+    """Episodes to the goal with gradients and with CMA-ES, each for the median seed."""
     parts = []
     for name in dict.fromkeys(run.problem for run in runs):
         both = [
@@ -303,22 +303,23 @@ def in_short(runs: list[Run]) -> str:
             )
             for method in ("gradients", "CMA-ES")
         ]
-        parts.append(f"{name} {' and '.join(needed(found[len(found) // 2]) for found in both)}")
+        ours, others = (needed(found[len(found) // 2]) for found in both)
+        parts.append(f"{name} {ours} (CMA-ES: {others})")
     return "; ".join(parts)
 
 
 def needed(run: Run) -> str:
     """Episodes to the goal."""
-    return f"not in {run.episodes[-1]}" if run.there is None else str(run.episodes[run.there])
+    return f"not reached in {run.episodes[-1]}" if run.there is None else str(run.episodes[run.there])
 
 
 def taken(run: Run) -> str:
-    """Seconds to the goal, or of the whole search."""
+    """Seconds to the goal, or for the whole search if it was not reached."""
     return f"{run.seconds[-1 if run.there is None else run.there]:.1f}"
 
 
 def reached(run: Run) -> str:
-    """The least loss."""
+    """The least loss, in words."""
     return f"{100 * run.best[-1]:.2g} cm" if run.loss == "distance" else f"{run.best[-1]:.1f}"
 
 
@@ -373,7 +374,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the runs to this file")
-    parser.add_argument("--seeds", type=int, default=3, help="repeats of what is drawn at random (3)")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds for searches that use random numbers (3)")
     parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), help="only these")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""Time of a step against the number of bodies in a world: apart in the air, apart on the ground, touching.
+"""Time of a step over the number of bodies in a world: apart in the air, apart on the ground, in contact.
 
 python -m bench.crowd --json bench/results/crowd_cpu.json
 python -m bench.crowd --quick
@@ -26,7 +26,7 @@ SETTLE_STEPS = 60
 
 @dataclass
 class Row:
-    """One measured case. Times are the fastest of several, per world and step [us]; counts are of one world."""
+    """One measured case. Times are the fastest of several, per world and step [us]. Counts are for one world."""
 
     case: str
     bodies: int
@@ -38,7 +38,7 @@ class Row:
 
 
 def main() -> None:
-    """Measure and print; see the module's text."""
+    """Measure and print; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--quick", action="store_true", help="few bodies, few repeats")
@@ -72,7 +72,7 @@ def cases(quick: bool) -> Iterator[tuple[str, int, Crowd, dict[str, np.ndarray]]
 
 
 def measure(case: str, bodies: int, scene: Crowd, parameters: dict[str, np.ndarray], seconds: float) -> Row:
-    """Let the world settle, then time steps from there."""
+    """Let the world settle, then time steps from the settled state."""
     simulator = sim.Simulator(scene.model, DT, WORLDS, "cpu", parameters=parameters, threads=1)
     settled = simulator.rollout(simulator.state(scene.q0), steps=SETTLE_STEPS).final_state
     state = simulator.state(settled.q.numpy(), settled.qd.numpy())

@@ -1,8 +1,9 @@
-"""How well the box tells its friction, restitution and masses: 256 boxes at once, and one box observed 200 times.
+"""Accuracy of estimated friction, restitution and masses: 256 boxes at once, and one box observed 200 times.
 
 python -m bench.estimation --json bench/results/estimation_cpu.json
 
-Both are the example ``estimate``, from the guesses to the intervals. Seconds hold all of it but the observations.
+Both run the example ``estimate``, from the guesses to the intervals. The seconds include everything but the
+observations.
 """
 
 import argparse
@@ -20,21 +21,21 @@ from scenes import box
 
 @dataclass(frozen=True)
 class Record:
-    """What came of one run; lists have an entry for each of ``unknowns``.
+    """Result of one run. Lists have an entry for each of ``unknowns``.
 
     Attributes:
         case: what was estimated.
-        boxes: how many at once.
-        observed: numbers seen of each.
-        unknowns: their names.
-        starts: searches for each box.
-        iterations: evaluations of all searches.
-        seconds: taken.
-        good: how many fits are as good as the noise allows.
-        held: part of the 95 % intervals that hold the truth.
-        deviation: stated standard deviation, relative to the estimate, the median of all boxes.
-        spread: root mean square of the errors in stated standard deviations; 1 if these are right.
-        largest: largest error in stated standard deviations.
+        boxes: number of boxes at once.
+        observed: number of observed values per box.
+        unknowns: names of the unknowns.
+        starts: number of searches per box.
+        iterations: number of iterations of all searches.
+        seconds: time taken.
+        good: number of fits that are as good as the noise allows.
+        held: fraction of the 95 % intervals that contain the truth.
+        deviation: stated standard deviation relative to the estimate, median over the boxes.
+        spread: root mean square of error / stated standard deviation; 1 if the deviations are right.
+        largest: largest error / stated standard deviation.
     """
 
     case: str
@@ -52,7 +53,7 @@ class Record:
 
 
 def measure(case: str, truth: np.ndarray, seed: int, device: str) -> Record:
-    """Observe boxes [n, 4] and estimate them."""
+    """Observe boxes with unknowns ``truth`` [n, 4], and estimate these."""
     scene = box.build()
     seen = estimate.observe(scene, truth, seed, device)
     found = estimate.estimate(scene, seen, seed, estimate.ITERATIONS, device)
@@ -83,9 +84,9 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the records to this file")
-    parser.add_argument("--boxes", type=int, default=256, help="drawn at random (256)")
-    parser.add_argument("--draws", type=int, default=200, help="observations of one box (200)")
-    parser.add_argument("--seed", type=int, default=0, help="of boxes, noise and guesses (0)")
+    parser.add_argument("--boxes", type=int, default=256, help="number of random boxes (256)")
+    parser.add_argument("--draws", type=int, default=200, help="number of observations of the same box (200)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of boxes, noise and guesses (0)")
     parser.add_argument("--device", default="cpu", help="Warp device (cpu)")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""The scenes with a known answer, in Backswing and in MuJoCo side by side.
+"""Scenes with a known answer, simulated in Backswing and in MuJoCo.
 
 python -m bench.fidelity --json out/bench/fidelity.json
 python -m bench.fidelity --markdown docs/fidelity.md     # writes the table there
@@ -21,23 +21,23 @@ from scenes.mjcf import to_mjcf
 from scenes.physics.scene import Motion, PhysicsScene
 from scenes.physics.suite import scenes
 
-# Of MuJoCo's contacts where a pair has a restitution: stiff enough to be over within some steps [1/s^2].
+# Stiffness of MuJoCo's contacts in scenes with restitution: an impact lasts only a few steps [1/s^2].
 CONTACT_STIFFNESS = 1.0e6
 START, END = "<!-- table -->", "<!-- end of table -->"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity of one scene; mujoco is None where it is not installed.
+    """One quantity of one scene.
 
     Attributes:
         scene: name of the scene.
         quantity: name of the quantity.
-        unit: its unit.
-        dt: time step of both [s].
-        expected: by closed form or another integrator.
-        backswing: measured.
-        mujoco: measured.
+        unit: unit of the quantity.
+        dt: time step of both engines [s].
+        expected: value from a closed form or another integrator.
+        backswing: value measured in Backswing.
+        mujoco: value measured in MuJoCo; None if it is not installed.
     """
 
     scene: str
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def measure(scene: PhysicsScene) -> list[Row]:
-    """Run a scene in both engines and read off its quantities."""
+    """Run a scene in both engines and measure its quantities."""
     own = scene.run()
     peer = run_mujoco(scene) if importlib.util.find_spec("mujoco") else None
     return [
@@ -82,9 +82,9 @@ def measure(scene: PhysicsScene) -> list[Row]:
 
 
 def run_mujoco(scene: PhysicsScene) -> Motion:
-    """The motion as MuJoCo computes it: Newton solver, elliptic cone, Euler, otherwise its own defaults.
+    """The motion computed by MuJoCo with its Newton solver, elliptic cone and Euler integrator, otherwise its defaults.
 
-    MuJoCo has no restitution; where a scene has one, its contacts are springs with the damping that gives it.
+    MuJoCo has no restitution. In a scene with restitution its contacts are springs with the damping that produces it.
     """
     import mujoco
 
@@ -95,7 +95,7 @@ def run_mujoco(scene: PhysicsScene) -> Motion:
     restitution = _restitution(model)
     if restitution:
         ratio = damping_ratio(restitution)
-        peer.geom_solimp[:, :2] = 0.9999  # the largest that it takes: the spring is then that of the textbook
+        peer.geom_solimp[:, :2] = 0.9999  # the largest value allowed: the spring then follows the textbook
         peer.geom_solref[:] = [-CONTACT_STIFFNESS, -2.0 * ratio * np.sqrt(CONTACT_STIFFNESS)]
     data = mujoco.MjData(peer)
     data.qpos[:], data.qvel[:] = sim.to_mujoco(model, model.q0, scene.qd0)
@@ -110,10 +110,10 @@ def run_mujoco(scene: PhysicsScene) -> Motion:
 
 
 def damping_ratio(restitution: float) -> float:
-    """Of a spring and damper that push but never pull, so that a body bounces with this restitution.
+    """Damping ratio of a spring and damper that push but never pull, such that a body bounces with this restitution.
 
-    With the ratio sin a, the force is zero again after the phase pi - 2 a; the body then leaves at
-    exp(-tan(a) (pi - 2 a)) times its speed.
+    With a ratio of sin a, the force returns to zero at the phase pi - 2 a. The body then leaves at exp(-tan(a) (pi - 2
+    a)) times its speed of approach.
     """
     if restitution == 1.0:
         return 0.0
@@ -121,13 +121,13 @@ def damping_ratio(restitution: float) -> float:
 
 
 def _restitution(model: sim.Model) -> float:
-    """Of the pairs of a scene, whose bodies are all alike."""
+    """Restitution of all pairs of a scene, whose bodies are equal."""
     moving = [value for value, g in zip(model.parameters["restitution"], model.geometries, strict=True) if g.link >= 0]
     return float(max(moving, default=0.0))
 
 
 def _support(peer: Any, data: Any) -> np.ndarray:
-    """Force of the world's geometries on the bodies [3], N."""
+    """Total force of the world's geometries on the bodies [3], N."""
     import mujoco
 
     total = np.zeros(3)
@@ -143,8 +143,8 @@ def _support(peer: Any, data: Any) -> np.ndarray:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table; of both engines the difference from what is expected."""
-    heads = ("scene", "step [ms]", "quantity", "expected", "Backswing: off by", "MuJoCo: off by")
+    """The rows as a Markdown table, with the error of both engines."""
+    heads = ("scene", "step [ms]", "quantity", "expected", "error of Backswing", "error of MuJoCo")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     before = ""
     for row in rows:

@@ -1,4 +1,4 @@
-"""Memory that a rollout and its backward pass take: the growth of a fresh process, or of the GPU's memory pool."""
+"""Memory of a rollout and its backward pass: the growth of a fresh process, or of the GPU's memory pool."""
 
 import argparse
 import json
@@ -10,14 +10,14 @@ import warp as wp
 from bench import resident
 from bench.standing import standing
 
-WORLDS = 256  # so many that pages of a few kilobytes don't count
+WORLDS = 256  # enough that memory pages of a few kilobytes do not matter
 
 
 def bytes_per_step(steps: int, *, device: str, dtype: str, sweeps: int, worlds: int = WORLDS) -> tuple[float, float]:
-    """Memory per world and step of a rollout, measured in a process of its own.
+    """Memory per world and step of a rollout, measured in a separate process [bytes].
 
     Returns:
-        what the rollout keeps, and the peak over rollout and backward pass, both beyond a rollout of one step.
+        memory that the rollout keeps, and peak over rollout and backward pass, both beyond a rollout of one step.
     """
     command = [sys.executable, "-m", "bench.memory", str(steps), device, dtype, str(sweeps), str(worlds)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -26,11 +26,11 @@ def bytes_per_step(steps: int, *, device: str, dtype: str, sweeps: int, worlds: 
 
 
 def measure(steps: int, device: str, dtype: str, sweeps: int, worlds: int) -> dict[str, float]:
-    """Do the measurement in this process; a later one would see memory that is already there."""
+    """Measure in this process. A second measurement would find its memory already allocated."""
     wp.config.log_level = wp.LOG_WARNING
     case = standing(worlds, device=device, dtype=dtype, sweeps=sweeps, cores=1)
     seed = wp.ones_like(case.state.q)
-    for _ in range(2):  # kernels are loaded, graphs captured
+    for _ in range(2):  # load kernels, capture graphs
         case.simulator.rollout(case.state, case.control(1)).backward(seed)
     before = _in_use(device)
     resident.reset_peak()

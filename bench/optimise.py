@@ -1,4 +1,4 @@
-"""The examples that optimise, on many random targets: how many they reach, after how many iterations.
+"""The optimisation examples on many random targets: how many are reached, and after how many iterations.
 
 python -m bench.optimise --json bench/results/optimise_cpu.json
 """
@@ -21,8 +21,8 @@ from scenes import golf as golf_scene
 from scenes import racecar
 from scenes import throw as throw_scene
 
-ITERATIONS = 50  # at most, in friction 20
-STOPS = np.linspace(0.3, 1.2, 10)  # where the racecar should stop [m]
+ITERATIONS = 50  # most iterations; friction has 20
+STOPS = np.linspace(0.3, 1.2, 10)  # stopping distances of the racecar [m]
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Trial:
 
     Attributes:
         problem: "throw", "throw --settle", "golf" or "friction".
-        seed: with which the target was drawn; None where it wasn't.
-        target: where the ball, or the car, should end [m].
-        hit: whether it came there, to the goal.
-        iterations: taken.
-        off: distance from the target in the best one [m].
-        seconds: taken.
+        seed: seed of the random target; None if it is not random.
+        target: where the ball or the car should end [m].
+        hit: whether the distance fell below the goal.
+        iterations: number of iterations.
+        off: distance from the target in the best iteration [m].
+        seconds: time taken.
     """
 
     problem: str
@@ -51,7 +51,7 @@ class Trial:
 def torque_trials(
     problem: str, seed: int, targets: np.ndarray, solve: Callable[[np.ndarray], Result]
 ) -> Iterator[Trial]:
-    """One after the other, from targets [n, 2 or 3]."""
+    """Solve for one target of [n, 2 or 3] after the other."""
     for target in targets:
         result = solve(target)
         yield Trial(
@@ -61,7 +61,7 @@ def torque_trials(
 
 
 def friction_trials(device: str) -> Iterator[Trial]:
-    """The racecar stops at each of :data:`STOPS`."""
+    """Estimate the friction for each of :data:`STOPS`."""
     scene = racecar.build()
     for stop in STOPS:
         result = friction.estimate(scene, float(stop), 20, device)
@@ -72,7 +72,7 @@ def friction_trials(device: str) -> Iterator[Trial]:
 
 
 def all_trials(device: str, count: int) -> Iterator[Trial]:
-    """All problems, each with ``count`` targets for each of its seeds."""
+    """All problems, each with ``count`` targets per seed."""
     for seed in range(8):
         yield from torque_trials(
             "throw", seed, throw_scene.random_targets(seed, count),
@@ -92,7 +92,7 @@ def all_trials(device: str, count: int) -> Iterator[Trial]:
 
 
 def warm_up(device: str) -> None:
-    """Compile and load the kernels, so that no trial's time holds that."""
+    """Compile and load the kernels, so that no trial's time includes it."""
     throw.optimise(throw_scene.build(), 1, device, bar=False)
     golf.optimise(golf_scene.build(), 1, device, bar=False)
     friction.estimate(racecar.build(), 0.8, 1, device)
@@ -119,7 +119,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the trials to this file")
-    parser.add_argument("--targets", type=int, default=10, help="for each problem and seed (10)")
+    parser.add_argument("--targets", type=int, default=10, help="number of targets per problem and seed (10)")
     parser.add_argument("--device", default="cpu", help="Warp device (cpu)")
     return parser.parse_args()
 

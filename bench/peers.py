@@ -1,4 +1,4 @@
-"""What Backswing is measured against: MuJoCo C and Pinocchio, on the same robot with the same settings.
+"""Reference engines for timing: MuJoCo and Pinocchio, on the same robot with the same settings.
 
 Both are optional (``pip install backswing[peers]``). Both compute in float64.
 """
@@ -14,16 +14,16 @@ import numpy as np
 from bench.timing import time_call
 
 SETTLE_SECONDS = 1.0
-CHUNK = 50  # steps between two readings of the clock
+CHUNK = 50  # steps per timed call
 
 
 @dataclass(frozen=True)
 class PeerTimes:
-    """A peer's times per step or call of one robot [microseconds].
+    """Times of a peer per step or call, for one robot [microseconds].
 
     Attributes:
-        forward_us: one step, or one evaluation.
-        backward_us: its derivatives in state and control.
+        forward_us: time of one step or one evaluation.
+        backward_us: time of its derivatives in state and control.
         note: how they were measured.
     """
 
@@ -36,9 +36,9 @@ class PeerTimes:
 
 
 def mujoco_model(mjcf: str, *, dt: float, sweeps: int) -> Any:
-    """A MuJoCo model set up like Backswing's step: PGS with a fixed number of sweeps from a cold start, elliptic cone.
+    """A MuJoCo model that matches Backswing's step: PGS with a fixed number of cold-started sweeps, elliptic cone.
 
-    Every hinge gets a motor, so that finite differences cover the control too.
+    Every hinge gets a motor, so that finite differences include the control.
     """
     import mujoco
 
@@ -46,7 +46,7 @@ def mujoco_model(mjcf: str, *, dt: float, sweeps: int) -> Any:
     spec.option.timestep = dt
     spec.option.solver = mujoco.mjtSolver.mjSOL_PGS
     spec.option.iterations = sweeps
-    spec.option.tolerance = 0.0  # no early end
+    spec.option.tolerance = 0.0  # no early termination
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_WARMSTART)
@@ -60,13 +60,13 @@ def mujoco_model(mjcf: str, *, dt: float, sweeps: int) -> Any:
 
 
 def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: float) -> Any:
-    """MuJoCo data of robots at rest on their feet, held by springs in their joints, which become part of the model.
+    """MuJoCo data of robots at rest on their feet, held by joint springs, which are added to the model.
 
     Args:
         model: from :func:`mujoco_model`; all its hinges get springs.
-        qpos: start pose in MuJoCo's order [nq], at which the springs are at rest; the robot sinks into them.
-        stiffness: of every joint spring [N m/rad].
-        damping: of every joint [N m s/rad].
+        qpos: start pose in MuJoCo's order [nq], also the rest position of the springs; the robot sinks into them.
+        stiffness: stiffness of every joint spring [N m/rad].
+        damping: damping of every joint [N m s/rad].
     """
     import mujoco
 
@@ -84,10 +84,10 @@ def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: 
 def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1.0) -> PeerTimes:
     """Time MuJoCo's step and ``mjd_transitionFD`` of a standing robot.
 
-    The loop over the steps runs inside MuJoCo; with several cores each runs its own copy of the world.
+    The loop over the steps runs inside MuJoCo. With several cores, each simulates its own copy of the world.
 
     Raises:
-        RuntimeError: if contacts open or close while the clock runs, since the times would not be those of standing.
+        RuntimeError: if contacts open or close during the measurement, since the robot then no longer stands.
     """
     import mujoco
 
@@ -107,7 +107,7 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
     forward = time_call(steps, prepare=reset, seconds=seconds)
     if any(data.ncon != standing.ncon for data in copies):
         raise RuntimeError(
-            f"the standing robot has {standing.ncon} contacts before and {copies[0].ncon} after the clock"
+            f"the standing robot had {standing.ncon} contacts before the measurement and {copies[0].ncon} after it"
         )
     size = 2 * model.nv + model.na
     jacobians = [(np.zeros((size, size)), np.zeros((size, model.nu))) for _ in copies]
@@ -130,7 +130,7 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
 
 
 def pinocchio_model(mjcf: str) -> Any:
-    """The robot of an MJCF text as a Pinocchio model with a free base; its ground is no part of it."""
+    """The robot of an MJCF text as a Pinocchio model with a free base, without the ground."""
     import pinocchio
 
     with tempfile.TemporaryDirectory() as folder:
@@ -142,8 +142,8 @@ def pinocchio_model(mjcf: str) -> Any:
 def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: float = 1.0) -> PeerTimes:
     """Time Pinocchio's ABA and its analytical derivatives (no contact) at random states.
 
-    ABA runs over a batch inside C++ (``abaInParallel``). The derivatives have no such call: they are timed one by one
-    from Python, less what the same call takes on a robot of one joint, which is nearly all overhead.
+    ABA runs over a batch inside C++ (``abaInParallel``). The derivatives have no batched call. They are timed one by
+    one from Python, minus the time of the same call on a one-joint robot, which is almost all overhead.
     """
     import pinocchio
 
@@ -163,8 +163,8 @@ def time_pinocchio(model: Any, *, batch: int = 1024, cores: int = 1, seconds: fl
         forward.median / batch * 1e6,
         (whole - overhead) * 1e6,
         f"Pinocchio: float64, no contact, ABA batched in C++ on {cores} core(s); gradient: "
-        f"computeABADerivatives on one core, {whole * 1e6:.1f} µs a call from Python, less the {overhead * 1e6:.1f} µs "
-        "that the call takes on a one-joint robot",
+        f"computeABADerivatives on one core, {whole * 1e6:.1f} µs per call from Python, minus the "
+        f"{overhead * 1e6:.1f} µs of the same call on a one-joint robot",
     )
 
 
@@ -184,7 +184,7 @@ def _time_derivatives(model: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray,
 
 
 def one_joint() -> Any:
-    """A Pinocchio model on which a call costs little but what Python takes for it; its last frame moves."""
+    """A Pinocchio model on which a call costs little more than the Python overhead. Its last frame moves."""
     import pinocchio
 
     model = pinocchio.Model()

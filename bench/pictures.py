@@ -1,10 +1,10 @@
-"""The pictures of all examples, small, for the README and the pages of docs.
+"""Makes small pictures of all examples for the README and the pages of docs.
 
     python -m bench.pictures
     python -m bench.pictures --only golf friction
 
-Runs the examples and leaves out frames of their animations, so that they load quickly and don't swell the repository.
-Animations that are in --out already are taken from there; an example that was interrupted goes on.
+Runs the examples and drops frames of their animations, so that the files are small and load quickly. Animations that
+already exist in --out are reused, and an interrupted example resumes.
 """
 
 import argparse
@@ -19,26 +19,26 @@ from examples.__main__ import find_examples
 from sim.render import write_gif
 
 DOCS = Path(__file__).parents[1] / "docs"
-SIZES = {"throw": (400, 225)}  # which the README shows at its top [pixels]
-SIZE = (320, 180)  # of all others
-LARGEST = 180_000  # file [bytes]
-FASTEST = 12.5  # frames per second
-PLOTS = {"joint_friction": "curves.png"}  # that stand in the pages, too
+SIZES = {"throw": (400, 225)}  # shown at the top of the README [pixels]
+SIZE = (320, 180)  # of all other animations [pixels]
+LARGEST = 180_000  # largest file [bytes]
+FASTEST = 12.5  # highest frame rate [frames per second]
+PLOTS = {"joint_friction": "curves.png"}  # plots that the pages show
 
 
 def make_small(animation: Path, path: Path) -> Path:
-    """Write an animation with as many of its frames as a file of ``LARGEST`` bytes has room for."""
+    """Write an animation with as many of its frames as fit into ``LARGEST`` bytes."""
     with Image.open(animation) as image:
         pictures, seconds = [], []
         for number in range(getattr(image, "n_frames", 1)):
             image.seek(number)
             seconds.append(image.info["duration"] / 1000.0)
             pictures.append(np.asarray(image.convert("RGB")))
-    # Frames that stay are one in the file; here all take equally long.
+    # A GIF stores a still stretch as one long frame; repeat it so that all frames are equally long.
     shortest = min(seconds)
     frames = np.repeat(np.stack(pictures), [round(length / shortest) for length in seconds], axis=0)
     for stride in range(int(np.ceil(1.0 / (FASTEST * shortest))), len(frames) + 1):
-        write_gif(path, frames[::-stride][::-1], 1.0 / (stride * shortest))  # the last one counts most
+        write_gif(path, frames[::-stride][::-1], 1.0 / (stride * shortest))  # keep the last frame
         if path.stat().st_size <= LARGEST:
             break
     return path
@@ -47,8 +47,12 @@ def make_small(animation: Path, path: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     examples = list(find_examples())
-    parser.add_argument("--only", nargs="+", choices=examples, default=examples, metavar="EXAMPLE", help="not all")
-    parser.add_argument("--out", type=Path, default=Path("out/pictures"), help="of the examples (out/pictures)")
+    parser.add_argument(
+        "--only", nargs="+", choices=examples, default=examples, metavar="EXAMPLE", help="examples to run (all)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/pictures"), help="folder for the examples' output (out/pictures)"
+    )
     parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the pages")
     options = parser.parse_args()
     folder = options.docs / "pictures"

@@ -1,4 +1,4 @@
-"""Processes that answer requests: both are lines of JSON, so that what answers may run anywhere and die alone."""
+"""Processes that answer requests. Both are lines of JSON, so a process may use another environment and crash alone."""
 
 import json
 import os
@@ -11,11 +11,11 @@ from tqdm import tqdm
 
 
 class Process:
-    """A process that ends in :func:`serve`; a context, which ends it.
+    """A process that runs :func:`serve`. Use it as a context manager, which ends the process.
 
     Args:
-        name: what to call it in messages.
-        command: what starts it.
+        name: name for messages.
+        command: command that starts it.
         environment: its environment variables.
     """
 
@@ -32,7 +32,7 @@ class Process:
         self._process.__exit__(None, None, None)
 
     def ask(self, do: str, **arguments: Any) -> tuple[Any, str]:
-        """The answer to a request and an empty text; or None, and why there is none."""
+        """Returns the answer to a request and an empty text, or None and the reason."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if self._ended:
@@ -43,18 +43,18 @@ class Process:
         except BrokenPipeError:
             line = b""
         if not line.endswith(b"\n"):
-            self._ended = f"its process ended with {self._process.wait()}"
-            tqdm.write(f"{self.name}: {self._ended}; its further columns stay empty")
+            self._ended = f"its process ended with status {self._process.wait()}"
+            tqdm.write(f"{self.name}: {self._ended}; its remaining columns stay empty")
             return None, self._ended
         answer, why = json.loads(line)
         return answer, why
 
 
 def serve(answer: Callable[..., tuple[Any, str]]) -> None:
-    """Answer requests until there are no more. What is printed meanwhile goes to standard error.
+    """Answer requests until there are no more. Anything printed meanwhile goes to standard error.
 
     Args:
-        answer: given a request's name and its arguments by name, returns what :meth:`Process.ask` does.
+        answer: takes a request's name and its keyword arguments; returns what :meth:`Process.ask` returns.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

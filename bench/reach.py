@@ -1,8 +1,8 @@
-"""The network of examples.reach: what it reaches on two arms, beside inverse kinematics without it.
+"""Accuracy of the network of examples.reach on two arms, compared with inverse kinematics without it.
 
     python -m bench.reach --json bench/results/reach_cpu.json
 
-Errors are of targets that it hasn't seen, times of a target where all are asked at once. The Panda's file comes with
+Errors are for unseen targets. Times are per target, with all targets in one batch. The Panda's file comes with
 example-robot-data (``pip install backswing[peers]``).
 """
 
@@ -22,13 +22,18 @@ from examples.pose_network import PoseNetwork, Reachable
 from examples.reach import FRAMES, HEADER, HELD_OUT, Errors, compare, train
 from scenes.manipulator import MANIPULATOR_URDF
 
-PROPOSALS, ITERATIONS = 8, 60  # those of the example
+PROPOSALS, ITERATIONS = 8, 60  # as in the example
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, default=Path("out/bench/reach.json"), help="(out/bench/reach.json)")
-    parser.add_argument("--iterations", type=int, default=ITERATIONS, help=f"of the training ({ITERATIONS})")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=Path("out/bench/reach.json"),
+        help="write the records to this file (out/bench/reach.json)",
+    )
+    parser.add_argument("--iterations", type=int, default=ITERATIONS, help=f"training iterations ({ITERATIONS})")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     before = machine()
@@ -46,7 +51,7 @@ def main() -> None:
 
 
 def record(robot: str, learning: Learning, way: Errors) -> dict[str, object]:
-    """One line of the table, with the training before it."""
+    """One line of the table, with figures of the training."""
     errors = {"distance_mm": 1e3 * way.distance, "angle_degrees": way.angle * 180.0 / math.pi}
     figures = {
         f"{name}_{kind}": round(float(value), 4)

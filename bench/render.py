@@ -1,4 +1,4 @@
-"""Time of a picture, 640 x 480 with shadows and smooth edges, of three scenes.
+"""Time to draw a picture of 640 x 480 pixels, with shadows and smooth edges, for three scenes.
 
 python -m bench.render --json bench/results/render_cpu.json
 python -m bench.render --device cuda:0 --json bench/results/render_gpu.json
@@ -23,12 +23,12 @@ from scenes import quadruped, throw
 from sim.render import AmbientOcclusion, Renderer, fit_camera
 
 WIDTH, HEIGHT = 640, 480
-SWING = 0.3  # how far the joints have moved since the first picture, which lays out the tree of boxes [rad]
+SWING = 0.3  # joint motion since the first picture, whose poses determine the bounding volume hierarchy [rad]
 
 
 @dataclass
 class Row:
-    """One scene. Times are the fastest of several pictures [ms]: those of the clock, and of all processor cores."""
+    """One scene. Times are the fastest of several pictures [ms]: wall-clock time, and time summed over all cores."""
 
     scene: str
     width: int
@@ -43,17 +43,17 @@ class Row:
 
 
 def main() -> None:
-    """Measure and print; see the module's text."""
+    """Measure and print; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
-    parser.add_argument("--device", default="cpu", help='"cpu" (default) or such as "cuda:0"')
+    parser.add_argument("--device", default="cpu", help='"cpu" (default), or for example "cuda:0"')
     parser.add_argument("--cores", type=int, default=2, help="processor cores (default 2)")
-    parser.add_argument("--repeats", type=int, default=20, help="pictures of each scene (default 20)")
+    parser.add_argument("--repeats", type=int, default=20, help="pictures per scene (default 20)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     where = machine()
     rows = []
-    print(f"{'scene':12}{'triangles':>10}{'occlusion rays':>16}{'ms':>8}{'ms of all cores':>17}")
+    print(f"{'scene':12}{'triangles':>10}{'occlusion rays':>16}{'ms':>8}{'ms on all cores':>17}")
     with pinned(options.cores):
         for name, model, q in scenes():
             for occlusion in (None, AmbientOcclusion()):
@@ -82,7 +82,7 @@ def scenes() -> Iterator[tuple[str, sim.Model, np.ndarray]]:
 def measure(
     name: str, model: sim.Model, q: np.ndarray, occlusion: AmbientOcclusion | None, options: argparse.Namespace
 ) -> Row:
-    """Draw the scene after it has moved."""
+    """Time pictures of the scene after it has moved."""
     moved = sim.integrate(model, q[None], np.full((1, model.nv), SWING), 1.0).numpy()
     before, poses = (sim.forward_kinematics(model, at).numpy()[0] for at in (moved, q[None]))
     renderer = Renderer(
@@ -91,7 +91,7 @@ def measure(
     )  # fmt: skip
     renderer.draw(before)
     times = []
-    for _ in range(options.repeats + 1):  # the first one warms up
+    for _ in range(options.repeats + 1):  # the first is a warm-up
         start = time.perf_counter(), time.process_time()
         renderer.draw(poses)
         times.append((time.perf_counter() - start[0], time.process_time() - start[1]))

@@ -1,4 +1,4 @@
-"""Records of a benchmark: a table on the screen, JSON in a file."""
+"""Records of a benchmark, printed as a table or written as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -9,22 +9,22 @@ from typing import Any
 
 @dataclass
 class Record:
-    """One measured case beside one peer. Times are medians per world and step [microseconds]; None: not measured.
+    """One measured case and one peer. Times are medians per world and step [microseconds]; None: not measured.
 
     Attributes:
         case: what was measured.
         worlds: number of worlds stepped at once.
         device: "cpu" or "cuda:0".
         dtype: "float32" or "float64".
-        forward_us: one forward step of one world.
-        backward_us: its backward pass, with the forward step that it runs again.
+        forward_us: time of one forward step of one world.
+        backward_us: time of its backward pass, including the forward step that it runs again.
         bytes_per_step: memory that a rollout keeps per world and step.
-        peer: name of what is compared with.
-        peer_forward_us: the peer's forward step.
-        peer_backward_us: the peer's gradient of one step.
-        cores: processor cores that both were given.
-        steps: steps of the measured rollout.
-        note: how the peer was run, what limits a figure.
+        peer: name of the engine compared with.
+        peer_forward_us: the peer's time of a forward step.
+        peer_backward_us: the peer's time of the gradient of a step.
+        cores: number of processor cores for each.
+        steps: number of steps of the measured rollout.
+        note: how the peer was run, and what limits a figure.
     """
 
     case: str
@@ -42,7 +42,7 @@ class Record:
     note: str = ""
 
 
-# A machine that does other work, or has just ended some, is above this.
+# Load average above which the machine is doing, or has just done, other work.
 IDLE_LOAD = 0.5
 
 COLUMNS = (
@@ -70,7 +70,7 @@ def print_table(records: list[Record], machine: dict[str, str]) -> None:
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
     if float(machine["load"]) > IDLE_LOAD:
-        print(f"The machine was busy before the clock started (load {machine['load']}): these times are no figures.")
+        print(f"The machine was busy beforehand (load average {machine['load']}): do not use these times as results.")
     for note in dict.fromkeys(record.note for record in records if record.note):
         print(f"  - {note}")
 
@@ -78,7 +78,7 @@ def print_table(records: list[Record], machine: dict[str, str]) -> None:
 def write_json(path: Path, records: Sequence[Any], machine: dict[str, str]) -> None:
     """Write records, of any dataclass, as a list of objects, each with the machine it was measured on.
 
-    Folders are made.
+    Missing folders are created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([{**asdict(record), "machine": machine} for record in records], indent=1) + "\n")

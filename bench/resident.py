@@ -1,4 +1,4 @@
-"""Resident memory of this process and its peak, as Linux counts them. Needs nothing but Python itself."""
+"""Resident memory of this process and its peak, as reported by Linux. Imports only the standard library."""
 
 import ctypes
 import re
@@ -6,27 +6,27 @@ from pathlib import Path
 
 
 def in_use() -> int:
-    """Bytes that are resident now."""
+    """Resident memory [bytes]."""
     return _status("VmRSS")
 
 
 def peak() -> int:
-    """The most bytes that were resident since the start or the last :func:`reset_peak`."""
+    """Peak resident memory since the start or the last :func:`reset_peak` [bytes]."""
     return _status("VmHWM")
 
 
 def reset_peak() -> None:
-    """Let the peak start from now."""
+    """Reset the peak to the current value."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def give_back() -> None:
-    """Let the C library give freed memory back to the system, so that it no longer counts as resident."""
+    """Return freed memory from the C library to the system, so that it no longer counts as resident."""
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def available() -> int:
-    """Bytes that this machine could still give to processes."""
+    """Memory of this machine available to processes [bytes]."""
     return _number(Path("/proc/meminfo"), "MemAvailable")
 
 

@@ -1,6 +1,6 @@
-"""The page of results and figures in other pages, from the records that the other benchmarks have written.
+"""Makes the page of results, and the figures in other pages, from the records that the other benchmarks wrote.
 
-python -m bench.results          # writes docs/results.md and its plots, and fills in figures, from bench/results/*.json
+python -m bench.results          # from bench/results/*.json: docs/results.md with its plots, and figures in other pages
 """
 
 import argparse
@@ -20,22 +20,23 @@ DOCS = Path(__file__).parents[1] / "docs"
 INTRODUCTION = """\
 # Results
 
-The experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated Bodies*, ICML 2021)
-outside reinforcement learning, with what the paper says of its own beside what was measured here. The scenes are not
-the paper's, of which robots and numbers aren't all published. One command makes this page from the records in
-[bench/results](../bench/results), and each section names the one that measures:
+This page repeats the experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated
+Bodies*, ICML 2021), except for reinforcement learning, and puts the paper's figures beside those measured here. The
+scenes are not the paper's, because not all of its robots and numbers are published. One command makes this page from
+the records in [bench/results](../bench/results). Each section names the command that measured it.
 
     python -m bench.results
 """
 
 TRIALS = """\
-Random targets, each with a search of its own: torques of all motors at all steps so that a ball is at the target in the
-end (throw) or lies there at rest (settle, golf), and the friction with which a racecar stops there. Reached is what
-came within 1 cm, in friction 1 mm, in at most 50 iterations; the figures of iterations and seconds are of these.
+Each random target is a separate optimisation. In throw, settle and golf the unknowns are the torques of all motors at
+all steps: at the end of the motion the ball is at the target (throw) or lies there at rest (settle, golf). In friction
+the unknown is the friction with which a racecar stops at the target. A target counts as reached when the distance falls
+below 1 cm, in friction below 1 mm, within 50 iterations. Iterations and seconds are those of the targets reached.
 
-Throws begin with torques that hold the arm still for half a second and then let the ball drop, golf with none. From a
-ball that stays in the hand a search goes astray: it stretches the arm out towards the target, where nothing tells it to
-let go.
+Throws start from torques that hold the arm still for half a second and then let the ball drop; golf starts from zero
+torques. If the ball stayed in the hand, the optimisation would get stuck: it would stretch the arm out towards the
+target, where no gradient tells it to let go.
 """
 TRIALS_PICTURES = """\
 | throw | golf | racecar |
@@ -45,31 +46,33 @@ TRIALS_PICTURES = """\
 """
 RACECAR = "A racecar with locked wheels stops from 1 m/s after 0.8 m at a friction of v² / (2 g x) = 0.064, not 0.2."
 PUBLISHED = """\
-How near the paper's searches come can be read in its [published code](https://github.com/YilingQiao/diffarticulated):
-golf ends at a root mean square of 5 cm over the coordinates (`python/exp_punch.py`), which is 8.7 cm, and the racecar
-1 cm from its mark (`python/exp_car.py`). A log of 60 throws in it (`ours_throw4.txt`) begins at 0.185 and is least
-after 49 iterations, with 0.0056; were these root mean squares, as in `python/exp_throw.py`, the throw would be 32 cm
-and 1.0 cm off, and 4.8 cm after 20 iterations.
+The paper's [published code](https://github.com/YilingQiao/diffarticulated) shows how close its own optimisations come.
+Golf ends at a root mean square of 5 cm over the coordinates (`python/exp_punch.py`), which is a distance of 8.7 cm. The
+racecar stops 1 cm from its mark (`python/exp_car.py`). A log of 60 throws (`ours_throw4.txt`) starts at 0.185 and has
+its minimum, 0.0056, after 49 iterations. If these are root mean squares, as in `python/exp_throw.py`, the distances are
+32 cm at the start, 4.8 cm after 20 iterations and 1.0 cm at the minimum.
 """
 CMAES = """\
-An episode is one motion simulated in one world. An iteration by gradients simulates a world for each coordinate that
-it steers, so that one backward pass gives all their derivatives: three in throw, two in settle and golf, one in
-friction. Both methods begin alike. CMA-ES (pycma, a diagonal covariance where there are thousands of unknowns) may
-use 1,500 episodes, in friction 400, and simulates a generation at once; each of its figures is of another seed. The
-goal is 1 cm, in friction 1 mm. From torques that only hold the arm, CMA-ES came within 8, 19 and 9 cm in throw.
+An episode is one motion simulated in one world. An iteration with gradients simulates one world per controlled
+coordinate, so that one backward pass gives the derivatives of all of them: three worlds in throw, two in settle and
+golf, one in friction. Both methods start from the same point. CMA-ES (pycma, with a diagonal covariance for thousands
+of unknowns) may use 1,500 episodes, in friction 400, and simulates a generation at once. Each of its figures is from a
+different seed. The goal is 1 cm, in friction 1 mm. When it started from torques that only hold the arm, CMA-ES came
+within 8, 19 and 9 cm in throw.
 
-In estimate, one box tells friction, restitution and two masses (`examples/estimate.py`). The goal is a χ² no larger
-than that of the best fit next to the truth plus 1: within one standard deviation of it. Both methods search three
-times, with other seeds. That by gradients simulates 512 random guesses, then improves the best four side by side; all
-these episodes are counted, and with four unknowns CMA-ES needs fewer than there are guesses. Boxes that are estimated
-together share the guesses, so of 256 boxes each would take 2 and four for each iteration. CMA-ES begins in the middle
-of the range and anew from a random place where it ends elsewhere; it may use 4,000 episodes.
+In estimate, friction, restitution and two masses are estimated from the motion of one box (`examples/estimate.py`). The
+goal is a χ² at most 1 above that of the best fit near the truth, which is within one standard deviation of it. Both
+methods run three times, with different seeds. The gradient search simulates 512 random guesses and then improves the
+best four side by side. All these episodes are counted, and with four unknowns CMA-ES needs fewer episodes than the 512
+guesses. Boxes that are estimated together share the guesses: with 256 boxes, each accounts for 2 guesses, plus four
+episodes per iteration. CMA-ES starts in the middle of the range and restarts from a random point when it converges to a
+wrong minimum; it may use 4,000 episodes.
 """
 ESTIMATION = """\
-A box is thrown at floor and wall while a known force pushes it, and is observed 20 times a second with 1 % noise of its
-way and of its turn (`examples/estimate.py`). Of this the paper has the friction alone. Intervals
-hold 95 % of what the observations leave likely, sampled around the best fit; were they right, 95 % of them would hold
-the truth, and errors in stated standard deviations would have a root mean square of 1.
+A box is thrown at floor and wall while a known force pushes it. It is observed 20 times a second, with noise of 1 % of
+the distance it travels and of the angle it turns (`examples/estimate.py`). The paper estimates friction only. Each
+interval holds 95 % of the posterior, sampled around the best fit. If the intervals are right, 95 % of them contain the
+truth, and errors divided by the stated standard deviations have a root mean square of 1.
 """
 ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.gif)\n"
 
@@ -79,9 +82,9 @@ class Section:
     """A part of the page, made from one record.
 
     Attributes:
-        title: its heading.
-        file: the record's, in ``bench/results``.
-        command: that writes the record, but for ``--json`` and the file; a record of a part of it holds its own.
+        title: heading of the section.
+        file: name of the record in ``bench/results``.
+        command: command that writes the record, without ``--json`` and the file. A record may hold its own command.
         text: makes the section from the record.
     """
 
@@ -92,7 +95,7 @@ class Section:
 
 
 def trials_section(record: dict[str, Any]) -> str:
-    """A line per problem: what the paper says, how many targets were reached."""
+    """A line per problem: the paper's figure, and how many targets were reached."""
     lines = [
         "| problem | paper | targets | reached | iterations: least, median, most | seconds: median |",
         "|---|---|---|---|---|---|",
@@ -117,7 +120,7 @@ def trials_section(record: dict[str, Any]) -> str:
 
 
 def trials_in_short(problem: str) -> Callable[[dict[str, Any]], str]:
-    """How many random targets of a problem were reached, in half a sentence."""
+    """How many random targets of a problem were reached, as a clause of a sentence."""
 
     def text(record: dict[str, Any]) -> str:
         own = [trial for trial in record["trials"] if trial["problem"] == problem]
@@ -126,31 +129,32 @@ def trials_in_short(problem: str) -> Callable[[dict[str, Any]], str]:
             return f"none of {len(own)} random targets reached"
         counts = [trial["iterations"] for trial in reached]
         seconds = statistics.median(trial["seconds"] for trial in reached)
-        share = "all" if len(reached) == len(own) else f"{len(reached)} of them"
+        share = "all" if len(reached) == len(own) else len(reached)
         return (
-            f"{len(own)} random targets: {share} reached to 1 cm, after {min(counts)} to {max(counts)} iterations, "
-            f"in the median {statistics.median(counts):g}, in {seconds:.2g} s"
+            f"{len(own)} random targets: {share} reached to within 1 cm in {min(counts)} to {max(counts)} iterations; "
+            f"medians {statistics.median(counts):g} iterations and {seconds:.2g} s"
         )
 
     return text
 
 
 def cmaes_section(record: dict[str, Any]) -> str:
-    """Gradients beside CMA-ES."""
+    """Gradients compared with CMA-ES."""
     table = cmaes.table([cmaes.Run(**run) for run in record["runs"]])
     return f"{CMAES}\n{table}\n\n![The best so far over episodes and over seconds](cmaes.png)"
 
 
 def cmaes_in_short(record: dict[str, Any]) -> str:
-    """Episodes that both took, in the median, as a clause of a sentence."""
+    """Median episodes of both methods, as a clause of a sentence."""
     return cmaes.in_short([cmaes.Run(**run) for run in record["runs"]])
 
 
 def estimation_section(record: dict[str, Any]) -> str:
-    """Intervals and spread of the estimates."""
+    """Coverage of the intervals and spread of the estimates."""
     lines = [
-        "| case | boxes | unknown | stated standard deviation (median) | root mean square error, in stated ones "
-        "| 95 % intervals that hold the truth | iterations | seconds, all boxes |",
+        "| case | boxes | unknown | stated standard deviation (median) "
+        "| root mean square error / stated standard deviation "
+        "| 95 % intervals that contain the truth | iterations | seconds, all boxes |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for run in record["records"]:
@@ -162,13 +166,13 @@ def estimation_section(record: dict[str, Any]) -> str:
             lines.append(f"| {' | '.join((*first, name, *numbers, *last))} |")
     good = ", ".join(f"{run['good']} of {run['boxes']}" for run in record["records"])
     table = "\n".join(lines)
-    fits = f"Fits whose deviations are no larger than the noise makes them: {good}."
+    fits = f"Fits with residuals no larger than the noise explains: {good}."
     return f"{ESTIMATION}\n{ESTIMATION_PICTURE}\n{table}\n\n{fits}"
 
 
 SECTIONS = [
     Section("Optimised motions and friction", "optimise_cpu.json", "python -m bench.optimise", trials_section),
-    Section("Gradients beside CMA-ES", "cmaes_cpu.json", "python -m bench.cmaes", cmaes_section),
+    Section("Gradients compared with CMA-ES", "cmaes_cpu.json", "python -m bench.cmaes", cmaes_section),
     Section("Estimates and their uncertainty", "estimation_cpu.json", "python -m bench.estimation", estimation_section),
     Section(
         "Memory and time of long gradients",
@@ -180,37 +184,38 @@ SECTIONS = [
 
 
 def page(records: Path = RECORDS) -> str:
-    """The whole page, from a folder of records. What has no record says how to make it."""
+    """The whole page, from a folder of records. A section without a record names the command that makes it."""
     parts = [INTRODUCTION]
     for section in SECTIONS:
         file = records / section.file
         parts.append(f"## {section.title}\n")
         if not file.is_file():
-            parts.append(f"Not measured yet; `{section.command} --json bench/results/{section.file}` does.\n")
+            parts.append(f"Not measured yet; run `{section.command} --json bench/results/{section.file}`.\n")
             continue
         record = json.loads(file.read_text(encoding="utf-8"))
         command = f"`{record.get('command', section.command)} --json bench/results/{section.file}`"
-        parts.append(f"{section.text(record)}\n\n{command} on {machine_line(record['machine'])}.\n")
+        parts.append(f"{section.text(record)}\n\nMeasured by {command} on {machine_line(record['machine'])}.\n")
     return "\n".join(parts)
 
 
 def machine_line(machine: dict[str, str]) -> str:
-    """What was measured on, in words."""
+    """The machine, its load and the versions, in words."""
     versions = ", ".join(
         f"{name} {machine[name]}" for name in ("python", "warp-lang", "numpy", "torch") if name in machine
     )
-    return f"{machine['cores']} cores of {machine['processor']}, load {machine['load']} before; {versions}"
+    cores = "1 core" if machine["cores"] == "1" else f"{machine['cores']} cores"
+    return f"{cores} of {machine['processor']}, load average {machine['load']} beforehand; {versions}"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What stands between ``<!-- bench.results: name -->`` and ``<!-- end -->`` of a page, made from one record.
+    """The text between ``<!-- bench.results: name -->`` and ``<!-- end -->`` of a page, made from one record.
 
     Attributes:
-        page: from the root of the repository.
-        name: of the place.
-        file: the record's, in ``bench/results``.
-        text: makes it from the record.
+        page: path of the page from the root of the repository.
+        name: name in the marker.
+        file: name of the record in ``bench/results``.
+        text: makes the text from the record.
     """
 
     page: str
@@ -232,15 +237,15 @@ FIGURES = [
 
 
 def filled(page: str, text: str, records: Path = RECORDS) -> str:
-    """The text of a page with the figures of the records; without a record they stay as they are.
+    """The text of a page with the figures from the records. Figures without a record stay unchanged.
 
     Raises:
-        ValueError: if the page lacks a place.
+        ValueError: if the page lacks a marker.
     """
     for figures in [each for each in FIGURES if each.page == page]:
         place = re.search(rf"<!-- bench\.results: {figures.name} -->(\s*)(.*?)(\s*)<!-- end -->", text, re.DOTALL)
         if place is None:
-            raise ValueError(f"{page} has no place for figures '{figures.name}'")
+            raise ValueError(f"{page} has no marker for the figures '{figures.name}'")
         file = records / figures.file
         if file.is_file():
             found = figures.text(json.loads(file.read_text(encoding="utf-8")))
@@ -249,7 +254,7 @@ def filled(page: str, text: str, records: Path = RECORDS) -> str:
 
 
 def write_plots(docs: Path, records: Path) -> None:
-    """The pictures that the page shows."""
+    """Write the pictures that the page shows."""
     file = records / "cmaes_cpu.json"
     if file.is_file():
         record = json.loads(file.read_text(encoding="utf-8"))
@@ -266,7 +271,7 @@ def main() -> None:
     for page_name in dict.fromkeys(each.page for each in FIGURES):
         file = options.docs.parent / page_name
         file.write_text(filled(page_name, file.read_text(encoding="utf-8"), options.records), encoding="utf-8")
-    print(f"wrote results.md and its plots to {options.docs}, figures of the robot to docs/robot.md and README.md")
+    print(f"wrote results.md and its plots to {options.docs}, and figures to docs/robot.md and README.md")
 
 
 if __name__ == "__main__":

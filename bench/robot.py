@@ -1,13 +1,13 @@
-"""Kinematics and dynamics of robots in PyTorch, beside Pinocchio and other libraries of PyTorch.
+"""Kinematics and dynamics of robots in PyTorch, compared with Pinocchio and other PyTorch libraries.
 
 python -m bench.robot --json out/bench/robot.json
 python -m bench.robot --device cuda:0 --batches 10000 --dtypes float64 --robots go2
 python -m bench.robot --quick
 
-Each library runs in a process of its own, all on one core, on the same states of the same robots. For every figure
-they take turns in short rounds, one at work at any moment, so that ratios are those of times taken together; values and
-gradients are checked before any time is taken. Needs the extras peers and bench, and BARD from its repository; what
-isn't installed is left out.
+Each library runs in a separate process, all on one core, on the same states of the same robots. For every figure the
+libraries take turns in short rounds, one at a time, so that ratios compare times taken together. Values and gradients
+are checked before anything is timed. Needs the extras peers and bench, and BARD from its repository; libraries that are
+not installed are skipped.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from bench.robot_tables import by_key, print_tables
 from bench.robot_turns import measure
 from bench.timing import machine
 
-# By name: the file in example-robot-data, whether the base floats, the tip, the degrees of freedom.
+# Per robot: file in example-robot-data, whether the base floats, tip link, degrees of freedom.
 FILES = {
     "xarm7": ("xarm_description/urdf/xarm7.urdf", False, "link7", 7),
     "go2": ("go2_description/urdf/go2.urdf", True, "FR_calf", 18),
@@ -38,7 +38,7 @@ FILES = {
 }
 BATCHES = (1, 64, 1024, 4096, 16384)
 DTYPES = ("float32", "float64")
-# What not all libraries know or read alike.
+# Elements that some libraries do not support or interpret differently.
 LEFT_OUT = ("visual", "collision", "dynamics", "safety_controller", "mimic")
 NO_INERTIA = """<inertial><origin xyz="0 0 0" rpy="0 0 0"/><mass value="0"/>
   <inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial>"""
@@ -46,22 +46,22 @@ NO_INERTIA = """<inertial><origin xyz="0 0 0" rpy="0 0 0"/><mass value="0"/>
 
 @dataclass
 class Record:
-    """A case of Backswing beside one peer. Times are medians per state [microseconds]; None: not measured.
+    """A case of Backswing and one peer. Times are medians per state [microseconds]; None: not measured.
 
     Attributes:
         case: "fk" (pose of the tip), "jacobian" (of the tip), "rnea" (inverse dynamics), "crba" (mass matrix) or "aba"
             (forward dynamics).
-        robot: its name.
-        batch: states in a call.
+        robot: name of the robot.
+        batch: number of states in a call.
         dtype: "float32" or "float64".
-        forward_us: values.
-        backward_us: values and a vector-Jacobian product in all inputs together.
+        forward_us: time of the values.
+        backward_us: time of the values and one vector-Jacobian product in all inputs.
         peer: the other library.
-        peer_forward_us: its values.
-        peer_backward_us: values and gradient.
+        peer_forward_us: its time of the values.
+        peer_backward_us: its time of values and gradient.
         device: "cpu" or "cuda:0".
-        cores: processor cores that each was given.
-        note: what the peer doesn't do, or does differently.
+        cores: number of processor cores for each library.
+        note: what the peer does not support or does differently.
     """
 
     case: str
@@ -79,7 +79,7 @@ class Record:
 
 
 def main() -> None:
-    """Measure and print; see the module's text."""
+    """Measure and print; see the module docstring."""
     options = parse()
     where = machine()
     names = ["Backswing", *options.libraries]
@@ -87,7 +87,7 @@ def main() -> None:
         print(f"{name} is not installed (pip install {LIBRARIES[name][2]}); its columns stay empty")
         names.remove(name)
     if find_spec("pinocchio") is None:
-        sys.exit("values are compared with Pinocchio's, so it must be there: pip install backswing[peers]")
+        sys.exit("values are checked against Pinocchio, which is not installed: pip install backswing[peers]")
     with tempfile.TemporaryDirectory() as folder:
         plan = prepare(options, Path(folder))
         times = [asdict(each) for each in measure(names, plan, Path(folder))]
@@ -105,11 +105,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dtypes", nargs="+", default=list(DTYPES), choices=DTYPES)
     peers = [name for name in LIBRARIES if name != "Backswing"]
     usual = [name for name in peers if name not in ON_REQUEST]
-    about = f"what to compare with (all but {', '.join(ON_REQUEST)}, which takes minutes for each robot and batch)"
+    about = f"libraries to compare with (all but {', '.join(ON_REQUEST)}, which takes minutes per robot and batch)"
     parser.add_argument("--libraries", nargs="*", default=usual, choices=peers, help=about)
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:0"')
-    parser.add_argument("--longest", type=float, default=2.0, help="leave out calls that would take longer [s] (2)")
-    parser.add_argument("--gigabytes", type=int, default=6, help="memory that a library may use on a CPU [GiB] (6)")
+    parser.add_argument("--longest", type=float, default=2.0, help="skip calls that would take longer [s] (2)")
+    parser.add_argument("--gigabytes", type=int, default=6, help="memory limit per library on a CPU [GiB] (6)")
     parser.add_argument("--quick", action="store_true", help="small batches, few repeats")
     options = parser.parse_args()
     if options.quick:
@@ -122,7 +122,7 @@ def parse() -> argparse.Namespace:
 
 
 def prepare(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Write robots, states and plan; return the plan."""
+    """Write robots, states and plan, and return the plan."""
     robots = [write_robot(name, folder) for name in options.robots]
     for robot in robots:
         write_states(robot, max(options.batches), folder)
@@ -140,7 +140,7 @@ def prepare(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def write_robot(name: str, folder: Path) -> Robot:
-    """A robot's file with nothing in it that not all libraries know."""
+    """Write a robot's file with only those elements that all libraries support."""
     file, floating, tip, dofs = FILES[name]
     tree = ElementTree.parse(examples() / file)
     for parent in list(tree.iter()):
@@ -169,7 +169,7 @@ def _moving(model: sim.Model) -> list[str]:
 
 
 def examples() -> Path:
-    """Where Pinocchio's wheel has its robots."""
+    """Folder of the robots of example-robot-data in Pinocchio's installation."""
     spec = find_spec("pinocchio")
     assert spec is not None
     assert spec.origin is not None
@@ -181,14 +181,14 @@ def examples() -> Path:
 
 
 def write_states(robot: Robot, count: int, folder: Path) -> None:
-    """Random states, and what must come out for the first of them, by Pinocchio."""
+    """Write random states, and the values expected for the first of them, computed by Pinocchio."""
     random = np.random.default_rng(0)
     q = random.uniform(-1.0, 1.0, (count, robot.nv))
     if robot.floating:
         turns = random.normal(size=(count, 4))
         q = np.hstack([q[:, :3], turns / np.linalg.norm(turns, axis=1, keepdims=True), q[:, 6:]])
     qd, qdd, tau = random.normal(size=(3, count, robot.nv))
-    tau[:, : len(tau[0]) - len(robot.joints)] = 0.0  # nothing pushes a floating base
+    tau[:, : len(tau[0]) - len(robot.joints)] = 0.0  # no forces on a floating base
     state = State(q, qd, qdd, tau)
     reference: Any = library("Pinocchio")(robot, "float64", "cpu")
     known = {case: reference.value(case, state.first(16)) for case in (*CASES, "bias")}
@@ -196,7 +196,7 @@ def write_states(robot: Robot, count: int, folder: Path) -> None:
 
 
 def paired(times: list[dict[str, Any]], peers: list[str], options: argparse.Namespace) -> list[Record]:
-    """Backswing's times beside those of each peer."""
+    """Pair Backswing's times with those of each peer."""
     found = by_key(times)
     records = []
     for ours in [each for each in times if each["library"] == "Backswing"]:

@@ -1,4 +1,4 @@
-"""Whether a library's values are those of Pinocchio, and its gradients those of central differences."""
+"""Checks a library's values against Pinocchio, and its gradients against central differences."""
 
 from textwrap import shorten
 from typing import Any
@@ -7,24 +7,24 @@ import numpy as np
 
 from bench.robot_libraries.base import Call, Library, State
 
-# Of values, relative to the largest, and of gradients: what float32 leaves of accelerations of a light limb. Those of
-# float64 are wide because pytorch_kinematics keeps the numbers of the file in float32.
+# Bounds of values and of gradients, relative to the largest. Those for float32 allow for the accelerations of a light
+# limb. Those for float64 are wide because pytorch_kinematics stores the numbers of the file in float32.
 BOUNDS = {"float32": (1e-3, 1e-2), "float64": (1e-6, 1e-4)}
-CHECKED = 16  # states whose values are compared before any time is taken
+CHECKED = 16  # number of states whose values are compared before anything is timed
 
 
 def difference(calls: Library, case: str, known: Any, dtype: str) -> tuple[str | None, str | None]:
-    """What is wrong with the values of a case, None if they are those of Pinocchio; the same for the gradient."""
+    """The errors in values and gradient of a case, in words. None where they agree with the reference."""
     try:
         call = calls.call(case, State.load(known, CHECKED))
         if call is None:
             return "the library has no such function", None
         value = call.value()
-    except Exception as error:  # whatever another library says of a robot
+    except Exception as error:  # other libraries may raise anything
         return f"{type(error).__name__}: {error}".splitlines()[0], None
     expected = known[calls.expects.get(case, case)][:CHECKED]
     if value.shape != expected.shape:
-        return f"values have shape {value.shape} and not {expected.shape}", None
+        return f"values have shape {value.shape}, not {expected.shape}", None
     off = float(np.abs(value - expected).max() / np.abs(expected).max())
     if not off <= BOUNDS[dtype][0]:
         return f"values differ from Pinocchio's by {off:.1e} of the largest", None
@@ -32,13 +32,13 @@ def difference(calls: Library, case: str, known: Any, dtype: str) -> tuple[str |
 
 
 def gradient_difference(call: Call, dtype: str) -> str | None:
-    """What is wrong with the gradient of a case, None if nothing is or it isn't checked; empty if there is none."""
+    """The error in the gradient of a case: None if right or not checked, empty if there is no gradient."""
     if call.backward is None:
         return ""
     if call.gradient_error is None:
         return None
     try:
         slope = call.gradient_error()
-    except Exception as error:  # as above; PyTorch's go on with shapes and versions of tensors
+    except Exception as error:  # as above; PyTorch's messages are long
         return shorten(f"no gradient: {type(error).__name__}: {error}", 124, placeholder=" ...")
     return None if slope <= BOUNDS[dtype][1] else f"the gradient differs from central differences by {slope:.1e}"

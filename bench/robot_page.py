@@ -1,4 +1,4 @@
-"""What the documentation says of the robot in PyTorch, from the records of ``bench.robot`` and ``bench.reach``."""
+"""Generated text of the documentation on the PyTorch robot, from the records of ``bench.robot`` and ``bench.reach``."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from bench.robot_libraries.base import CASES
 from bench.robot_tables import MEASURED
 
-# A line of the record of bench.robot, which has Backswing beside one peer; and one of bench.reach.
+# An entry of the record of bench.robot, which compares Backswing with one peer, or of the record of bench.reach.
 Record = dict[str, Any]
 
 DEGREES = {"xarm7": 7, "go2": 18, "g1": 35}
@@ -19,19 +19,19 @@ METHODS = {
     "aba": "forward_dynamics",
 }
 SINGLE = """\
-One call for an arm of seven joints (xArm 7, batch 1, float32), in µs:
+Time of a single call for a seven-joint arm (xArm 7, batch 1, float32), in µs:
 
 """
 BESIDE = """\
-In µs per state, value / value and gradient, in float64, since Pinocchio has nothing else. Its times are those of
-rneaInParallel and abaInParallel, for the rest of single calls less what Python takes for them; beside gradients stand
-its analytical derivatives, which are whole matrices where ours are one vector-Jacobian product. A library without
-float64 has no column.
+Times in µs per state, as value / value and gradient. All are in float64, the only precision that Pinocchio has. Its
+rnea and aba times are from rneaInParallel and abaInParallel. The others are from single calls, minus the Python call
+overhead. Its gradients are analytical derivatives, which are whole matrices; Backswing's are one vector-Jacobian
+product. A library without float64 has no column.
 
 """
 STANDING = """\
-How many times as fast as the others it is, over all robots, batches, precisions, values and gradients, beside
-Pinocchio from batch 64 on:
+Speed of Backswing relative to each library, over all robots, batches, precisions, values and gradients (for Pinocchio
+from batch 64 on):
 
 """
 
@@ -40,11 +40,11 @@ Pinocchio from batch 64 on:
 
 
 def speed(records: Sequence[Record]) -> str:
-    """Single calls, batches beside the peers, and how Backswing stands at its worst."""
+    """Single calls, batches beside the peers, and the worst case of Backswing."""
     machine = records[0]["machine"]
-    told = f"One core of {machine['processor']}, load {machine['load']} before."
+    where = f"Measured on one core of {machine['processor']}, load average {machine['load']} beforehand."
     table = "\n\n".join(text for text in (beside(records), notes(records)) if text)
-    return "\n\n".join([SINGLE + single_calls(records), BESIDE + table, STANDING + standing(records), told])
+    return "\n\n".join([SINGLE + single_calls(records), BESIDE + table, STANDING + standing(records), where])
 
 
 def single_calls(records: Sequence[Record]) -> str:
@@ -58,7 +58,7 @@ def single_calls(records: Sequence[Record]) -> str:
 
 
 def beside(records: Sequence[Record]) -> str:
-    """A line per robot, case and batch in float64, a column per library that has anything there."""
+    """A line per robot, case and batch in float64, a column per library that has any times there."""
     wanted = [r for r in records if r["dtype"] == "float64" and r["batch"] in (64, 4096)]
     peers = list(dict.fromkeys(r["peer"] for r in wanted if r["peer_forward_us"] is not None))
     lines = [f"| robot | | batch | Backswing | {' | '.join(peers)} |", "|---" * (4 + len(peers)) + "|"]
@@ -72,17 +72,17 @@ def beside(records: Sequence[Record]) -> str:
 
 
 def notes(records: Sequence[Record]) -> str:
-    """What the other libraries do differently throughout; of Pinocchio the text above the table says it."""
+    """How the other libraries differ in all cases. For Pinocchio the text above the table says so."""
     lines = []
     for peer in dict.fromkeys(r["peer"] for r in records if r["peer"] != "Pinocchio"):
         complete = [r["note"] for r in records if r["peer"] == peer and r["peer_backward_us"] is not None]
         if any(complete):
-            lines.append(f"- {min(complete, key=len)}.")  # the longer ones tell of single cases, too
+            lines.append(f"- {min(complete, key=len)}.")  # longer notes also describe single cases
     return "\n".join(lines)
 
 
 def standing(records: Sequence[Record]) -> str:
-    """For each peer the least and the median ratio, and where Backswing is behind the goal."""
+    """For each peer the median and the least ratio, and in how many figures Backswing misses the goal."""
     lines = []
     for peer in dict.fromkeys(r["peer"] for r in records):
         goal = 1.0 if peer == "Pinocchio" else 10.0
@@ -95,21 +95,21 @@ def standing(records: Sequence[Record]) -> str:
         if ratios:
             behind = sum(ratio < goal for ratio, _ in ratios)
             lines.append(
-                f"- {peer}: {statistics.median(ratio for ratio, _ in ratios):.3g} in the median, {ratios[0][0]:.2g} at "
-                f"least ({ratios[0][1]}); below {goal:g} in {behind} of {len(ratios)} figures."
+                f"- {peer}: median {statistics.median(ratio for ratio, _ in ratios):.3g}, minimum {ratios[0][0]:.2g} "
+                f"({ratios[0][1]}); below {goal:g} in {behind} of {len(ratios)} figures."
             )
     return "\n".join(lines)
 
 
 def single_call_range(records: Sequence[Record]) -> str:
-    """What the README says: from the fastest to the slowest method, of the arm of seven joints."""
+    """The range in the README: from the fastest to the slowest method of the seven-joint arm."""
     own = [r for r in records if (r["robot"], r["batch"], r["dtype"]) == ("xarm7", 1, "float32") and r["case"] in CASES]
     ranges = [f"{min(r[key] for r in own):.0f} to {max(r[key] for r in own):.0f}" for key in MEASURED]
-    return f"{ranges[0]} µs, with its gradient {ranges[1]}"
+    return f"{ranges[0]} µs, and {ranges[1]} µs with its gradient"
 
 
 def _pair(record: Record | None, whose: str) -> str:
-    """Value / value and gradient of Backswing, or of the ``peer_``."""
+    """Value / value and gradient, of Backswing or of the peer (prefix ``peer_``)."""
     both = [None, None] if record is None else [record[f"{whose}{key}"] for key in MEASURED]
     if both == [None, None]:
         return ""
@@ -135,11 +135,11 @@ def reach(records: Sequence[Record]) -> str:
 
 
 def reach_in_short(records: Sequence[Record]) -> str:
-    """What the README says of the network's answers."""
+    """The accuracy of the network's answers in the README."""
     answers = [r for r in _panda(records) if r["way"].startswith("network")]
     return (
         f"Panda, {answers[-1]['targets']} unseen poses: {answers[-1]['distance_mm_mean']:.1f} mm and "
-        f"{answers[-1]['angle_degrees_mean']:.1f}° in the mean, by the network alone"
+        f"{answers[-1]['angle_degrees_mean']:.1f}° mean error, by the network alone"
     )
 
 

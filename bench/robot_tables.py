@@ -1,4 +1,4 @@
-"""Tables of :mod:`bench.robot`, how Backswing stands at its worst, and why columns are empty."""
+"""Tables of :mod:`bench.robot`, the worst case of Backswing, and the reasons for empty columns."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ from bench.report import IDLE_LOAD
 from bench.robot_libraries import library
 from bench.robot_libraries.base import CASES
 
-# Of one library: bench.robot_turns.Times as a dictionary.
+# bench.robot_turns.Times of one library, as a dictionary.
 Times = dict[str, Any]
 MEASURED = {"forward_us": "values", "backward_us": "with gradient"}
 
 
 def by_key(times: list[Times]) -> dict[tuple, Times]:
-    """By library, robot, case, batch and precision."""
+    """Index the times by library, robot, case, batch and precision."""
     return {(t["library"], t["robot"], t["case"], t["batch"], t["dtype"]): t for t in times}
 
 
@@ -35,24 +35,24 @@ def print_tables(times: list[Times], names: list[str], where: dict[str, str]) ->
                 print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
     print()
     if float(where["load"]) > IDLE_LOAD:
-        print(f"The machine was busy before the clock started (load {where['load']}): these times are no figures.")
+        print(f"The machine was busy beforehand (load average {where['load']}): do not use these times as results.")
     for line in [*goals(times, names), *(library(name).note for name in names if library(name).note), *reasons(times)]:
         print(f"  - {line}")
 
 
 def goals(times: list[Times], names: list[str]) -> list[str]:
-    """How Backswing stands beside the others at its worst."""
+    """The worst cases of Backswing relative to the other libraries."""
     found = by_key(times)
     ours = [t for t in times if t["library"] == "Backswing" and None not in [t[key] for key in MEASURED]]
     lines = []
     single = [t for t in ours if t["batch"] == 1]
     if single:
         slowest = [max((t[key], t["case"], t["robot"], t["dtype"]) for t in single) for key in MEASURED]
-        told = [
+        slow = [
             f"{MEASURED[key]} {us:.0f} µs ({', '.join(where)})"
             for key, (us, *where) in zip(MEASURED, slowest, strict=True)
         ]
-        lines.append("Backswing, batch 1, at most: " + "; ".join(told))
+        lines.append("Backswing, batch 1, slowest: " + "; ".join(slow))
     for name in names[1:]:
         ratios = []
         for t in ours:
@@ -65,14 +65,14 @@ def goals(times: list[Times], names: list[str]) -> list[str]:
             ratios.sort()
             slower = sum(ratio < 1.0 for ratio, _ in ratios)
             lines.append(
-                f"times the speed of {name}: {ratios[0][0]:.2f} at least ({ratios[0][1]}), "
-                f"{ratios[len(ratios) // 2][0]:.2f} in the median; slower in {slower} of {len(ratios)} figures"
+                f"speed relative to {name}: minimum {ratios[0][0]:.2f} ({ratios[0][1]}), "
+                f"median {ratios[len(ratios) // 2][0]:.2f}; slower in {slower} of {len(ratios)} figures"
             )
     return lines
 
 
 def reasons(times: list[Times]) -> list[str]:
-    """Why columns are empty, each reason once."""
+    """The reasons for empty columns, each once."""
     where: dict[tuple[str, str], dict[str, None]] = {}
     for t in [t for t in times if t["note"]]:
         same = [u for u in times if all(u[k] == t[k] for k in ("library", "robot", "dtype", "note"))]

@@ -1,7 +1,8 @@
-"""Turns of the libraries of :mod:`bench.robot`: a process for each, all of them alive, one at work at any moment.
+"""Interleaved timing for :mod:`bench.robot`: one process per library, all alive, one running at any moment.
 
-For every figure they take turns in some short rounds, so that ratios are those of times taken within a second or so,
-whatever else the machine does for minutes. A library's figure is the median over the rounds.
+For every figure the libraries take turns in short rounds. The times behind a ratio are thus taken within a second or so
+of each other, and a slow spell of the machine affects all libraries alike. A library's figure is the median of its
+rounds.
 """
 
 import os
@@ -21,17 +22,17 @@ from bench.robot_libraries.base import CASES
 
 COMMAND = (sys.executable, "-W", "ignore", "-m", "bench.robot_worker")
 ROUNDS = 5
-ALWAYS = 64  # a batch up to this is timed however long it takes
-LONG = 0.5  # a call that takes longer has one turn [s]
+ALWAYS = 64  # batches up to this size are always timed
+LONG = 0.5  # a longer call gets a single turn [s]
 FIGURES = {"forward": "a call", "backward": "a gradient"}
 
 
 @dataclass
 class Times:
-    """Times of one library in one case, per state [microseconds]; None with the reason in the note.
+    """Times of one library in one case, per state [microseconds]. If None, the note gives the reason.
 
     Attributes:
-        dtype: what Backswing computes in beside it; Pinocchio has float64 alone.
+        dtype: precision of Backswing in the comparison. Pinocchio always computes in float64.
     """
 
     library: str
@@ -45,10 +46,10 @@ class Times:
 
 
 class Player:
-    """A library in a process of its own.
+    """A library in a separate process.
 
     Attributes:
-        barred: figures that it can't have in the present case, from some batch on, with the reasons.
+        barred: figures that the library cannot provide in the current case from some batch on, with the reasons.
         us: its latest figures [microseconds per state].
     """
 
@@ -61,28 +62,28 @@ class Player:
         self._call = 0.0
 
     def prepare(self, robot: str, dtype: str, case: str) -> None:
-        """Have values and gradients of a case checked."""
+        """Let the process check the values and gradients of a case."""
         if self.process.name == "Pinocchio":
-            dtype = "float64"  # it has no other, which stands beside both
+            dtype = "float64"  # its only precision, compared with both of Backswing's
         barred, why = self.process.ask("prepare", robot=robot, dtype=dtype, case=case)
         self.barred = {"forward": why} if why else barred
         self.us = {}
 
     def can(self, which: str, batch: int, longest: float) -> bool:
-        """Whether it can have a figure; it can't if that would take too long, going by the batch before."""
+        """Whether to measure a figure. It is skipped if it would take too long, judged by the previous batch."""
         if batch > ALWAYS and self.us.get(which, 0.0) * 1e-6 * batch > longest:
             self.barred.setdefault(which, f"{FIGURES[which]} would take longer than {longest} s")
         return not {"forward", which} & self.barred.keys()
 
     def begin(self, which: str, batch: int) -> None:
-        """Warm up for the turns of a figure."""
+        """Warm up before the turns of a figure."""
         self._which, self._rounds, self._call = which, [], 0.0
         _, why = self.process.ask("begin", which=which, batch=batch)
         if why:
             self.barred[which] = why
 
     def take_turn(self, seconds: float) -> None:
-        """Be timed for so long; long calls have their first turn alone."""
+        """Time the library for this long [s]. A long call gets only its first turn."""
         if self._which in self.barred or self._call > LONG:
             return
         times, why = self.process.ask("turn", seconds=seconds)
@@ -94,7 +95,7 @@ class Player:
         self.us[self._which] = statistics.median(self._rounds) * 1e6
 
     def times(self, case: str, robot: str, batch: int, dtype: str) -> Times:
-        """What it has for a batch that it has just had its turns at."""
+        """The figures for the batch whose turns have just ended."""
         us = [None if {"forward", which} & self.barred.keys() else self.us[which] for which in FIGURES]
         note = next(filter(None, self.barred.values()), "")
         return Times(self.process.name, case, robot, batch, dtype, us[0], us[1], note)
@@ -105,11 +106,11 @@ def measure(names: Sequence[str], plan: dict[str, Any], folder: Path) -> list[Ti
 
     Args:
         names: the libraries.
-        plan: what plan.json in the folder says: robots, precisions, batches, seconds for each figure.
-        folder: of :mod:`bench.robot_worker`.
+        plan: contents of plan.json in the folder: robots, precisions, batches, seconds per figure.
+        folder: folder of :mod:`bench.robot_worker`.
 
     Returns:
-        of each robot, precision, case and batch those of all libraries.
+        for each robot, precision, case and batch the times of all libraries.
     """
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     robots = [robot["name"] for robot in plan["robots"]]
@@ -132,7 +133,7 @@ def measure(names: Sequence[str], plan: dict[str, Any], folder: Path) -> list[Ti
 
 
 def play(players: Sequence[Player], which: str, batch: int, seconds: float) -> None:
-    """The rounds of one figure, of so many seconds for each player in all."""
+    """Play the rounds of one figure. Each player gets ``seconds`` in total."""
     for player in players:
         player.begin(which, batch)
     for _ in range(ROUNDS):

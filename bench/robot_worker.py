@@ -1,7 +1,7 @@
-"""One library of :mod:`bench.robot`, in a process of its own: python -m bench.robot_worker LIBRARY FOLDER.
+"""One library of :mod:`bench.robot`, in a separate process: python -m bench.robot_worker LIBRARY FOLDER.
 
-The folder holds the plan (plan.json) and states with the values that must come out (one .npz for each robot). What to
-do when is told by :mod:`bench.robot_turns`, in requests named like the methods of :class:`Worker`.
+The folder holds the plan (plan.json) and, per robot, an .npz file with states and the expected values.
+:mod:`bench.robot_turns` sends requests named after the methods of :class:`Worker`.
 """
 
 import argparse
@@ -24,18 +24,18 @@ from bench.robot_libraries import library
 from bench.robot_libraries.base import Call, Library, Robot, State, Unsupported
 from bench.timing import pinned
 
-WARM_UP = (8, 0.5)  # at most so many calls, and none after so much time [s]
+WARM_UP = (8, 0.5)  # most calls, and the time after which no further one starts [s]
 
 
 def main() -> None:
-    """See the module's text."""
+    """Serve requests; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     plan: dict[str, Any] = json.loads((options.folder / "plan.json").read_text())
     if plan["device"] == "cpu":
-        # What doesn't fit is an error of this process, and not the end of another.
+        # Running out of memory then raises an error here, instead of the kernel killing another process.
         most = plan["gigabytes"] * 2**30
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     torch.set_num_threads(1)
@@ -45,21 +45,21 @@ def main() -> None:
 
 
 class Worker:
-    """A library, and the case and batch that it is at."""
+    """A library, with its current case and batch."""
 
     def __init__(self, name: str, plan: dict[str, Any], folder: Path):
         self.name, self.plan, self.folder = name, plan, folder
-        self.made = ("", "")  # robot and precision of what follows
+        self.made = ("", "")  # robot and precision of the model below
         self.model: Library
-        self.known: dict[str, np.ndarray]  # states and what must come out
+        self.known: dict[str, np.ndarray]  # states and expected values
         self.case = ""
-        self.call: tuple[int, Call] | None = None  # with its batch
+        self.call: tuple[int, Call] | None = None  # batch and call
         self.runs: list[Callable[[], object]] = []
-        self.states = 0  # that a call works on
-        self.latest = 0.0  # how long the latest call took [s]
+        self.states = 0  # number of states in a call
+        self.latest = 0.0  # duration of the latest call [s]
 
     def answer(self, do: str, **arguments: Any) -> tuple[Any, str]:
-        """Do what is asked for; without enough memory, say so."""
+        """Serve a request. Returns its result and an empty text, or None and a message if memory ran out."""
         try:
             return getattr(self, do)(**arguments), ""
         except (MemoryError, RuntimeError) as error:
@@ -68,7 +68,7 @@ class Worker:
             return None, f"more than {self.plan['gigabytes']} GiB of memory"
 
     def prepare(self, robot: str, dtype: str, case: str) -> dict[str, str]:
-        """Drop the last case and check the next; why there are no values ("forward") or no gradient ("backward")."""
+        """Drop the previous case and check the next. Returns why values ("forward") or a gradient ("backward") fail."""
         self.call, self.runs, self.case = None, [], case
         gc.collect()
         torch.cuda.empty_cache()
@@ -88,7 +88,7 @@ class Worker:
         self.made = (name, dtype)
 
     def begin(self, which: str, batch: int) -> None:
-        """Warm up, until the process has what memory it needs, which large results take some calls to settle."""
+        """Warm up until the memory of the process has settled, which takes some calls for large results."""
         if self.call is None or self.call[0] != batch:
             self.call, self.runs = None, []
             call = self.model.call(self.case, State.load(self.known, batch))
@@ -105,8 +105,8 @@ class Worker:
                 break
 
     def turn(self, seconds: float) -> tuple[float, float]:
-        """Seconds per state, in calls for so long in all, and how long the latest call took."""
-        if self.latest < seconds:  # what others leave of the caches is nothing to a longer call
+        """Run calls for ``seconds`` in total. Returns the seconds per state and the duration of the latest call."""
+        if self.latest < seconds:  # refill the caches after the other libraries; irrelevant for a longer call
             for run in self.runs:
                 run()
         medians, self.latest = time_alternately(self.runs, seconds)
@@ -114,14 +114,14 @@ class Worker:
 
 
 def seconds_of(run: Callable[[], object]) -> float:
-    """How long a call takes."""
+    """Duration of a call [s]."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def time_alternately(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[list[float], float]:
-    """Call in turn until so much time has gone into the calls: the median of each, and the latest time of the first."""
+    """Call in turn until ``seconds`` are used up. Returns each median, and the latest duration of the first call."""
     times: list[list[float]] = [[] for _ in runs]
     left = seconds
     while left > 0.0:

@@ -1,8 +1,8 @@
-"""What keeps a stack of ten boxes standing for ten seconds: sweeps, warm start, softness; MuJoCo beside it.
+"""Which options keep a stack of ten boxes standing for ten seconds: sweeps, warm start, softness. Compared with MuJoCo.
 
     python -m bench.stack --json bench/results/stack.json --markdown docs/fidelity.md     # writes the table there
 
-Accuracy alone is measured, in float64, not time.
+Only accuracy is measured, in float64.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from scenes.physics import piles
 from scenes.physics.scene import PhysicsScene
 
 START, END = "<!-- table of the stack -->", "<!-- end of the stack -->"
-FALLEN = 0.1  # a box that has moved so far has left its place [m]
+FALLEN = 0.1  # displacement beyond which a box counts as fallen [m]
 
 OPTIONS = (
     sim.ContactOptions(),
@@ -33,19 +33,19 @@ OPTIONS = (
     sim.ContactOptions(warm_start=True, cfm=0.05),
     piles.STACKED,
 )
-# MuJoCo's solver, iterations, and whether it begins with the forces of the step before.
+# MuJoCo's solver, number of iterations, and whether it is warm-started.
 PEERS = (("PGS", 50, False), ("PGS", 50, True), ("Newton", 100, True))
 
 
 @dataclass(frozen=True)
 class Row:
-    """How far the box that moved most is from its place.
+    """Largest displacement of a box.
 
     Attributes:
         engine: "Backswing" or "MuJoCo".
-        solver: what solves for the forces, and how.
-        after_second: after one second [m].
-        at_end: after all of the time [m].
+        solver: the solver and its options.
+        after_second: displacement after one second [m].
+        at_end: displacement at the end [m].
     """
 
     engine: str
@@ -55,7 +55,7 @@ class Row:
 
 
 def main() -> None:
-    """Run all of them, print the table, and write it."""
+    """Run all cases, print the table and write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--markdown", type=Path, help="replace the table in this file")
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def own(contact: sim.ContactOptions, boxes: int, seconds: float) -> Row:
-    """Backswing with some options."""
+    """Simulate the stack in Backswing."""
     scene = piles.stack(boxes, seconds, contact=contact)
     motion = scene.run()
     solver = f"{contact.sweeps} sweeps, {'warm' if contact.warm_start else 'cold'}"
@@ -87,7 +87,7 @@ def own(contact: sim.ContactOptions, boxes: int, seconds: float) -> Row:
 
 
 def peer(scene: PhysicsScene, solver: str, iterations: int, warm_start: bool) -> Row:
-    """MuJoCo with its elliptic cone and its own contact parameters, which are soft."""
+    """Simulate the stack in MuJoCo with an elliptic cone and its default contact parameters, which are soft."""
     import mujoco
 
     model = mujoco.MjModel.from_xml_string(to_mjcf(scene.model, dt=scene.dt, sweeps=iterations))
@@ -106,7 +106,7 @@ def peer(scene: PhysicsScene, solver: str, iterations: int, warm_start: bool) ->
 
 
 def _row(engine: str, solver: str, places: np.ndarray, dt: float) -> Row:
-    """From the boxes' places [steps + 1, boxes, 3]."""
+    """Make a row from the boxes' positions [steps + 1, boxes, 3]."""
     moved = np.linalg.norm(places - places[0], axis=-1).max(axis=1)
     return Row(engine, solver, float(moved[min(round(1.0 / dt), len(moved) - 1)]), float(moved[-1]))
 

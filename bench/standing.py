@@ -1,4 +1,4 @@
-"""The case that everything here measures: hand-written quadrupeds on four feet, held by springs in their joints."""
+"""The common benchmark case: hand-written quadrupeds standing on four feet, held by joint springs."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from scenes.mjcf import to_mjcf
 from scenes.quadruped import LEGS
 
 DT = 1.0e-3  # [s]
-STIFFNESS = 200.0  # of every joint spring [N m/rad]
-DAMPING = 5.0  # of every joint [N m s/rad]
+STIFFNESS = 200.0  # stiffness of every joint spring [N m/rad]
+DAMPING = 5.0  # damping of every joint [N m s/rad]
 SETTLE_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A simulator with its worlds at rest on four feet.
+    """A simulator whose robots stand at rest on four feet.
 
     Attributes:
         simulator: the simulator.
@@ -29,18 +29,18 @@ class Standing:
     state: sim.State
 
     def check_contacts(self) -> None:
-        """Make sure that all worlds had four contacts in the last step that was taken.
+        """Check that every robot had four contacts in the last step.
 
         Raises:
-            RuntimeError: otherwise, since the times would not be those of standing.
+            RuntimeError: if not, since the robots then do not stand.
         """
         counts = np.concatenate([shard.step.contact_count.numpy() for shard in self.simulator.shards])
         expected = len(LEGS) * self.simulator.model.num_trees
         if (counts != expected).any():
-            raise RuntimeError(f"standing robots have {expected} contacts; there are {np.unique(counts)}")
+            raise RuntimeError(f"standing robots have {expected} contacts, but there are {np.unique(counts)}")
 
     def control(self, steps: int) -> wp.array:
-        """Joint forces of zero [steps, num_worlds, nv]; the springs do the work."""
+        """Zero joint forces [steps, num_worlds, nv]; the springs hold the robots."""
         model = self.simulator.model
         shape = (steps, self.simulator.num_worlds, model.nv)
         return wp.zeros(shape, dtype=model.scalar, device=self.simulator.device)
@@ -49,7 +49,7 @@ class Standing:
 def standing(
     worlds: int, *, device: str, dtype: str, sweeps: int, cores: int, adjoint: str = "unrolled", robots: int = 1
 ) -> Standing:
-    """Settle one world, then copy its state to all. robots: how many stand in a world."""
+    """Settle one world with ``robots`` robots, then copy its state to all worlds."""
     scene = crowd.herd(robots, dtype)
     contact = sim.ContactOptions(sweeps=sweeps, adjoint=adjoint)
     parameters = crowd.springs(scene, STIFFNESS, DAMPING)

@@ -1,4 +1,4 @@
-"""Time and memory of a step and of its gradient, beside MuJoCo and Pinocchio on the same robot.
+"""Time and memory of a step and its gradient, compared with MuJoCo and Pinocchio on the same robot.
 
 python -m bench.step --json out/bench/step.json
 python -m bench.step --worlds 4096 65536 --device cuda:0
@@ -53,14 +53,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--worlds", type=int, nargs="+", default=[1, 64, 1024], help="numbers of worlds (1 64 1024)")
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:0"')
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
-    parser.add_argument("--cores", type=int, default=1, help="processor cores for both sides (1)")
+    parser.add_argument("--cores", type=int, default=1, help="processor cores for each engine (1)")
     parser.add_argument("--sweeps", type=int, default=50, help="sweeps of projected Gauss-Seidel (50)")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats, shorter rollouts for the memory")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, shorter rollouts for measuring memory")
     return parser.parse_args()
 
 
 def time_step(worlds: int, options: argparse.Namespace) -> Record:
-    """Forward, and backward with recompute, of a rollout of standing robots."""
+    """Time the forward and the backward pass (with recompute) of a rollout of standing robots."""
     case = standing(worlds, device=options.device, dtype=options.dtype, sweeps=options.sweeps, cores=options.cores)
     tau = case.control(STEPS)
     seed = wp.ones_like(case.state.q)
@@ -91,7 +91,7 @@ def time_step(worlds: int, options: argparse.Namespace) -> Record:
 
 
 def time_forward_dynamics(dtype: str, options: argparse.Namespace) -> Record:
-    """Forward dynamics without contact, and its vector-Jacobian product in q, qd and tau."""
+    """Time forward dynamics without contact, and with its vector-Jacobian product in q, qd and tau."""
     model = quadruped.build(dtype).model
     random = np.random.default_rng(0)
     q = np.tile(model.q0, (DYNAMICS_BATCH, 1))
@@ -121,12 +121,12 @@ def time_forward_dynamics(dtype: str, options: argparse.Namespace) -> Record:
         forward_us=time_call(forward, seconds=seconds(options)).median / DYNAMICS_BATCH * 1e6,
         backward_us=time_call(with_gradient, seconds=seconds(options)).median / DYNAMICS_BATCH * 1e6,
         cores=options.cores,
-        note="forward dynamics: no contact; backward is forward and vector-Jacobian product together",
+        note="forward dynamics: no contact; backward includes the forward pass",
     )
 
 
 def measure_memory(steps: int, options: argparse.Namespace) -> Record:
-    """Memory per step of a rollout with its backward pass."""
+    """Measure the memory per step of a rollout with its backward pass."""
     kept, peak = bytes_per_step(steps, device=options.device, dtype=options.dtype, sweeps=options.sweeps)
     return Record(
         "quadruped standing, memory",
@@ -152,7 +152,7 @@ def pinocchio_times(options: argparse.Namespace) -> peers.PeerTimes:
 
 
 def add_peer(records: list[Record], name: str, package: str, measure: Callable[[], peers.PeerTimes]) -> None:
-    """Measure a peer and put its times beside ours; say so where it isn't installed."""
+    """Measure a peer and add its times to the records, or print that it is not installed."""
     if importlib.util.find_spec(package) is None:
         print(f"{name} is not installed (pip install backswing[peers]); its columns stay empty")
         return
@@ -164,7 +164,7 @@ def add_peer(records: list[Record], name: str, package: str, measure: Callable[[
 
 
 def seconds(options: argparse.Namespace) -> float:
-    """Time to spend on each figure."""
+    """Time to spend on each figure [s]."""
     return 0.2 if options.quick else 2.0
 
 

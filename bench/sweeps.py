@@ -1,8 +1,8 @@
-"""What so many sweeps leave, from zero impulses and with a warm start: a quadruped and a stack of boxes come to rest.
+"""Residual and error over the number of sweeps, cold and warm, for a quadruped and a stack of boxes that come to rest.
 
     python -m bench.sweeps --json out/bench/sweeps.json
 
-Accuracy alone is measured, in float64, not time.
+Only accuracy is measured, in float64.
 """
 
 import argparse
@@ -18,13 +18,13 @@ from scenes import quadruped
 
 DT = 1.0 / 240.0  # [s]
 STEPS = 240
-STIFFNESS = 200.0  # of every joint spring of the quadruped [N m/rad]
-DAMPING = 5.0  # [N m s/rad]
+STIFFNESS = 200.0  # stiffness of the quadruped's joint springs [N m/rad]
+DAMPING = 5.0  # their damping [N m s/rad]
 BOXES = 3
 
 
 def landing_quadruped(contact: sim.ContactOptions) -> tuple[sim.Simulator, sim.State]:
-    """The quadruped, on springs, lands at 0.5 m/s while sliding at 0.3 m/s."""
+    """The quadruped, with joint springs, lands at 0.5 m/s while sliding at 0.3 m/s."""
     scene = quadruped.build("float64", friction=0.8)
     model = scene.model
     joints = model.dof_q >= 0
@@ -37,7 +37,7 @@ def landing_quadruped(contact: sim.ContactOptions) -> tuple[sim.Simulator, sim.S
 
 
 def stack(contact: sim.ContactOptions) -> tuple[sim.Simulator, sim.State]:
-    """Boxes of 0.2 m and 1 kg fall on top of each other from gaps of 1 mm."""
+    """Boxes of 0.2 m and 1 kg fall on each other from gaps of 1 mm."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.8)
     for number in range(BOXES):
@@ -53,7 +53,7 @@ CASES: dict[str, Case] = {"quadruped": landing_quadruped, "stack": stack}
 
 
 def main() -> None:
-    """Run the studies, print their tables, and write them."""
+    """Run the studies, print their tables and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))

@@ -1,4 +1,4 @@
-"""How times are taken: pinned to given cores, warmed up, median of repeats."""
+"""Timing: pinned to given cores, warmed up, median of repeats."""
 
 import os
 import platform
@@ -17,13 +17,13 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call.
+    """Time of one call [s].
 
     Attributes:
         median: median over the repeats.
         best: fastest repeat.
-        worst: slowest repeat; far above the median, the machine was doing other work.
-        repeats: how many there were.
+        worst: slowest repeat. If far above the median, the machine was busy with other work.
+        repeats: number of repeats.
     """
 
     median: float
@@ -43,11 +43,11 @@ def time_call(
     """Time a call.
 
     Args:
-        call: what is timed; it must have finished its work when it returns.
-        seconds: keep repeating until so much time has gone into the timed calls.
-        repeats: but at least so often.
+        call: the call to time. It must be synchronous.
+        seconds: repeat until the timed calls have taken this long.
+        repeats: least number of repeats.
         prepare: run before each call, not timed.
-        warm_up: whether the first call doesn't count.
+        warm_up: whether to discard the first call.
 
     Returns:
         the timing.
@@ -68,14 +68,14 @@ def time_call(
 
 @contextmanager
 def pinned(cores: int) -> Iterator[None]:
-    """Keep this process, and threads started meanwhile, on so many cores.
+    """Pin this process, and threads started meanwhile, to this many cores.
 
     Raises:
         ValueError: if the machine has fewer cores.
     """
     available = sorted(os.sched_getaffinity(0))
     if not 1 <= cores <= len(available):
-        raise ValueError(f"{cores} cores asked for, {len(available)} are available")
+        raise ValueError(f"{cores} cores requested, but {len(available)} are available")
     os.sched_setaffinity(0, available[:cores])
     try:
         yield
@@ -84,7 +84,7 @@ def pinned(cores: int) -> Iterator[None]:
 
 
 def machine() -> dict[str, str]:
-    """What the times were taken on: processor, cores, system, versions."""
+    """Description of the machine: processor, cores, load, system, versions."""
     info = {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -101,7 +101,7 @@ def machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Name of the processor; family and model as well, where the name leaves them open."""
+    """Name of the processor, with its family and model."""
     try:
         text = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     except OSError:

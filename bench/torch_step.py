@@ -1,11 +1,11 @@
-"""One time step of a legged robot in plain PyTorch: what the same mathematics costs under autograd.
+"""One time step of a legged robot in plain PyTorch, to measure what the same mathematics costs under autograd.
 
-Written as one would for PyTorch: batched over worlds, over links and over feet, dense linear algebra of the mass
-matrix, a loop only where the mathematics has one (down the legs, over the sweeps and over the feet within a sweep). It
-computes what :class:`sim.Simulator` does for a floating base with revolute joints whose balls touch a horizontal ground
-(docs/contact.md), and is a second, independent implementation of it for tests.
+Written in idiomatic PyTorch: batched over worlds, links and feet, with dense linear algebra for the mass matrix. Loops
+remain only where the mathematics has them: down the legs, over the sweeps, and over the feet within a sweep. The step
+computes the same as :class:`sim.Simulator` (docs/contact.md) for a robot with a floating base, revolute joints and
+balls for feet on horizontal ground. It is also a second, independent implementation for tests.
 
-Without joint limits: robots here stay away from them.
+It has no joint limits: the robots here stay away from them.
 """
 
 from dataclasses import dataclass
@@ -17,32 +17,32 @@ import sim
 from sim.model.model import Model
 from warp_kernels.types import FREE, PLANE, REVOLUTE, SPHERE
 
-UP = 2  # the world's axis of the ground's normal; the tangents are the other two, in order
+UP = 2  # index of the world axis along the ground's normal; the tangents are the other two axes, in order
 
 
 @dataclass(frozen=True)
 class Robot:
-    """Constants of the robot [L links with the base first, J = L - 1 revolute joints, F feet].
+    """Constants of a robot with L links, base first, J = L - 1 revolute joints and F feet.
 
     Attributes:
-        parent: of each link, -1 for the base; a parent comes before its children.
-        levels: links by their depth below the base.
-        axis: of each joint, in the child's frame [L, 3]; unused for the base.
+        parent: parent of each link, -1 for the base; a parent precedes its children.
+        levels: links grouped by their depth below the base.
+        axis: axis of each joint in the child's frame [L, 3]; unused for the base.
         offset: origin of each link in its parent's frame [L, 3].
         turn: rotation of each joint frame in its parent's frame [L, 3, 3].
-        mass: of each link [L].
+        mass: mass of each link [L].
         com: centre of mass in the link's frame [L, 3].
-        inertia: about the centre of mass, in the link's axes [L, 3, 3].
+        inertia: rotational inertia about the centre of mass, link axes [L, 3, 3].
         moves: whether a degree of freedom moves a link [L, 6 + J].
-        damping: of each degree of freedom [6 + J].
-        stiffness: of each joint's spring [6 + J], zero for the base.
+        damping: damping of each degree of freedom [6 + J].
+        stiffness: stiffness of each joint's spring [6 + J], zero for the base.
         rest: position at which a spring is at rest [6 + J].
-        armature: of each degree of freedom [6 + J].
-        foot_link: the link of each foot [F].
-        foot_centre: in the link's frame [F, 3].
-        foot_radius: [F].
-        friction: of each foot with the ground [F].
-        gravity: [3].
+        armature: rotor inertia of each degree of freedom [6 + J].
+        foot_link: link of each foot [F].
+        foot_centre: centre of each foot in the link's frame [F, 3].
+        foot_radius: radius of each foot [F].
+        friction: friction of each foot with the ground [F].
+        gravity: gravity in the world frame [3].
     """
 
     parent: list[int]
@@ -69,7 +69,7 @@ def robot_of(simulator: sim.Simulator) -> Robot:
     """The constants of a simulator's robot, with the simulator's parameters and in its dtype.
 
     Raises:
-        ValueError: for a model that is not one floating robot of revolute joints with balls for feet on level ground.
+        ValueError: if the model is not a single floating robot with revolute joints and balls for feet on level ground.
     """
     model = simulator.model
     value = simulator.parameter_values()
@@ -112,16 +112,16 @@ def robot_of(simulator: sim.Simulator) -> Robot:
 
 
 def _feet(model: Model) -> tuple[list[int], int]:
-    """Indices of the balls that collide and of the ground; raises where the step here would be another."""
+    """Indices of the colliding balls and of the ground. Raises for models that this step does not cover."""
     kinds = [int(kind) for kind in model.joint_type]
     if kinds != [FREE] + [REVOLUTE] * (model.num_links - 1):
-        raise ValueError("the step in PyTorch takes one robot with a free base and revolute joints, and nothing else")
+        raise ValueError("the step in PyTorch supports a single robot with a free base and revolute joints only")
     colliding = [index for index, geometry in enumerate(model.geometries) if geometry.collides]
     feet = [index for index in colliding if model.geometries[index].type == SPHERE]
     ground = [index for index in colliding if model.geometries[index].type == PLANE]
     level = len(ground) == 1 and np.array_equal(model.geometries[ground[0]].placement, [0, 0, 0, 0, 0, 0, 1])
     if len(feet) + len(ground) != len(colliding) or not level:
-        raise ValueError("the step in PyTorch takes balls on one plane z = 0, and no other colliding shapes")
+        raise ValueError("the step in PyTorch supports only balls on a single plane z = 0 as colliding shapes")
     if (model.parameters["restitution"][feet] * model.parameters["restitution"][ground] != 0.0).any():
         raise ValueError("the step in PyTorch has no restitution")
     return feet, ground[0]
@@ -131,7 +131,7 @@ class TorchStep(torch.nn.Module):
     """A step as a module: ``q, qd = step(q, qd, tau)``, all [W, ...] in the order of :mod:`sim`.
 
     Args:
-        simulator: whose robot, parameters, dt and contact options it takes over.
+        simulator: supplies the robot, parameters, dt and contact options.
 
     Raises:
         ValueError: see :func:`robot_of`.
@@ -223,7 +223,7 @@ class TorchStep(torch.nn.Module):
             torch.linalg.cross(parents[..., :3], own[..., :3]),
             torch.linalg.cross(parents[..., :3], own[..., 3:]) + torch.linalg.cross(parents[..., 3:], own[..., :3]),
         ], dim=2)  # fmt: skip
-        # The base's coordinate is the velocity of a point that moves along.
+        # The base's coordinate is the velocity of a point that moves with it.
         moving = torch.linalg.cross(qd[:, :3], qd[:, 3:6]) - r.gravity
         base = torch.cat([torch.zeros_like(moving), moving], dim=1)
         acceleration = base[:, None] + r.moves[:, 6:] @ joints
@@ -240,7 +240,8 @@ class TorchStep(torch.nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Velocity of each foot's contact point along normal and tangents per qd [W, F, 3, nv], and distances [W, F].
 
-        Feet in the air have rows too; what they would need to touch down within the step is more than they are given.
+        Feet in the air have rows too. Their bias is so large that they receive no impulse unless they land in this
+        step.
         """
         r = self.robot
         centre = position[:, r.foot_link] + (rotation[:, r.foot_link] @ r.foot_centre[:, :, None])[..., 0]
@@ -280,7 +281,7 @@ class TorchStep(torch.nn.Module):
             limit = self.robot.friction[foot] * normal
             square = (tangent * tangent).sum(1)
             slides = square > limit * limit
-            # The square root is kept from zero also where its value isn't used: its derivative there is infinite.
+            # Guard the square root even where its value is unused: its derivative at zero is infinite.
             length = torch.sqrt(torch.where(slides, square, 1.0))
             shorter = torch.where(slides, limit / length, 1.0)
             impulses[foot] = torch.cat([normal[:, None], tangent * shorter[:, None]], dim=1)
@@ -298,7 +299,7 @@ class TorchStep(torch.nn.Module):
 
 
 def step_lengths(matrix: torch.Tensor) -> torch.Tensor:
-    """Step lengths of normal and tangents of each foot [W, F, 2]: one over the diagonal, over the Schatten 4-norm."""
+    """Step lengths of each foot [W, F, 2]: 1 / diagonal for the normal, 1 / Schatten 4-norm for the tangents."""
     own = torch.diagonal(matrix, dim1=1, dim2=3).movedim(-1, 1)  # [W, F, 3, 3]
     tangential = own[..., 1:, 1:]
     square = tangential @ tangential.mT
@@ -328,7 +329,7 @@ def skew(v: torch.Tensor) -> torch.Tensor:
 
 
 def exponential(v: torch.Tensor) -> torch.Tensor:
-    """Quaternions xyzw [W, 4] of rotation vectors [W, 3], smooth at zero: two terms of the series are enough there."""
+    """Quaternions xyzw [W, 4] of rotation vectors [W, 3], smooth at zero, where a short series is used."""
     square = (v * v).sum(1, keepdim=True)
     small = square < 1.0e-6
     angle = torch.sqrt(torch.where(small, 1.0, square))
@@ -346,7 +347,7 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def rollout(
     step: torch.nn.Module, q: torch.Tensor, qd: torch.Tensor, tau: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The last state of many steps, all recorded by autograd. tau: [steps, W, nv]."""
+    """The state after all steps, recorded by autograd. tau: [steps, W, nv]."""
     for force in tau:
         q, qd = step(q, qd, force)
     return q, qd

@@ -1,7 +1,7 @@
-"""A still of a USD file by Blender's path tracer, Cycles, with the camera, lights and materials of the file.
+"""Renders a still of a USD file with Blender's path tracer, Cycles, using the camera, lights and materials of the file.
 
 blender --background --python docs/blender_still.py -- scene.usdc still.png
-python docs/blender_still.py scene.usdc still.png          # with the package bpy in place of Blender
+python docs/blender_still.py scene.usdc still.png          # with the package bpy instead of Blender
 """
 
 import argparse
@@ -18,14 +18,14 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("scene", help="a .usda, .usdc, .usd or .usdz file")
 parser.add_argument("still", help="the .png file to write")
 parser.add_argument("--frame", type=int, help="time code (default: the first)")
-parser.add_argument("--width", type=int, default=1280, help="of the picture [pixels] (default 1280)")
-parser.add_argument("--height", type=int, default=960, help="of the picture [pixels] (default 960)")
+parser.add_argument("--width", type=int, default=1280, help="width of the picture [pixels] (default 1280)")
+parser.add_argument("--height", type=int, default=960, help="height of the picture [pixels] (default 960)")
 parser.add_argument("--samples", type=int, default=64, help="paths per pixel (default 64)")
 given = parser.parse_args(sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else None)
 
 bpy.ops.wm.read_factory_settings(use_empty=True)
 scene = bpy.context.scene
-scene.world = bpy.data.worlds.new("World")  # for the dome light
+scene.world = bpy.data.worlds.new("World")  # needed by the dome light
 bpy.ops.wm.usd_import(filepath=given.scene)
 
 # Blender 5.0 reads a sun four times as bright and twice as wide as it is.
@@ -41,14 +41,14 @@ for prim in stage.Traverse():
 
 cameras = [thing for thing in bpy.data.objects if thing.type == "CAMERA"]
 if not cameras:
-    sys.exit(f"{given.scene} holds no camera")
+    sys.exit(f"{given.scene} has no camera")
 scene.camera = cameras[0]
 scene.frame_set(scene.frame_start if given.frame is None else given.frame)
 scene.render.engine = "CYCLES"
 scene.cycles.samples = given.samples
 scene.cycles.use_denoising = True
 scene.render.resolution_x, scene.render.resolution_y = given.width, given.height
-scene.view_settings.view_transform = "Khronos PBR Neutral"  # colours as they are, a shoulder for what is too bright
+scene.view_settings.view_transform = "Khronos PBR Neutral"  # true colours, with highlights compressed
 scene.view_settings.exposure = -0.35
 scene.render.image_settings.color_mode = "RGB"
 scene.render.filepath = os.path.abspath(given.still)

@@ -1,4 +1,4 @@
-"""The documentation says what the code does: its examples run, its table of parameters is complete."""
+"""The documentation agrees with the code: its examples run, its table of parameters is complete."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def test_readme_examples_run() -> None:
     assert len(blocks) == 2
     names: dict = {}
     exec("".join(blocks), names)
-    # Each of n steps takes mu g dt from the velocity and then moves by what is left; in the next one the box stands.
+    # Each of n steps reduces the velocity by mu g dt, then moves with the new velocity; in step n + 1 the box stops.
     v0, mu, g, dt = 1.0, 0.8, 9.81, 1.0 / 240
     n = int(v0 / (mu * g * dt))
     travelled = names["trajectory"].q.numpy()[-1, :, 0]
@@ -113,13 +113,10 @@ def test_figures_of_the_robot_are_made_from_records(tmp_path) -> None:
     page = results.filled("docs/robot.md", text, tmp_path)
     assert "| `inverse_dynamics` | 20 | 80 |" in page
     assert "| xarm7, 7 dof | rnea | 4096 | 0.50 / 80.00 | 1.50 / – |" in page
-    assert (
-        "- Pinocchio: 3 in the median, 3 at least (values of rnea, xarm7, float64, batch 4096); below 1 in 0 of 1"
-        in page
-    )
+    assert "- Pinocchio: median 3, minimum 3 (values of rnea, xarm7, float64, batch 4096); below 1 in 0 of 1" in page
     assert results.filled("docs/robot.md", page, tmp_path) == page
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "20 to 20 µs, with its gradient 80 to 80<!-- end -->" in results.filled("README.md", readme, tmp_path)
+    assert "20 to 20 µs, and 80 to 80 µs with its gradient<!-- end -->" in results.filled("README.md", readme, tmp_path)
 
 
 def test_results_page_has_all_sections(tmp_path) -> None:
@@ -145,10 +142,10 @@ def test_results_page_has_all_sections(tmp_path) -> None:
     assert "Missed: golf at (3.00, 0.25) m: 12.3 cm off." in page
     assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% | 9 | 12 |" in page
     assert "3 of 4." in page
-    assert "2 cores of P, load 0.1 before; python 3." in page
-    assert "| estimate | 4 |  | 520 (1), 600 (1) | 1.5, 1.5 | not in 16 | 0.7 | 91.5 |" in page
+    assert "2 cores of P, load average 0.1 beforehand; python 3." in page
+    assert "| estimate | 4 |  | 520 (1), 600 (1) | 1.5, 1.5 | not reached in 16 | 0.7 | 91.5 |" in page
     missing = "python -m bench.tables --steps 50 100 500 1000 5000 --json bench/results/tables_cpu.json"
-    assert f"Not measured yet; `{missing}` does." in page
+    assert f"Not measured yet; run `{missing}`." in page
     readme = results.filled("README.md", (ROOT / "README.md").read_text(encoding="utf-8"), tmp_path)
-    assert "2 random targets: 1 of them reached to 1 cm, after 5 to 5 iterations, in the median 5, in 1.2 s<" in readme
-    assert "estimate 600 and not in 16<" in readme
+    assert "2 random targets: 1 reached to within 1 cm in 5 to 5 iterations; medians 5 iterations and 1.2 s<" in readme
+    assert "estimate 600 (CMA-ES: not reached in 16)<" in readme

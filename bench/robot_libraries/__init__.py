@@ -1,12 +1,12 @@
-"""Libraries with the kinematics and dynamics of robots, all called alike: see :mod:`bench.robot`."""
+"""Adapters that give all libraries for robot kinematics and dynamics the same interface: see :mod:`bench.robot`."""
 
 from importlib import import_module
 from importlib.util import find_spec
 
 from bench.robot_libraries.base import Library
 
-# Each by the module with its calls, the module that it needs, and what pip is to install for that. BARD is not on PyPI,
-# where another package of that name is, which is empty.
+# Per library: the module with its calls, the module that it needs, and the argument of pip install for it. BARD is not
+# on PyPI; the package of that name there is a different one, and empty.
 LIBRARIES = {
     "Backswing": ("backswing", "sim", "backswing"),
     "Pinocchio": ("pin", "pinocchio", "backswing[peers]"),
@@ -17,18 +17,18 @@ LIBRARIES = {
     "pytorch_kinematics": ("pk", "pytorch_kinematics", "backswing[bench]"),
 }
 
-ON_REQUEST = ("BARD compiled",)  # measured where it is named alone: it takes minutes to begin
+ON_REQUEST = ("BARD compiled",)  # measured only when named: compilation takes minutes
 
 
 def is_installed(name: str) -> bool:
     """Whether a library can be imported."""
     try:
         return find_spec(LIBRARIES[name][1]) is not None
-    except ModuleNotFoundError:  # the package of which it is a part
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 def library(name: str) -> type[Library]:
-    """The calls of a library, which is imported."""
+    """Import a library and return its calls."""
     found: type[Library] = import_module(f"bench.robot_libraries.{LIBRARIES[name][0]}").Calls
     return found

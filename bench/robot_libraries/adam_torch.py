@@ -1,4 +1,4 @@
-"""ADAM (adam-robotics) with its backend of PyTorch."""
+"""ADAM (adam-robotics) with its PyTorch backend."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -12,11 +12,11 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary
 
 
 class Calls(TorchLibrary):
-    """See :class:`TorchLibrary`. Every robot has a floating base; that of a fixed one stays where it is."""
+    """See :class:`TorchLibrary`. In ADAM every robot has a floating base; that of a fixed robot stays in place."""
 
     note = (
-        "ADAM: PyTorch backend; rnea without accelerations (bias_force), which is what there is; aba of a fixed base "
-        "by solving with the mass matrix, as its own is for floating ones"
+        "ADAM: PyTorch backend; rnea without accelerations (bias_force), since it has no other; aba of a fixed base "
+        "by a solve with the mass matrix, since its own needs a floating base"
     )
     expects: ClassVar[dict[str, str]] = {"rnea": "bias"}
 

@@ -14,7 +14,7 @@ class Calls(TorchLibrary):
 
     def __init__(self, robot: Robot, dtype: str, device: str):
         super().__init__(robot, dtype, device)
-        # Pinocchio merges links joined by fixed joints as well.
+        # Pinocchio also merges links joined by fixed joints.
         options: dict[str, Any] = {"floating_base": robot.floating, "collapse_fixed": True}
         self.ours = sim.torch.Robot(robot.urdf, dtype=self.dtype, device=device, **options)
 

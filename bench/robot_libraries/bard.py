@@ -12,11 +12,11 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary, Unsupported
 
 
 class Calls(TorchLibrary):
-    """See :class:`TorchLibrary`. Of a floating base velocities, accelerations and forces are along its own axes."""
+    """See :class:`TorchLibrary`. Velocities, accelerations and forces of a floating base are along its body axes."""
 
     note = (
-        "BARD: without torch.compile, in workspaces made before; rnea, crba and aba with the kinematics they begin "
-        "with; it has no gradient of rnea and aba in the coordinates"
+        "BARD: without torch.compile, in preallocated workspaces; rnea, crba and aba include their kinematics; "
+        "no gradient of rnea and aba with respect to the coordinates"
     )
 
     def __init__(self, robot: Robot, dtype: str, device: str):
@@ -48,14 +48,14 @@ class Calls(TorchLibrary):
         return functions[case]
 
     def _workspaces(self) -> Callable[[torch.Tensor], Any]:
-        """The workspace for a batch of coordinates: one for values and another for gradients, which leave a graph."""
+        """Workspaces for a batch of coordinates: one for values and one for gradients, which keep an autograd graph."""
         made: dict[bool, Any] = {}
 
         def workspace(q: torch.Tensor) -> Any:
             if q.requires_grad not in made:
                 made[q.requires_grad] = bard.create_data(self.bard, max_batch_size=len(q))
             data = made[q.requires_grad]
-            data.J_local = data.J_local.detach()  # or a gradient would go on into that of the call before
+            data.J_local = data.J_local.detach()  # otherwise a gradient would continue into the previous call
             return data
 
         return workspace
@@ -81,7 +81,7 @@ class Calls(TorchLibrary):
         if case == "jacobian":
             position = self.function("fk")(*self.arguments("fk", state))[:, :3, 3, None]
             linear, angular = result[:, :3], result[:, 3:]
-            linear = linear - torch.linalg.cross(position.expand_as(angular), angular, dim=1)  # of the tip
+            linear = linear - torch.linalg.cross(position.expand_as(angular), angular, dim=1)  # at the tip
             return torch.cat([angular, linear], dim=1) @ turn
         if case == "crba":
             return turn.mT @ result @ turn
@@ -93,14 +93,14 @@ class Calls(TorchLibrary):
         return found
 
     def _turn(self, state: State) -> np.ndarray:
-        """Orthogonal matrices [batch, nv, nv] from velocities along world axes to those of BARD."""
+        """Orthogonal matrices [batch, nv, nv] that turn velocities along world axes into BARD's."""
         turn = np.tile(np.eye(self.robot.nv), (len(state.q), 1, 1))
         if self.robot.floating:
             turn[:, :3, :3] = turn[:, 3:6, 3:6] = Rotation.from_quat(state.q[:, 3:7]).inv().as_matrix()
         return turn
 
     def _drift(self, state: State) -> np.ndarray:
-        """What BARD's accelerations [batch, nv] are where those along world axes are zero."""
+        """BARD's accelerations [batch, nv] when those along world axes are zero."""
         drift = np.zeros_like(state.qd)
         if self.robot.floating:
             velocity = _times(self._turn(state), state.qd)

@@ -12,7 +12,7 @@ from bench.robot_libraries.base import Robot
 class Calls(bard.Calls):
     """See :class:`TorchLibrary`."""
 
-    note = "BARD compiled: as BARD, with torch.compile, for each batch anew"
+    note = "BARD compiled: as BARD, with torch.compile, recompiled for each batch"
 
     def __init__(self, robot: Robot, dtype: str, device: str):
         super().__init__(robot, dtype, device)
@@ -20,5 +20,5 @@ class Calls(bard.Calls):
 
     def function(self, case: str) -> Callable[..., Any]:
         """See :class:`TorchLibrary`."""
-        torch.compiler.reset()  # after some shapes it would compile for any, and then no more
+        torch.compiler.reset()  # after some shapes it would compile for dynamic shapes, then stop compiling
         return super().function(case)

@@ -1,4 +1,4 @@
-"""What is measured of every library, and how: robots, states, and the calls of one library."""
+"""Interface of every library in the benchmark: robots, states, and the calls of one library."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ class Robot:
     """A robot as all libraries read it.
 
     Attributes:
-        name: its name in the records.
-        urdf: file without geometry, damping and dry friction, which not all libraries know.
+        name: name in the records.
+        urdf: file without geometry, damping and dry friction, which some libraries do not support.
         floating: whether its base is free.
         tip: the link whose pose and Jacobian are computed.
         joints: names of the joints with one degree of freedom, in the order of the coordinates.
@@ -39,13 +39,13 @@ class Robot:
 
 @dataclass(frozen=True)
 class State:
-    """A batch of states by the conventions of Backswing.
+    """A batch of states in Backswing's conventions.
 
     Attributes:
-        q: joint coordinates [batch, nq], of a floating base position and quaternion xyzw first.
-        qd: joint velocities [batch, nv], of a floating base along world axes.
+        q: joint coordinates [batch, nq]; a floating base has its position and quaternion xyzw first.
+        qd: joint velocities [batch, nv], those of a floating base along world axes.
         qdd: joint accelerations [batch, nv].
-        tau: joint forces [batch, nv], none on a floating base.
+        tau: joint forces [batch, nv], zero on a floating base.
     """
 
     q: np.ndarray
@@ -55,15 +55,15 @@ class State:
 
     @classmethod
     def load(cls, arrays: Mapping[str, np.ndarray], count: int) -> "State":
-        """The first states of a file."""
+        """The first ``count`` states of a file."""
         return cls(*(arrays[field.name][:count] for field in fields(cls)))
 
     def first(self, count: int) -> "State":
-        """The first of them."""
+        """The first ``count`` states."""
         return State.load(vars(self), count)
 
     def arguments(self, case: str) -> list[np.ndarray]:
-        """What the function of a case depends on."""
+        """The arguments of a case's function."""
         further = {"rnea": [self.qd, self.qdd], "aba": [self.qd, self.tau]}
         return [self.q, *further.get(case, [])]
 
@@ -73,16 +73,16 @@ class Call:
     """A case on one batch.
 
     Attributes:
-        forward: computes the values of the whole batch and returns when done.
-        backward: computes values and a gradient; None where the library has none.
-        gradient_error: what the gradient is off from central differences, relative; None if it isn't checked.
-        value: the values by the conventions of Backswing: poses [batch, 4, 4]; Jacobians along world axes with the
+        forward: computes the values of the whole batch, synchronously.
+        backward: computes values and a gradient; None if the library has no gradient.
+        gradient_error: relative difference of the gradient from central differences; None if it is not checked.
+        value: the values in Backswing's conventions: poses [batch, 4, 4]; Jacobians along world axes with the
             angular rows first [batch, 6, nv]; forces or accelerations [batch, nv]; mass matrices [batch, nv, nv].
-        forward_states: how many states ``forward`` works on.
-        backward_states: and ``backward``.
-        forward_overhead: takes as long as that part of ``forward`` which is no work of the library, and is timed
-            alternately with it; None where there is none.
-        backward_overhead: the same of ``backward``.
+        forward_states: number of states in a call of ``forward``.
+        backward_states: number of states in a call of ``backward``.
+        forward_overhead: takes as long as the part of ``forward`` that is call overhead, and is timed alternately
+            with it; None if there is none.
+        backward_overhead: the same for ``backward``.
     """
 
     forward: Callable[[], object]
@@ -99,8 +99,8 @@ class Library(abc.ABC):
     """A robot in one library in one precision on one device.
 
     Attributes:
-        note: what differs from the others.
-        expects: what a case is compared with, where that isn't the case itself.
+        note: how the library differs from the others.
+        expects: the reference of a case, if it is not the case itself.
     """
 
     note: ClassVar[str] = ""
@@ -111,11 +111,11 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def call(self, case: str, state: State) -> Call | None:
-        """A case on a batch of states; None where the library hasn't got it."""
+        """A case on a batch of states; None if the library does not support it."""
 
 
 class Unsupported(Exception):
-    """The library can't do that robot, precision or device; the text says why."""
+    """The library does not support a robot, precision or device; the message says why."""
 
 
 class TorchLibrary(Library):
@@ -132,15 +132,15 @@ class TorchLibrary(Library):
 
     @abc.abstractmethod
     def function(self, case: str) -> Callable[..., Any] | None:
-        """The function of a case, of :meth:`arguments`, whose result is one tensor or a tuple; None for none."""
+        """The function of a case. It takes :meth:`arguments` and returns a tensor or a tuple; None if unsupported."""
 
     @abc.abstractmethod
     def arguments(self, case: str, state: State) -> Sequence[torch.Tensor]:
-        """What the function is given."""
+        """The arguments of the function."""
 
     @abc.abstractmethod
     def value(self, case: str, state: State, result: Any) -> torch.Tensor:
-        """What the function returned for a batch of states, as :attr:`Call.value` wants it."""
+        """Convert the function's result for a batch of states to the conventions of :attr:`Call.value`."""
 
     def call(self, case: str, state: State) -> Call | None:
         """See :class:`Library`."""
@@ -179,7 +179,7 @@ class TorchLibrary(Library):
 
 
 def gradient_error(function: Callable[..., Any], leaves: Sequence[torch.Tensor]) -> float:
-    """What a gradient along a random direction is off from central differences, relative to its largest part."""
+    """Error of a gradient along a random direction against central differences, relative to its largest part."""
     generator = torch.Generator().manual_seed(0)
 
     def random_like(x: torch.Tensor) -> torch.Tensor:

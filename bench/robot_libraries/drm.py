@@ -12,7 +12,7 @@ from bench.robot_libraries.base import Robot, State, TorchLibrary, Unsupported
 class Calls(TorchLibrary):
     """See :class:`TorchLibrary`."""
 
-    note = "DRM: fixed bases only; its mass matrix takes one inverse dynamics per column"
+    note = "DRM: fixed bases only; its mass matrix takes one inverse dynamics call per column"
 
     def __init__(self, robot: Robot, dtype: str, device: str):
         super().__init__(robot, dtype, device)

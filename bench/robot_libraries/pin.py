@@ -1,4 +1,4 @@
-"""Pinocchio: C++ over the batch where it has that, and single calls less what Python takes for them elsewhere."""
+"""Pinocchio: batched C++ calls where it has them, otherwise single calls minus the Python call overhead."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +10,16 @@ import sim
 from bench.peers import one_joint
 from bench.robot_libraries.base import Call, Library, Robot, State, Unsupported
 
-SINGLE = 256  # states that single calls are timed on
+SINGLE = 256  # number of states for timing single calls
 
 
 class Calls(Library):
     """See :class:`Library`."""
 
     note = (
-        "Pinocchio: float64 beside both precisions; rnea and aba by rneaInParallel and abaInParallel; for the rest "
-        "there is no call over a batch: single calls from Python, less what the same call takes on a robot of one "
-        "joint; gradients: the whole derivatives of rnea and aba, of fk the Jacobian"
+        "Pinocchio: always float64; rnea and aba by rneaInParallel and abaInParallel; the rest, which has no batched "
+        "call, by single calls from Python, minus the time of the same call on a one-joint robot; gradients: all "
+        "derivatives of rnea and aba, the Jacobian for fk"
     )
 
     def __init__(self, robot: Robot, dtype: str, device: str):
@@ -62,7 +62,7 @@ class Calls(Library):
     def _single(
         self, function: Callable[..., object], state: State
     ) -> tuple[Callable[[], object], Callable[[], object]]:
-        """A loop of SINGLE single calls, over and over the same states if need be; what Python takes for them."""
+        """A loop of SINGLE single calls, repeating the states if there are fewer, and a loop with the same overhead."""
         converted = [np.resize(array, (SINGLE, array.shape[1])) for array in self._converted(state)]
         states = [tuple(x.copy() for x in each) for each in zip(*converted, strict=True)]
         model, data, frame = self.model, self.model.createData(), self.frame
@@ -74,12 +74,12 @@ class Calls(Library):
         return loop, _overhead(function)
 
     def _converted(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Its q and v; for accelerations or forces, any numbers are as good for a clock."""
+        """q and v in Pinocchio's conventions. Accelerations or forces are arbitrary, since only time is measured."""
         q, v = sim.to_pinocchio(self.ours, state.q, state.qd, self.order)
         return q, v, state.tau
 
     def value(self, case: str, state: State) -> np.ndarray:
-        """What all others are compared with, by the conventions of Backswing."""
+        """The reference for all libraries, in Backswing's conventions."""
         data = self.model.createData()
         states = zip(state.q, state.qd, state.qdd, state.tau, strict=True)
         return np.array([self._value(case, data, *each) for each in states])
@@ -88,7 +88,7 @@ class Calls(Library):
         self, case: str, data: Any, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, tau: np.ndarray
     ) -> np.ndarray:
         model, nv = self.model, self.model.nv
-        # Velocities here and there are linear in each other: v = turn qd, so that a = turn qdd + drift.
+        # Velocities of the two libraries are related linearly: v = turn qd, so that a = turn qdd + drift.
         units = np.vstack([np.eye(nv), qd])
         x, v = sim.to_pinocchio(self.ours, np.tile(q, (nv + 1, 1)), units, self.order)
         x, v, turn = x[0], v[-1], v[:-1].T
@@ -127,7 +127,7 @@ DERIVATIVES: dict[str, Callable[..., object]] = {
 
 
 def _overhead(function: Callable[..., object]) -> Callable[[], object]:
-    """A loop of SINGLE calls on a robot of one joint."""
+    """A loop of SINGLE calls on a one-joint robot."""
     model, numbers = one_joint(), np.zeros(1)
     data, frame = model.createData(), model.nframes - 1
 

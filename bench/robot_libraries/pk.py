@@ -21,7 +21,7 @@ class Calls(TorchLibrary):
         chain = pytorch_kinematics.build_serial_chain_from_urdf(robot.urdf.read_bytes(), robot.tip)
         self.chain = chain.to(dtype=self.dtype, device=device)
         if tuple(self.chain.get_joint_parameter_names()) != robot.joints:
-            raise Unsupported("only the joints on the way to the tip")
+            raise Unsupported("it only has the joints between base and tip")
 
     def function(self, case: str) -> Callable[..., Any] | None:
         """See :class:`TorchLibrary`."""

@@ -1,1 +1,1 @@
-"""Peak memory and time of gradients through long rollouts, beside automatic differentiation: see ``__main__``."""
+"""Peak memory and time of gradients through long rollouts, compared with autodiff frameworks: see ``__main__``."""

@@ -3,9 +3,10 @@
 python -m bench.tables --json bench/results/tables_cpu.json --steps 50 100 500 1000 5000
 python -m bench.tables --methods Backswing PyTorch
 
-Beside Backswing: itself fully taped without checkpoints, the same step in PyTorch, MuJoCo's MJX under JAX, and MuJoCo's
-finite differences; then Backswing with longer intervals between the states that it stores. Each method runs in a
-process of its own on one core. Memory is the most that was resident during forward and backward, less what was before.
+Backswing is compared with a fully taped version of itself without checkpoints, with the same step in PyTorch, with
+MuJoCo's MJX in JAX, and with MuJoCo's finite differences. Then Backswing runs with longer checkpoint intervals. Each
+method runs in a separate process on one core. Memory is the peak resident memory during forward and backward, minus
+what was resident before.
 """
 
 import argparse
@@ -70,23 +71,32 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     parser.add_argument("--steps", type=int, nargs="+", default=list(STEPS), help="lengths of the rollouts (50 100)")
     parser.add_argument("--robots", type=int, nargs="+", default=[1, 10], help="numbers of robots (1 10)")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS), help="which (all)")
-    parser.add_argument("--intervals", type=int, nargs="*", default=[1, 2, 5, 10, 20, 50], help="between stored states")
-    parser.add_argument("--interval-steps", type=int, default=INTERVAL_STEPS, help="steps of those rollouts (1000)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="a rollout that takes longer is not run (20)")
-    parser.add_argument("--room", type=float, help="nor is one that needs more memory [MB] (half of what is free)")
-    parser.add_argument("--jax-python", default=sys.executable, help="Python that has jax and mujoco-mjx (this one)")
+    parser.add_argument(
+        "--methods", nargs="+", default=list(METHODS), choices=list(METHODS), help="methods to measure (all)"
+    )
+    parser.add_argument(
+        "--intervals", type=int, nargs="*", default=[1, 2, 5, 10, 20, 50], help="checkpoint intervals (1 2 5 10 20 50)"
+    )
+    parser.add_argument(
+        "--interval-steps",
+        type=int,
+        default=INTERVAL_STEPS,
+        help="steps of the rollouts with checkpoint intervals (1000)",
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="skip rollouts that take longer (20)")
+    parser.add_argument("--room", type=float, help="skip rollouts that need more memory [MB] (half of what is free)")
+    parser.add_argument("--jax-python", default=sys.executable, help="Python with jax and mujoco-mjx (this one)")
     options = parser.parse_args()
     options.room = options.room or round(0.5 * resident.available() / 1e6)
     return options
 
 
 def run(name: str, robots: int, steps: list[int], options: argparse.Namespace, missing: dict[str, str]) -> list[Row]:
-    """Measure a method in a process of its own; if it fails, note the last line that it said."""
+    """Measure a method in a separate process. If it fails, keep the last line of its messages."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder, Path(folder, "messages").open("w+") as messages:
         python = options.jax_python if name.startswith("MJX") else sys.executable
-        # Nothing is found compiled but Backswing's own kernels.
+        # A fresh compiler cache: only Backswing's own kernels may be found compiled.
         environment = os.environ | {
             PROBLEM: str(write_problem(Path(folder), steps)), "TORCHINDUCTOR_CACHE_DIR": folder, "OMP_NUM_THREADS": "1",
         }  # fmt: skip
@@ -105,7 +115,7 @@ def run(name: str, robots: int, steps: list[int], options: argparse.Namespace, m
 
 
 def write_problem(folder: Path, steps: Iterable[int]) -> Path:
-    """What MJX needs to know of one robot, for a Python that may not have Backswing."""
+    """Write the description of one robot for MJX, whose Python may not have Backswing."""
     path = folder / "problem.json"
     problem = {
         "mjcf": mjcf(1, SWEEPS), "pose": start_pose(1).tolist(), "stiffness": STIFFNESS, "damping": DAMPING,
@@ -116,7 +126,7 @@ def write_problem(folder: Path, steps: Iterable[int]) -> Path:
 
 
 def interval_record(row: Row) -> dict[str, object]:
-    """A row of the ablation with what the formula says of its memory."""
+    """A row of the ablation, with the memory that the formula predicts."""
     interval = int(row.method.split()[1])
     return {
         **asdict(row),
@@ -127,19 +137,19 @@ def interval_record(row: Row) -> dict[str, object]:
 
 
 def formula_mb(steps: int, interval: int) -> float:
-    """ceil(n / k) + k states of float32 in each world (docs/gradients.md)."""
+    """Memory of ceil(n / k) + k float32 states per world (docs/gradients.md) [MB]."""
     model = quadruped.build("float32").model
     return (math.ceil(steps / interval) + interval) * (model.nq + model.nv) * 4 * INTERVAL_WORLDS / 1e6
 
 
 HEADER = (
     f"{'method':28}{'robots':>7}{'steps':>7}{'peak MB':>12}{'forward s':>12}{'backward s':>12}{'runs':>6}"
-    f"{'compile s':>11}   numbers in brackets were not measured"
+    f"{'compile s':>11}   numbers in brackets are extrapolated"
 )
 
 
 def line_of(row: Row) -> str:
-    """A line of the table; numbers that were not measured stand in brackets."""
+    """A line of the table. Numbers that were not measured are in brackets."""
     numbers = [text(x, row.estimate) for x in (row.peak_mb, row.forward_s, row.backward_s)]
     return (
         f"{row.method:28}{row.robots:7}{row.steps:7}"
@@ -149,7 +159,7 @@ def line_of(row: Row) -> str:
 
 
 def print_intervals(rows: list[Row]) -> None:
-    """Print memory and time of the ablation beside what they should be."""
+    """Print memory and time of the ablation beside the predicted memory."""
     print(f"{'interval':>8}{'steps':>7}{'peak MB':>10}{'formula MB':>12}{'forward s':>11}{'backward s':>12}")
     for row in rows:
         interval = int(row.method.split()[1])
@@ -161,7 +171,7 @@ def print_intervals(rows: list[Row]) -> None:
 
 
 def text(number: float, estimate: str) -> str:
-    """A number to three digits, in brackets where it is an estimate."""
+    """A number to three digits, in brackets if it is an estimate."""
     shown = f"{number:.0f}" if number >= 100.0 else f"{number:.3g}"
     return f"({shown})" if estimate else shown
 

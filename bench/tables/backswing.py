@@ -1,4 +1,4 @@
-"""This simulator: with its checkpoints, and fully taped, every step with working arrays of its own."""
+"""This simulator with its checkpoints, and fully taped, with separate working arrays for every step."""
 
 import numpy as np
 import warp as wp
@@ -14,10 +14,10 @@ class Checkpointed:
     """A rollout as users run it.
 
     Args:
-        robots: in one world.
-        interval: every how many steps a state is stored.
+        robots: number of robots in one world.
+        interval: number of steps between stored states.
         worlds: number of worlds.
-        given: whether joint forces of every step are given, and their gradients found.
+        given: whether the rollout takes joint forces for every step and computes their gradients.
     """
 
     chunk = 1
@@ -28,7 +28,7 @@ class Checkpointed:
         self.given = given
         self.tau: wp.array | None = None
         self.trajectory: sim.Trajectory | None = None
-        self.note = "float32, keeps the states and runs each step again"
+        self.note = "float32, stores the states and runs each step again"
 
     def begin(self, steps: int) -> None:
         self.tau = self.case.control(steps) if self.given else None
@@ -47,14 +47,16 @@ class Checkpointed:
 
 
 class Taped:
-    """The same launches with nothing computed twice: one set of working arrays and adjoints for each step, all kept."""
+    """The same launches, with nothing computed twice: each step keeps its own working arrays and adjoints."""
 
     chunk = 1
-    note = "float32, every step's arrays kept on one tape, nothing runs again; times without allocating and recording"
+    note = (
+        "float32, all arrays of every step kept on one tape, no step runs again; times exclude allocation and recording"
+    )
 
     def __init__(self, robots: int):
         self.case = standing(1, robots=robots, device="cpu", dtype="float32", sweeps=SWEEPS, cores=1)
-        # Loads all kernels, which a capture must not do.
+        # Load all kernels first: a capture must not load any.
         self.case.simulator.rollout(self.case.state, steps=1).backward(np.ones(self.case.state.q.shape))
         self.steps: list[DifferentiableStep] = []
         self.graphs: tuple[wp.Graph, wp.Graph] | None = None

@@ -1,4 +1,4 @@
-"""Measures one method in this process, and prints its rows as JSON, one a line. Run by ``bench.tables``."""
+"""Measures one method in this process and prints its rows as JSON, one per line. Run by ``bench.tables``."""
 
 import argparse
 import json
@@ -60,7 +60,7 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "MJX, jax.checkpoint": mjx_checkpoint,
     "MuJoCo, finite differences": mujoco,
 }
-INTERVAL = "interval"  # followed by its number: the ablation, a method of its own
+INTERVAL = "interval"  # followed by the number of steps: a case of the ablation, run like a method
 INTERVAL_WORLDS = 64
 
 
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def make(name: str, robots: int) -> Method:
-    """A method by its name."""
+    """Construct a method from its name."""
     if name.startswith(INTERVAL):
         from bench.tables.backswing import Checkpointed
 

@@ -1,6 +1,6 @@
-"""How a case is measured: forward and backward of ever longer rollouts in one process, until time or room run out.
+"""Measures forward and backward of longer and longer rollouts in one process, until time or memory runs out.
 
-Imports nothing but Python's own library and what reads the memory: a peer may live in an environment of its own.
+Imports only the standard library and :mod:`bench.resident`, since a peer may live in another environment.
 """
 
 import gc
@@ -19,28 +19,27 @@ WARM_UP_STEPS = 2
 class Method(Protocol):
     """A way to differentiate a rollout.
 
-    All calls have finished their work when they return. Memory counts from ``begin`` on, time in ``forward`` and
-    ``backward``.
+    All calls are synchronous. Memory is counted from ``begin`` on, time in ``forward`` and ``backward``.
 
     Attributes:
         note: what is computed and how, for the table.
-        chunk: numbers of steps must be multiples of this.
+        chunk: the number of steps must be a multiple of this.
     """
 
     note: str
     chunk: int
 
     def begin(self, steps: int) -> None:
-        """Make the inputs of a rollout and whatever must be there before it."""
+        """Allocate the inputs of a rollout and everything that must exist before it."""
 
     def forward(self, steps: int) -> None:
-        """Roll out from the standing state, and keep what the way back needs."""
+        """Roll out from the standing state, and keep what the backward pass needs."""
 
     def backward(self) -> None:
-        """The gradient of the sum of the last coordinates in the first state and in the inputs of all steps."""
+        """Gradient of the sum of the final coordinates in the initial state and the inputs of all steps."""
 
     def forget(self) -> None:
-        """Drop what ``begin`` and ``forward`` have kept."""
+        """Free what ``begin`` and ``forward`` allocated."""
 
 
 @dataclass
@@ -48,14 +47,14 @@ class Row:
     """One case.
 
     Attributes:
-        method: its name.
+        method: name of the method.
         robots: number of robots.
         steps: number of steps.
-        forward_s: median time of the forward pass, with what it keeps for the way back [s].
+        forward_s: median time of the forward pass, including what it keeps for the backward pass [s].
         backward_s: median time of the backward pass [s].
-        peak_mb: most memory during both, beyond what the process held after compiling and a short rollout [MB].
-        repeats: how often it was run; 0 where it was not.
-        compile_s: time until the first gradient was there: compiling, capturing, a rollout of a few steps [s].
+        peak_mb: peak memory during both, beyond what the process held after compilation and a short rollout [MB].
+        repeats: number of runs; 0 if it was not run.
+        compile_s: time to the first gradient: compilation, capture, a rollout of a few steps [s].
         estimate: why the case was not run and the numbers are estimates (:func:`continued`); else "".
         note: see :class:`Method`.
     """
@@ -78,13 +77,13 @@ def measure(
     """Measure a method, shorter rollouts first.
 
     Args:
-        name: of the method.
-        method: what is measured.
-        robots: for the rows.
-        steps: numbers of steps; the smallest is run whatever it takes.
-        seconds: a rollout that would take longer, by the one before it, isn't run.
-        room: one that would need more memory isn't run either [MB].
-        made_s: what it took to make the method, counted as compiling [s].
+        name: name of the method.
+        method: the method to measure.
+        robots: number of robots, for the rows.
+        steps: numbers of steps. The smallest is always run.
+        seconds: a rollout expected to take longer, judged by the previous one, is not run.
+        room: a rollout expected to need more memory is not run either [MB].
+        made_s: time to construct the method, counted as compilation [s].
     """
     start = time.perf_counter()
     warm_up = max(WARM_UP_STEPS, method.chunk)
@@ -112,7 +111,7 @@ def measure(
 
 
 def continued(known: list[Row], steps: int) -> Row:
-    """The row of another number of steps, on a straight line through the last two, or the last one and the origin."""
+    """Extrapolate linearly to another number of steps, from the last two rows or from the last one and the origin."""
     last = known[-1]
     before = known[-2] if len(known) > 1 else replace(last, steps=0, forward_s=0.0, backward_s=0.0, peak_mb=0.0)
     factor = (steps - last.steps) / (last.steps - before.steps)
@@ -129,7 +128,7 @@ def continued(known: list[Row], steps: int) -> Row:
 def run_often(
     method: Method, steps: int, baseline: int, seconds: float, repeats: int
 ) -> tuple[float, float, float, int]:
-    """Median times, peak memory of the first run [MB], and how often it was run: once where that takes long already."""
+    """Median times, peak memory of the first run [MB], and the number of runs: one if a single run is slow already."""
     forward: list[float] = []
     backward: list[float] = []
     resident.reset_peak()

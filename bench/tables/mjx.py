@@ -1,6 +1,6 @@
-"""MuJoCo's MJX under JAX: a jitted step scanned over the rollout, and its reverse mode.
+"""MuJoCo's MJX in JAX: a jitted step scanned over the rollout, and its reverse mode.
 
-Imports neither Backswing nor PyTorch, so that JAX may live in an environment of its own.
+Imports neither Backswing nor PyTorch, so that JAX may live in another environment.
 """
 
 import json
@@ -13,17 +13,17 @@ import numpy as np
 
 from bench.peers import mujoco_standing
 
-PROBLEM = "BACKSWING_MJX_PROBLEM"  # environment variable with the path of a file that write_problem of tables has made
+PROBLEM = "BACKSWING_MJX_PROBLEM"  # environment variable: path of the file written by write_problem in bench.tables
 
 
 class Mjx:
-    """The gradient by ``jax.vjp`` of a chunk of steps, all chunks' residuals kept.
+    """Gradient by ``jax.vjp`` of one chunk of steps at a time, keeping the residuals of all chunks.
 
-    A rollout is cut into chunks, which are compiled once for all lengths.
+    A rollout is cut into chunks of equal length, so that one compilation serves every rollout.
 
     Args:
-        robots: as a batch of worlds with one robot each.
-        checkpoint: whether ``jax.checkpoint`` is around each step, which then keeps its state and runs again.
+        robots: number of worlds in the batch, one robot each.
+        checkpoint: whether to wrap each step in ``jax.checkpoint``, which stores its state and runs it again.
     """
 
     def __init__(self, robots: int, checkpoint: bool):
@@ -59,8 +59,8 @@ class Mjx:
         self.first = tuple(np.tile(np.float32(value), (robots, 1)) for value in (data.qpos, data.qvel))
         self.note = (
             f"float32, JAX {version('jax')}, MJX {version('mujoco-mjx')}: soft contacts, Newton's method with one "
-            "iteration, the most that has a reverse mode; "
-            + ("jax.checkpoint around each step" if checkpoint else "all that the reverse mode needs is kept")
+            "iteration, the most that reverse mode supports; "
+            + ("jax.checkpoint around each step" if checkpoint else "everything that reverse mode needs is kept")
             + "; several robots as a batch of worlds"
         )
         self.forces = np.zeros(0)
@@ -87,5 +87,5 @@ class Mjx:
 
     def forget(self) -> None:
         if not np.isfinite(np.asarray(self.last[0])).all():
-            raise RuntimeError("the robot of MJX has not stood still")
+            raise RuntimeError("the state of the MJX robot is not finite")
         self.last, self.backs = None, []

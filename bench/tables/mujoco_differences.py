@@ -1,4 +1,4 @@
-"""MuJoCo's finite differences of every step, chained: the gradient by Jacobians of single steps."""
+"""Gradient by MuJoCo's finite differences: the Jacobians of single steps, chained."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ DIFFERENCE = 1.0e-6  # as in bench.step
 
 
 class MuJoCo:
-    """States of all steps are kept; on the way back each step's Jacobian is found and applied.
+    """Keeps the states of all steps. The backward pass computes the Jacobian of each step and applies it.
 
     Args:
-        robots: in one world.
+        robots: number of robots in one world.
     """
 
     chunk = 1
-    note = "float64, the same solver and sweeps, one-sided mjd_transitionFD in state and motors of each step"
+    note = "float64, the same solver and sweeps, one-sided mjd_transitionFD of each step in state and controls"
 
     def __init__(self, robots: int):
         import mujoco
@@ -54,5 +54,7 @@ class MuJoCo:
 
     def forget(self) -> None:
         if self.data.ncon != self.contacts:
-            raise RuntimeError(f"the standing robots had {self.contacts} contacts and have {self.data.ncon}")
+            raise RuntimeError(
+                f"the standing robots started with {self.contacts} contacts and now have {self.data.ncon}"
+            )
         self.states = self.states[:0]

@@ -8,36 +8,36 @@ AUTODIFF = ("Backswing, fully taped", "PyTorch", "PyTorch, compiled", "MJX", "MJ
 QUANTITIES = (("peak_mb", "Peak memory [MB]"), ("forward_s", "Forward [s]"), ("backward_s", "Backward [s]"))
 
 METHODS = """\
-One quadruped, and ten in one world, stand on the ground on springs, 1 ms a step, four contacts each, 50 sweeps. The
-gradient is that of the sum of the last coordinates, in the first state and in the joint forces of all steps. All on one
-core.
+One quadruped, or ten in one world, standing on the ground with springs in their joints: 1 ms a step, four contacts per
+robot, 50 sweeps. The loss is the sum of the final coordinates. Its gradient is taken with respect to the initial state
+and the joint forces of all steps. Everything runs on one core.
 
-Each method runs in a process of its own. Its memory is the most that was resident during both passes, less what the
-process held after compiling and a short rollout; times are medians. A rollout that would need more than
-{room} GB or {seconds} s is not run: what stands in brackets lies on a straight line through the two longest that were.
+Each method runs in a separate process. Its memory is the peak resident memory during both passes, minus what the
+process held after compilation and a short rollout. Times are medians. A rollout that would need more than {room} GB or
+{seconds} s is not run; numbers in brackets are extrapolated linearly from the two longest rollouts that were run.
 
-- **Fully taped** is this simulator with working arrays of its own for every step, on one tape: nothing is computed
-  twice. Its gradient is the same bit for bit.
-- **PyTorch** is the same step in `bench/torch_step.py`, without joint limits; its states and gradients agree with ours
-  to 1e-10 in float64 (`tests/bench/test_torch_step.py`).
-- **MJX** runs the same robot with MuJoCo's soft contacts, so neither its motion nor its gradient is ours.
-- **MuJoCo, finite differences** uses the same solver and number of sweeps; each step's whole Jacobian is found, then
-  applied.
+- **Fully taped** is this simulator with separate working arrays for every step, on one tape, so that nothing is
+  computed twice. Its gradient is identical bit for bit.
+- **PyTorch** is the same step written in PyTorch (`bench/torch_step.py`), without joint limits. Its states and
+  gradients agree with Backswing's to 1e-10 in float64 (`tests/bench/test_torch_step.py`).
+- **MJX** simulates the same robot with MuJoCo's soft contacts, so its motion and gradient differ from Backswing's.
+- **MuJoCo, finite differences** uses the same solver and number of sweeps. It computes the whole Jacobian of each step,
+  then applies it.
 
-The figures of the paper's tables and of its figure 8 were not available to us, so that none of them stand here: what it
-says of its own is taken from its abstract and introduction.
+The figures in the paper's tables and in its figure 8 were not available. Its claims are taken from its abstract and
+introduction.
 """
 INTERVALS = """\
-Fewer states stored ([gradients.md](gradients.md#checkpoints)), without joint forces, so that nothing but states is
-kept. The paper's [code](https://github.com/YilingQiao/diffarticulated) keeps coordinates, velocities and torques of
-every step and runs it again on the way back (`python/api_diff.py`), which is k = 1. The formulas follow from its
-scheme: of n steps ceil(n/k) states stay, and the k of one stretch while it is walked back; all but the last step of
-each stretch are simulated once more.
+The next table stores fewer states ([gradients.md](gradients.md#checkpoints)). There are no joint forces, so only states
+are kept. The paper's [code](https://github.com/YilingQiao/diffarticulated) keeps coordinates, velocities and torques of
+every step and runs each step again in the backward pass (`python/api_diff.py`), which is k = 1. The formulas follow
+from the scheme. Of n steps, ceil(n/k) states are stored, plus the k states of the segment that the backward pass is in.
+All but the last step of each segment are simulated once more.
 """
 
 
 def section(record: dict[str, Any]) -> str:
-    """How it was measured, all methods, and the checkpoint intervals."""
+    """The measurement, all methods, and the checkpoint intervals."""
     methods = METHODS.format(room=f"{record['room_mb'] / 1000:.2g}", seconds=f"{record['seconds']:g}")
     parts = [methods, gradients_section(record)]
     intervals = intervals_section(record)
@@ -45,7 +45,7 @@ def section(record: dict[str, Any]) -> str:
 
 
 def gradients_section(record: dict[str, Any]) -> str:
-    """Memory and times of all methods, and what the paper says of its own beside what was measured."""
+    """Memory and times of all methods, and the paper's claims beside the measured ratios."""
     rows = record["rows"]
     parts = [claims(rows)]
     parts += [quantity_table(rows, key, title) for key, title in QUANTITIES]
@@ -72,23 +72,23 @@ def quantity_table(rows: list[dict[str, Any]], key: str, title: str) -> str:
 
 
 def cell(row: dict[str, Any], key: str) -> str:
-    """A number; in brackets where the rollout was not run, with the reason at the quantity that is the reason."""
+    """A number. If the rollout was not run it is in brackets, with the reason in the column that caused it."""
     value = number(row[key])
     if not row["estimate"]:
         return value
-    reason = "out of room" if row["estimate"] == "out of room" and key == "peak_mb" else ""
+    reason = "out of memory" if row["estimate"] == "out of room" and key == "peak_mb" else ""
     return f"{reason} ({value})".strip()
 
 
 def number(value: float) -> str:
-    """Three digits; nothing smaller than a resident page."""
+    """Three digits. Memory is never smaller than a resident page."""
     if value == 0.0:
         return "0"
     return f"{value:.0f}" if value >= 100.0 else f"{value:.3g}"
 
 
 def claims(rows: list[dict[str, Any]]) -> str:
-    """What the paper says beside the same ratios here, of one robot and the longest rollout."""
+    """The paper's claims beside the same ratios here, for one robot and the longest rollout."""
     robots = min(row["robots"] for row in rows)
     steps = max(row["steps"] for row in rows)
     at = {row["method"]: row for row in rows if (row["robots"], row["steps"]) == (robots, steps)}
@@ -103,18 +103,19 @@ def claims(rows: list[dict[str, Any]]) -> str:
     memory = ", ".join(f"{name} {ratio(at[name]['peak_mb'], at[OURS]['peak_mb'])}" for name in others)
     room = ", ".join(name for name in others if at[name]["estimate"] == "out of room") or "none"
     return "\n".join([
-        f"| Qiao et al. of their simulator | here, {steps} steps of one robot |",
+        f"| Qiao et al. about their simulator | Backswing, {steps} steps of one robot |",
         "|---|---|",
-        f"| an order of magnitude faster than autodiff tools | forward and backward, times ours: {faster} |",
-        f"| two orders of magnitude less memory | peak memory, times ours: {memory} |",
-        f"| simulators on autodiff tools run out of memory after 5,000 steps | out of room: {room} |",
+        "| an order of magnitude faster than autodiff tools "
+        f"| forward and backward time, relative to Backswing: {faster} |",
+        f"| two orders of magnitude less memory | peak memory, relative to Backswing: {memory} |",
+        f"| simulators on autodiff tools run out of memory after 5,000 steps | out of memory: {room} |",
     ])  # fmt: skip
 
 
 def ratio(value: float, of: float) -> str:
     """A quotient to two digits."""
     if of == 0.0:
-        return "(ours is below a page)"
+        return "(Backswing: below one page)"
     return f"{value / of:.0f}" if value >= 9.5 * of else f"{value / of:.2g}"
 
 

@@ -1,4 +1,4 @@
-"""The same step written in PyTorch (:mod:`bench.torch_step`), eager and compiled, under autograd."""
+"""The same step written in PyTorch (:mod:`bench.torch_step`), eager or compiled, differentiated by autograd."""
 
 import torch
 import warp as wp
@@ -12,8 +12,9 @@ class PyTorch:
     """Autograd records every operation of every step.
 
     Args:
-        robots: as many worlds with one each, which is more than the same robots in one world for PyTorch.
-        compiled: whether the stages of a step, and a sweep, are compiled, each as one graph.
+        robots: number of worlds, with one robot each. A batch of worlds suits PyTorch better than several
+            robots in one world.
+        compiled: whether to compile each stage of a step, and a sweep, as one graph.
     """
 
     chunk = 1
@@ -26,7 +27,7 @@ class PyTorch:
         if compiled:
             for stage in ("free_step", "contact_problem", "sweep", "finish"):
                 setattr(self.step, stage, torch.compile(getattr(self.step, stage), fullgraph=True))
-        how = "the stages of a step and a sweep compiled (inductor)" if compiled else "eager"
+        how = "each stage of a step and a sweep compiled (inductor)" if compiled else "eager"
         self.note = f"float32, autograd over all operations, {how}; several robots as a batch of worlds"
         self.inputs: list[torch.Tensor] = []
         self.last: torch.Tensor | None = None

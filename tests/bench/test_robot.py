@@ -86,11 +86,11 @@ def test_libraries_take_turns(monkeypatch, tmp_path):
 
 def test_process_that_dies_leaves_only_its_own_columns_empty(monkeypatch, tmp_path, capsys):
     times = measured(monkeypatch, tmp_path, ["mortal", "healthy"])
-    assert capsys.readouterr().out.count("mortal: its process ended with 7") == 1
+    assert capsys.readouterr().out.count("mortal: its process ended with status 7") == 1
     assert len(times) == 2 * 2 * len(CASES)
     first, *further = [(t.forward_us, t.backward_us, t.note) for t in times if t.library == "mortal"]
     assert first == (1.0, 1.0, "")
-    assert set(further) == {(None, None, "its process ended with 7")}
+    assert set(further) == {(None, None, "its process ended with status 7")}
     assert all((t.forward_us, t.backward_us, t.note) == (1.0, 1.0, "") for t in times if t.library == "healthy")
 
 
@@ -127,7 +127,7 @@ def test_column_for_each_library_with_figures():
     assert "| Backswing | Pinocchio | BARD |\n" in page
     assert "| go2, 18 dof | aba | 64 | 2.00 / 7.00 | 3.00 / 9.00 | 50.00 / – |\n" in page
     assert "\n\n- BARD: eager.\n- DRM: fixed.\n\n" in page
-    assert "- BARD: 2 in the median, 0.5 at least (values of fk, go2, float64, batch 64); below 10 in 2 of 3" in page
+    assert "- BARD: median 2, minimum 0.5 (values of fk, go2, float64, batch 64); below 10 in 2 of 3" in page
     alone = robot_page.speed([first])
     assert "| Backswing | Pinocchio |\n" in alone
     assert "BARD" not in alone
