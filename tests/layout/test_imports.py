@@ -29,7 +29,8 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "types": (),
     "variants": (),
     "precision": (),
-    "checkpoint": ("types",),
+    "solver.structs": ("types",),
+    "checkpoint": ("solver.structs",),
     "algebra": ("types",),
     "parameters": ("algebra",),
     "kinematics": ("algebra", "variants"),
@@ -37,7 +38,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "collision": ("algebra", "variants"),
     "collision.convex": ("collision",),
     "collision.field": ("collision",),
-    "solver.rows": ("collision",),
+    "solver.rows": ("collision", "solver.structs"),
     "solver": ("solver.rows", "dynamics"),
     "render": ("algebra", "variants"),
     "registry": ("warp_kernels",),  # finds all the others at run time
