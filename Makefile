@@ -4,21 +4,27 @@
 #   VENV       where the virtual environment is made (default: .venv)
 #   PIP_FLAGS  more options for pip install
 #   ARGS       more options for the command that the target runs, such as ARGS="--seed 3"
+#   WORKERS    how many processes run tests in `make test` (default: 2, each takes up to 2 GB)
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 PIP_FLAGS ?=
 ARGS ?=
+WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-robot pictures clean
+# Without bytecode every run of the tests would spend another 5 s on their assertions.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo test quick kernels lint bench bench-robot pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
 	@echo "make test   install, then linters, type checker and all tests"
+	@echo "make quick  part of the linters and of the tests, below a minute; for every commit"
 	@echo "make lint   linters and type checker alone"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
@@ -28,9 +34,17 @@ help:
 demo: $(VENV)/.installed-demo
 	$(BIN)/python -m examples.throw --out out/throw $(ARGS)
 
-test: lint
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
-	$(BIN)/python -m pytest -m slow $(ARGS)
+test: lint kernels
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
+
+quick: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest --quick $(ARGS)
+
+# The tests need all kernels in both precisions; compiled by two processes first, none is compiled twice.
+kernels: $(VENV)/.installed-test
+	$(BIN)/backswing warmup --dtype float32 & $(BIN)/backswing warmup --dtype float64 && wait $$!
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

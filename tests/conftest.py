@@ -8,6 +8,9 @@ from hypothesis import HealthCheck, settings
 wp.config.log_level = wp.LOG_WARNING
 wp.init()
 
+# The last is of pytest itself: it runs files of tests in a test.
+pytest_plugins = ["tests.quick", "tests.skips", "pytester"]
+
 DEVICES = ["cpu", *(["cuda:0"] if wp.is_cuda_available() else [])]
 
 # The same examples on every run; the first call of a kernel compiles it, which no deadline foresees.

@@ -12,7 +12,7 @@ from warp_kernels import types as codes
 
 def _package(name: str) -> Path:
     spec = importlib.util.find_spec(name)
-    return Path(spec.origin).parent if spec is not None and spec.origin is not None else Path("missing")
+    return Path(spec.origin).parent if spec is not None and spec.origin is not None else Path("missing", name)
 
 
 # Both come with Pinocchio's and PyBullet's wheels; the first is a folder of data without a Python package.
@@ -22,7 +22,7 @@ EXAMPLE = next(
         for folder in _package("pinocchio").parents
         if (folder / "share/example-robot-data").is_dir()
     ),
-    Path("missing"),
+    Path("missing/example-robot-data"),
 )
 BULLET = _package("pybullet_data")
 GYMNASIUM = _package("gymnasium") / "envs/mujoco/assets"

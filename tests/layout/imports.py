@@ -1,0 +1,112 @@
+"""Which module imports which, read from the syntax tree: inside functions and under TYPE_CHECKING too."""
+
+import ast
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("warp_kernels", "sim", "scenes", "examples", "bench", "tests")
+
+# For each module the modules that it imports, with the line.
+Graph = Mapping[str, Mapping[str, int]]
+
+
+def python_files(package: str) -> list[Path]:
+    """The Python files of one of the top-level packages."""
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+@functools.cache
+def import_graph() -> Graph:
+    """The imports between all modules of the repository.
+
+    That importing ``sim.model.model`` runs the ``__init__.py`` of ``sim`` and ``sim.model`` first counts as no import.
+    """
+    files = {_module_name(path): path for package in PACKAGES for path in python_files(package)}
+    return {name: dict(imports(path.read_text(), frozenset(files))) for name, path in files.items()}
+
+
+def imports(source: str, known: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """The modules among ``known`` that a file imports, with the lines, the last first.
+
+    Raises:
+        ValueError: for a relative import, which nothing here uses.
+    """
+    for node in ast.walk(ast.parse(source)):
+        for name in _names(node):
+            while name and name not in known:
+                name = name.rpartition(".")[0]
+            if name:
+                yield name, node.lineno  # type: ignore[attr-defined]
+
+
+def _names(node: ast.AST) -> list[str]:
+    """Dotted names that a statement imports; for ``from a import b`` that is ``a.b``, be it a module or not."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        if node.level:
+            raise ValueError(f"line {node.lineno}: a relative import")
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+        return [str(node.args[0].value)] if called in ("import_module", "__import__") else []
+    return []
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """The circles of a graph: for each set of modules that reach each other one shortest way round."""
+    left = {name: set(targets) & set(graph) for name, targets in graph.items()}
+    found = []
+    for start in sorted(left):
+        way = _way_back(left, start)
+        if way:
+            found.append(way)
+            for name in way:  # what goes through them is shown by this circle
+                left[name] = set()
+    return found
+
+
+def _way_back(graph: Mapping[str, set[str]], start: str) -> list[str]:
+    """The shortest way from a module to itself, both ends included; empty where there is none."""
+    came_from: dict[str, str] = {}
+    front = [start]
+    while front:
+        following = []
+        for name in front:
+            for target in sorted(graph[name]):
+                if target == start:
+                    way = [start, name]
+                    while way[-1] != start:
+                        way.append(came_from[way[-1]])
+                    return way[::-1]
+                if target not in came_from:
+                    came_from[target] = name
+                    following.append(target)
+        front = following
+    return []
+
+
+def rooms(allowed: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
+    """For each folder or file all that it may import: itself, what it names, and what these may import."""
+    reach: dict[str, set[str]] = {}
+    for name, below in allowed.items():  # each stands after those that it names
+        reach[name] = {name}.union(*(reach[lower] for lower in below))
+    return reach
+
+
+def room_of(module: str, package: str, allowed: Mapping[str, tuple[str, ...]]) -> str | None:
+    """The innermost folder or file of a table in which a module stands; None where it lists none.
+
+    The package's own ``__init__.py`` has the name of the package.
+    """
+    name = module.removeprefix(f"{package}.")
+    while name and name not in allowed:
+        name = name.rpartition(".")[0]
+    return name or None

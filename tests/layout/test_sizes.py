@@ -1,0 +1,23 @@
+"""Files of one subject, folders that can be read at a glance."""
+
+import pytest
+
+from tests.layout.imports import PACKAGES, ROOT, python_files
+
+MOST_LINES = 500
+MOST_FILES = 16
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_file_is_long(package: str) -> None:
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in python_files(package)}
+    long = [f"{path} has {length} lines" for path, length in lengths.items() if length > MOST_LINES]
+    assert not long, "\n".join(long)
+
+
+@pytest.mark.parametrize("package", ["sim", "warp_kernels"])
+def test_no_folder_is_full(package: str) -> None:
+    folders = {path.parent for path in python_files(package)}
+    counts = {folder.relative_to(ROOT): sum(path.is_file() for path in folder.iterdir()) for folder in sorted(folders)}
+    full = [f"{folder} has {count} files" for folder, count in counts.items() if count > MOST_FILES]
+    assert not full, "\n".join(full)
