@@ -1,5 +1,8 @@
 """Which geometries may touch, and the arrays on a device that the collision kernels need."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import warp as wp
 
@@ -9,12 +12,8 @@ from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull_contact import EDGE_KINDS
-from warp_kernels.collision.field.pairs import HULL_FIELD_PAIRS, MAX_FIELD_CONTACTS
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import CONVEX_PAIRS, MAX_CONTACTS
-
-# The most contacts of every pair of types that can touch.
-ALL_CONTACTS = {**MAX_CONTACTS, **MAX_FIELD_CONTACTS}
+from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 
 
 def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -25,8 +24,8 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
-        :mod:`warp_kernels.types`), ordered by the kernels that take them (closed forms, CONVEX_PAIRS, round bodies
-        on heightfields, boxes and convex meshes on heightfields), then by the types and the indices.
+        :mod:`warp_kernels.types`), ordered by family (:data:`warp_kernels.collision.pairs.FAMILIES`), then by the types
+        and the indices.
 
     Raises:
         ModelError: for a pair of types without a contact function, naming both geometries and their links.
@@ -38,10 +37,11 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
         for j in colliding[position + 1 :]
         if may_touch(model, i, j)
     ]
-    pairs.sort(key=lambda pair: (_family(model, *pair), *_types(model, *pair), *pair))
+    pairs.sort(key=lambda pair: (*_types(model, *pair), *pair))
     for i, j in pairs:
-        if _types(model, i, j) not in ALL_CONTACTS:
+        if _types(model, i, j) not in COLLISION_PAIRS:
             raise ModelError(_unsupported(model, i, j))
+    pairs.sort(key=lambda pair: _family(model, *pair))
     array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
@@ -55,10 +55,15 @@ def default_max_contacts(model: Model) -> int:
     left out; give the simulator a larger number then.
     """
     pair_a, pair_b = candidate_pairs(model)
-    most = sum(ALL_CONTACTS[_types(model, i, j)] for i, j in zip(pair_a, pair_b, strict=True))
+    most = sum(most_contacts(model, i, j) for i, j in zip(pair_a, pair_b, strict=True))
     moving = [g for g in model.geometries if g.collides and not _is_static(model, g)]
     trees = len({model.link_tree[geometry.link] for geometry in moving})
     return min(most, 4 * len(moving) + 8 * max(trees - 1, 0) + 16)
+
+
+def most_contacts(model: Model, i: int, j: int) -> int:
+    """The most contacts that a pair of :func:`candidate_pairs` can have at once."""
+    return COLLISION_PAIRS[_types(model, i, j)][1]
 
 
 class CollisionModel:
@@ -66,9 +71,7 @@ class CollisionModel:
 
     Attributes:
         num_pairs: number of candidate pairs.
-        first_convex_pair: number of those with closed forms, which stand first.
-        first_field_pair: number of those without a heightfield, which stand before the others.
-        first_field_hull_pair: where those of boxes and convex meshes with heightfields start, which stand last.
+        family_pairs: first pair of each family, and the end of its pairs (keys: FAMILIES).
         pair_a: first geometry of each pair [num_pairs].
         pair_b: second geometry of each pair [num_pairs].
         geometry_link: link of each geometry, -1 for the world [num_geometries].
@@ -99,12 +102,10 @@ class CollisionModel:
 
         self.num_pairs = len(pair_a)
         family = [_family(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
-        self.first_convex_pair, self.first_field_pair, self.first_field_hull_pair = (
-            int(np.searchsorted(family, number)) for number in (1, 2, 3)
-        )
+        starts = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]
+        self.family_pairs = dict(zip(FAMILIES, itertools.pairwise(starts), strict=True))
         self.pair_a = integers(pair_a)
         self.pair_b = integers(pair_b)
-        self._simple_pairs = [integers(array[: self.first_convex_pair]) for array in (pair_a, pair_b)]
         self.geometry_link = integers([geometry.link for geometry in model.geometries])
         self.geometry_type = integers([geometry.type for geometry in model.geometries])
         self.link_tree = integers(model.link_tree)
@@ -114,14 +115,12 @@ class CollisionModel:
         self.hull_radius: wp.array = wp.array(np.array(radii), dtype=model.scalar, device=device)
         self.field_shape: wp.array = wp.array(_field_shapes(model), dtype=wp.vec3i, device=device)
         self.colliding = integers(np.union1d(pair_a, pair_b))
-        convex = slice(self.first_convex_pair, self.first_field_pair)
-        on_fields = pair_a[self.first_field_hull_pair :]
-        shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex], *on_fields})
-        _check_features(model, shapes, on_fields, pair_b[self.first_field_hull_pair :])
-        starts = np.concatenate([[0], np.cumsum([len(face) for face in shapes.corners])])
+        convex, on_fields = slice(*self.family_pairs[CONVEX_SHAPES]), slice(*self.family_pairs[HULL_ON_FIELD])
+        shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex], *pair_a[on_fields]})
+        _check_features(model, shapes, pair_a[on_fields], pair_b[on_fields])
         self.extent: wp.array = wp.array(np.array(shapes.extent).reshape(-1, 4), dtype=wp.vec4i, device=device)
         self.shape_vertices: wp.array = wp.array(np.array(shapes.vertices).reshape(-1, 3), dtype=vec3, device=device)
-        self.face_start = integers(starts)
+        self.face_start = integers(np.concatenate([[0], np.cumsum([len(face) for face in shapes.corners])]))
         self.face_corner = integers([corner for face in shapes.corners for corner in face])
         self.face_normal: wp.array = wp.array(np.array(shapes.normals).reshape(-1, 3), dtype=vec3, device=device)
         edge_extent = np.array(shapes.edge_extent).reshape(-1, 2)
@@ -134,88 +133,15 @@ class CollisionModel:
         device = self.pair_a.device
         return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)
 
-    @property
-    def has_convex_pairs(self) -> bool:
-        """Whether there are pairs of convex shapes without a closed form."""
-        return self.first_convex_pair < self.first_field_pair
+    def has_pairs(self, family: str) -> bool:
+        """Whether there are pairs of a family."""
+        first, end = self.family_pairs[family]
+        return first < end
 
-    @property
-    def has_round_field_pairs(self) -> bool:
-        """Whether any sphere, capsule, cylinder or ellipsoid may touch a heightfield."""
-        return self.first_field_pair < self.first_field_hull_pair
-
-    @property
-    def has_hull_field_pairs(self) -> bool:
-        """Whether any box or convex mesh may touch a heightfield."""
-        return self.first_field_hull_pair < self.num_pairs
-
-    @property
-    def arrays(self) -> list[wp.array]:
-        """The arrays under ``# Model`` in the order in which ``detect`` and ``evaluate`` take them."""
-        return [
-            *self._simple_pairs, self.geometry_link, self.geometry_type, self.link_tree, self.vertex_start,
-            self.hull_vertices,
-        ]  # fmt: skip
-
-    @property
-    def field_detection(self) -> list:
-        """What stands under ``# Model`` in ``detect_field``."""
-        return [
-            self.first_field_pair, self.first_field_hull_pair, self.pair_a, self.pair_b, self.geometry_link,
-            self.geometry_type, self.link_tree, self.field_shape,
-        ]  # fmt: skip
-
-    field_evaluation = field_detection
-
-    @property
-    def field_hull_detection(self) -> list:
-        """What stands under ``# Model`` in ``detect_field_hull``."""
-        return [
-            *self._field_hulls, self.extent, self.edge_extent, self.shape_vertices, self.face_start, self.face_corner,
-            self.face_normal, self.edges,
-        ]  # fmt: skip
-
-    @property
-    def field_hull_evaluation(self) -> list:
-        """What stands under ``# Model`` in ``evaluate_field_hull``."""
-        return [
-            *self._field_hulls, self.extent, self.edge_extent, self.shape_vertices, self.face_start, self.face_corner,
-            self.edges,
-        ]  # fmt: skip
-
-    @property
-    def convex_detection(self) -> list:
-        """What stands under ``# Model`` in ``detect_convex``."""
-        return [
-            *self._convex, self.extent, self.hull_radius, self.shape_vertices, self.face_start, self.face_corner,
-            self.face_normal,
-        ]  # fmt: skip
-
-    @property
-    def convex_evaluation(self) -> list:
-        """What stands under ``# Model`` in ``evaluate_convex``."""
-        return [*self._convex, self.extent, self.shape_vertices]
-
-    @property
-    def convex_identity(self) -> list:
-        """What stands under ``# Model`` in ``contact_identity``."""
-        return [
-            self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link, self.link_tree,
-        ]  # fmt: skip
-
-    @property
-    def _field_hulls(self) -> list:
-        return [
-            self.first_field_hull_pair, self.num_pairs, self.pair_a, self.pair_b, self.geometry_link, self.link_tree,
-            self.field_shape,
-        ]  # fmt: skip
-
-    @property
-    def _convex(self) -> list:
-        return [
-            self.first_convex_pair, self.first_field_pair, self.pair_a, self.pair_b, self.geometry_link,
-            self.geometry_type, self.link_tree,
-        ]  # fmt: skip
+    def pairs_of(self, family: str) -> dict[str, Any]:
+        """Arguments of the kernels of a family: its pairs are those from ``first_pair`` to the end of ``pair_a``."""
+        first, end = self.family_pairs[family]
+        return {"first_pair": first, "pair_a": self.pair_a[:end], "pair_b": self.pair_b[:end]}
 
 
 def _hull(geometry: Geometry) -> np.ndarray:
@@ -267,11 +193,8 @@ def _types(model: Model, i: int, j: int) -> tuple[int, int]:
 
 
 def _family(model: Model, i: int, j: int) -> int:
-    """Which kernels a pair has: 0 closed forms, 1 convex, 2 round bodies on heightfields, 3 hulls on heightfields."""
-    types = _types(model, i, j)
-    if types in HULL_FIELD_PAIRS:
-        return 3
-    return 2 if types in MAX_FIELD_CONTACTS else int(types in CONVEX_PAIRS)
+    """The place of a pair's family in FAMILIES."""
+    return FAMILIES.index(COLLISION_PAIRS[_types(model, i, j)][0])
 
 
 def _check_features(model: Model, shapes: PackedShapes, bodies: np.ndarray, fields: np.ndarray) -> None:

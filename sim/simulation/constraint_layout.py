@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.model.model import Model
-from sim.simulation.collision import ALL_CONTACTS, candidate_pairs
+from sim.simulation.collision import candidate_pairs, most_contacts
 from warp_kernels.types import SPHERICAL, TORQUE
 
 
@@ -67,9 +67,8 @@ def _most_resisting(model: Model, resists: np.ndarray) -> int:
     """The most contacts that pairs with one of these geometries can have."""
     if not resists.any():
         return 0
-    types = [geometry.type for geometry in model.geometries]
     pairs = zip(*candidate_pairs(model), strict=True)
-    return sum(ALL_CONTACTS[types[i], types[j]] for i, j in pairs if resists[i] or resists[j])
+    return sum(most_contacts(model, i, j) for i, j in pairs if resists[i] or resists[j])
 
 
 def _limited_actuators(model: Model, parameters: Mapping[str, np.ndarray]) -> int:

@@ -13,6 +13,7 @@ from sim.simulation.constraint_layout import ConstraintLayout
 from sim.simulation.options import ContactOptions
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
+from warp_kernels.collision.pairs import CONVEX_SHAPES
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 
 # Fields of the kernels' structs, and the parameters that they hold.
@@ -140,9 +141,10 @@ class Workspace:
             worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(2)
         )
         self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
-        convex_slots = self.max_contacts if self.collision.has_convex_pairs else 0
+        convex_slots = self.max_contacts if self.collision.has_pairs(CONVEX_SHAPES) else 0
         self.slot_identity = worlds_last(convex_slots, wp.int32)
-        self.slot_details = [worlds_last(convex_slots, dtype) for dtype in (wp.vec3i, wp.vec3i, t.vec3)]
+        self.slot_codes_a, self.slot_codes_b = (worlds_last(convex_slots, wp.vec3i) for _ in range(2))
+        self.slot_witness = worlds_last(convex_slots, t.vec3)
         self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
         self.contact_point = worlds_last(self.max_contacts, t.vec3)
         self.contact_frame = worlds_last(self.max_contacts, t.mat33)

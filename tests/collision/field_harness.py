@@ -8,14 +8,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.simulation.collision import CollisionModel
-from tests.collision.harness import IDENTITY, OUTPUTS, Bench, Slots, pebble, random_quaternions
+from tests.collision.harness import IDENTITY, Bench, pebble, random_quaternions
 from warp_kernels import types as codes
-from warp_kernels.collision.field.detect import detect_field_kernels
-from warp_kernels.collision.field.detect_hull import detect_field_hull_kernels
-from warp_kernels.collision.field.evaluate import evaluate_field_kernels
-from warp_kernels.collision.field.evaluate_hull import evaluate_field_hull_kernels
-
-FIELD_INPUTS = ("geometry_placement", "geometry_size", "height", "friction", "restitution", "pose", "origin")
 
 
 @dataclass
@@ -53,52 +47,6 @@ class FieldBench(Bench):
         t = codes.warp_types(self.model.scalar)
         height = wp.array(source["height"], dtype=t.scalar, device=self.device, requires_grad=True)
         return {**super().device_inputs(values), "height": height}
-
-    def detect(
-        self, margin: float, max_contacts: int = 4, velocity: np.ndarray | None = None, dt: float = 0.0
-    ) -> Slots:
-        slots = Slots.empty(max_contacts, self.num_worlds, self.device)
-        slots.count.zero_()
-        slots.overflow.zero_()
-        inputs = self.device_inputs()
-        names = ("geometry_placement", "geometry_size", "height", "pose", "origin")
-        spatial = codes.warp_types(self.model.scalar).spatial
-        motion = self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device)
-        kernel, arrays = detect_field_kernels(self.model.scalar).detect_field, self.collision.field_detection
-        if self.collision.has_hull_field_pairs:
-            kernel = detect_field_hull_kernels(self.model.scalar).detect_field_hull
-            arrays = self.collision.field_hull_detection
-        wp.launch(
-            kernel,
-            dim=self.num_worlds,
-            inputs=[*arrays, *(inputs[name] for name in names), motion, margin, dt],
-            outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
-            device=self.device,
-        )
-        return slots
-
-    def _evaluate(self, slots: Slots, inputs: dict[str, wp.array]) -> dict[str, wp.array]:
-        t = codes.warp_types(self.model.scalar)
-        shape = slots.pair.shape
-        outputs = {
-            name: wp.full(shape, float("nan"), dtype=dtype, device=self.device, requires_grad=True)
-            for name, dtype in zip(OUTPUTS, (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar), strict=True)
-        }
-        kernel, arrays = evaluate_field_kernels(self.model.scalar).evaluate_field, self.collision.field_evaluation
-        if self.collision.has_hull_field_pairs:
-            kernel = evaluate_field_hull_kernels(self.model.scalar).evaluate_field_hull
-            arrays = self.collision.field_hull_evaluation
-        wp.launch(
-            kernel,
-            dim=shape,
-            inputs=[
-                *arrays, *(inputs[name] for name in FIELD_INPUTS), slots.pair, slots.feature,
-                slots.count,
-            ],
-            outputs=list(outputs.values()),
-            device=self.device,
-        )  # fmt: skip
-        return outputs
 
     def in_field(self) -> tuple[np.ndarray, np.ndarray]:
         """Position [worlds, 3] and rotation matrix [worlds, 3, 3] of the body in the field's frame."""

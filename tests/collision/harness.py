@@ -8,14 +8,19 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.arrays.launch import launch
 from sim.model.model import Mesh
 from sim.simulation.collision import CollisionModel
 from warp_kernels import types as codes
-from warp_kernels.collision.convex.detect import detect_convex_kernels
-from warp_kernels.collision.convex.evaluate import evaluate_convex_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
+from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES
 
+# The most contacts of each pair of types, by family.
+CLOSED_PAIRS, CONVEX_PAIRS = (
+    {types: most for types, (family, most) in COLLISION_PAIRS.items() if family == chosen}
+    for chosen in (CLOSED_FORM, CONVEX_SHAPES)
+)
 INPUTS = ("geometry_placement", "geometry_size", "friction", "restitution", "pose", "origin")
 OUTPUTS = ("point", "frame", "distance", "friction", "restitution")
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -115,34 +120,25 @@ class Bench:
     ) -> "Slots":
         """Run the detection. velocity: of the links, angular first [links, worlds, 6]; None is rest."""
         slots = Slots.empty(max_contacts, self.num_worlds, self.device, self.dtype)
-        inputs = self.device_inputs()
-        names = ("geometry_placement", "geometry_size", "pose", "origin")
-        spatial = codes.warp_types(self.model.scalar).spatial
-        motion = self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device)
-        near = self.collision.all_near(self.num_worlds)
-        wp.launch(
-            detect_kernels(self.model.scalar).detect,
-            dim=self.num_worlds,
-            inputs=[*self.collision.arrays, *(inputs[name] for name in names), motion, near, margin, dt],
-            outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
-            device=self.device,
-        )
-        if self.collision.has_convex_pairs:
-            wp.launch(
-                detect_convex_kernels(self.model.scalar).detect_convex,
-                dim=self.num_worlds,
-                inputs=[
-                    *self.collision.convex_detection,
-                    *(inputs[name] for name in names),
-                    motion,
-                    near,
-                    margin,
-                    dt,
-                ],
-                outputs=[slots.pair, slots.feature, *slots.details, slots.count, slots.overflow],
-                device=self.device,
-            )
+        self.fill(slots, margin, velocity, dt)
         return slots
+
+    def fill(self, slots: "Slots", margin: float, velocity: np.ndarray | None = None, dt: float = 0.0) -> None:
+        """Run the detection into slots of the caller's; arguments as for :meth:`detect`."""
+        scalar = self.model.scalar
+        spatial = codes.warp_types(scalar).spatial
+        sources = (self.collision, self.device_inputs(), slots.arrays())
+        named = {
+            "velocity": self.at_rest() if velocity is None else wp.array(velocity, dtype=spatial, device=self.device),
+            "near": self.collision.all_near(self.num_worlds),
+            "margin": scalar(margin),
+            "dt": scalar(dt),
+        }
+        for family in FAMILIES:
+            if family == CLOSED_FORM or self.collision.has_pairs(family):
+                pairs = self.collision.pairs_of(family)
+                kernel = detect_kernels(scalar, family).detect
+                launch(kernel, self.num_worlds, pairs, *sources, device=self.device, **named)
 
     def at_rest(self) -> wp.array:
         """Velocities of the links: none."""
@@ -169,32 +165,17 @@ class Bench:
     def _evaluate(self, slots: "Slots", inputs: dict[str, wp.array]) -> dict[str, wp.array]:
         t = codes.warp_types(self.model.scalar)
         shape = slots.pair.shape
+        dtypes = (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar)
         outputs = {
             name: wp.full(shape, float("nan"), dtype=dtype, device=self.device, requires_grad=True)
-            for name, dtype in zip(OUTPUTS, (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar), strict=True)
+            for name, dtype in zip(OUTPUTS, dtypes, strict=True)
         }
-        wp.launch(
-            evaluate_kernels(self.model.scalar).evaluate,
-            dim=shape,
-            inputs=[*self.collision.arrays, *(inputs[name] for name in INPUTS), slots.pair, slots.feature, slots.count],
-            outputs=list(outputs.values()),
-            device=self.device,
-        )
-        if self.collision.has_convex_pairs:
-            wp.launch(
-                evaluate_convex_kernels(self.model.scalar).evaluate_convex,
-                dim=shape,
-                inputs=[
-                    *self.collision.convex_evaluation,
-                    *(inputs[name] for name in INPUTS),
-                    slots.pair,
-                    slots.feature,
-                    *slots.details,
-                    slots.count,
-                ],
-                outputs=list(outputs.values()),
-                device=self.device,
-            )
+        named = {f"contact_{name}": array for name, array in outputs.items()}
+        for family in FAMILIES:
+            if self.collision.has_pairs(family):
+                pairs = self.collision.pairs_of(family)
+                kernel = evaluate_kernels(self.model.scalar, family).evaluate
+                launch(kernel, shape, pairs, self.collision, inputs, slots.arrays(), device=self.device, **named)
         return outputs
 
 
@@ -215,6 +196,19 @@ class Slots:
         kinds = (wp.vec3i, wp.vec3i, codes.warp_types(codes.DTYPES[dtype]).vec3)
         details = tuple(wp.zeros((max_contacts, num_worlds), dtype=kind, device=device) for kind in kinds)
         return Slots(pair, feature, count, overflow, details)
+
+    def arrays(self) -> dict[str, wp.array]:
+        """The arrays by the names that kernels have for them."""
+        codes_a, codes_b, witness = self.details
+        return {
+            "slot_pair": self.pair,
+            "slot_feature": self.feature,
+            "slot_codes_a": codes_a,
+            "slot_codes_b": codes_b,
+            "slot_witness": witness,
+            "contact_count": self.count,
+            "contact_overflow": self.overflow,
+        }
 
     def features(self, world: int) -> list[int]:
         """The features found in one world, in the order of their slots."""

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.collision.harness import random_bench
+from tests.collision.harness import CLOSED_PAIRS, random_bench
 from tests.collision.oracle import NAMES, coal_distance
-from warp_kernels.collision.pairs import CLOSED_PAIRS
 from warp_kernels.types import BOX, CONVEX, ELLIPSOID, PLANE, SPHERE
 
 WORLDS = 10_000

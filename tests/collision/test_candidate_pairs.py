@@ -6,6 +6,7 @@ import pytest
 import sim
 from sim.simulation.collision import CollisionModel, candidate_pairs, default_max_contacts
 from tests.collision.harness import pebble
+from warp_kernels.collision.pairs import FAMILIES, HULL_ON_FIELD, ROUND_ON_FIELD
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE
 
 UNSUPPORTED = [
@@ -145,7 +146,7 @@ def test_pairs_with_a_heightfield_come_last():
     builder.add_heightfield(np.zeros((2, 2)), spacing=1.0, name="terrain")
     collision = CollisionModel(builder.finalize(), "cpu")
     model = builder.finalize()
-    assert (collision.first_field_pair, collision.first_field_hull_pair) == (5, 7)
+    assert [collision.family_pairs[family][0] for family in (ROUND_ON_FIELD, HULL_ON_FIELD)] == [5, 7]
     assert [model.geometries[b].name == "terrain" for b in collision.pair_b.numpy()] == [False] * 5 + [True] * 3
     assert [model.geometries[a].type for a in collision.pair_a.numpy()[5:]] == [SPHERE, CAPSULE, BOX]
     assert default_max_contacts(model) == 1 + 2 + 4 + 1 + 1 + 3 * 4
@@ -182,4 +183,5 @@ def test_hulls_are_packed_in_order_of_geometries():
 def test_model_without_pairs_has_empty_arrays():
     collision = CollisionModel(sim.ModelBuilder().finalize(), "cpu")
     assert collision.num_pairs == 0
-    assert len(collision.arrays) == 7
+    assert not any(collision.has_pairs(family) for family in FAMILIES)
+    assert len(collision.colliding) == len(collision.hull_vertices) == 0

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from tests.collision.harness import Bench, aligned_bench, random_bench
+from tests.collision.harness import CONVEX_PAIRS, Bench, aligned_bench, random_bench
 from tests.collision.oracle import NAMES, coal_distance, depth_outside, separation
 from warp_kernels.collision.convex.contact import EDGES, FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, ROUND
-from warp_kernels.collision.pairs import CONVEX_PAIRS
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID
 
 WORLDS = 10_000

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.collision.harness import INPUTS, Bench, Slots, random_bench
+from tests.collision.harness import CONVEX_PAIRS, INPUTS, Bench, Slots, random_bench
 from tests.collision.oracle import NAMES
 from tests.collision.test_gradients import differences
 from warp_kernels.collision.convex.contact import EDGES, FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, ROUND
-from warp_kernels.collision.pairs import CONVEX_PAIRS
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, SPHERE
 
 WORLDS = 400

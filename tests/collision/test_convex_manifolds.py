@@ -5,9 +5,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from sim.model.hulls import hull_faces
-from tests.collision.harness import OUTPUTS, Bench, hull_mesh, pebble
+from tests.collision.harness import CONVEX_PAIRS, OUTPUTS, Bench, hull_mesh, pebble
 from tests.collision.test_manifolds import polygon_area, prism
-from warp_kernels.collision.pairs import CONVEX_PAIRS
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, SPHERE
 
 LYING = Rotation.from_euler("y", 90.0, True)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from tests.collision.harness import INPUTS, Bench, Slots, random_bench
+from tests.collision.harness import CLOSED_PAIRS, INPUTS, Bench, Slots, random_bench
 from tests.collision.oracle import NAMES
-from warp_kernels.collision.pairs import CLOSED_PAIRS
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 WORLDS = 600

@@ -1,16 +1,15 @@
 """Which contacts are found: faces, lying and parallel capsules, hulls with many vertices, and what finds no room."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.simulation.collision import CollisionModel, candidate_pairs
+from sim.simulation.collision import candidate_pairs
 from tests.collision.harness import Bench, Slots, hull_mesh, random_bench
-from warp_kernels.collision.detect import detect_kernels
-from warp_kernels.collision.evaluate import evaluate_kernels
-from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE, warp_types
+from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
 
 SQUARE = np.array([(x, y) for x in (-1.0, 1.0) for y in (-1.0, 1.0)])
 
@@ -221,20 +220,8 @@ def test_collinear_vertices_within_margin_are_cut_down_to_the_outer_two():
 def test_contacts_without_room_are_counted_and_nothing_is_written_past_the_end(room, count, overflow):
     bench = box_on_plane(Rotation.identity(), 0.099)
     guarded = Slots.empty(8, 1)
-    inputs = bench.device_inputs()
-    wp.launch(
-        detect_kernels(wp.float64).detect,
-        dim=1,
-        inputs=[
-            *bench.collision.arrays,
-            *(inputs[name] for name in ("geometry_placement", "geometry_size", "pose", "origin")),
-            bench.at_rest(),
-            bench.collision.all_near(1),
-            0.01,
-            0.0,
-        ],
-        outputs=[guarded.pair[:room], guarded.feature[:room], guarded.count, guarded.overflow],
-    )
+    part = dataclasses.replace(guarded, pair=guarded.pair[:room], feature=guarded.feature[:room])
+    bench.fill(part, 0.01)
     assert guarded.count.numpy()[0] == count
     assert guarded.overflow.numpy()[0] == overflow
     assert guarded.feature.numpy()[:count, 0].tolist() == [0, 1, 2, 3][:count]
@@ -270,43 +257,15 @@ def test_slots_of_a_scene_follow_the_order_of_pairs():
         builder.add_sphere(radius=0.1, mass=1.0, position=position, friction=0.6, restitution=0.5)
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(-3.0, 0.0, 0.1))
     model = builder.finalize("float64")
-    collision = CollisionModel(model, "cpu")
-    t = warp_types(wp.float64)
-    parameters = {
-        "geometry_placement": t.transform, "geometry_size": t.vec3, "friction": t.scalar, "restitution": t.scalar
-    }  # fmt: skip
-    placement, size, friction, restitution = (
-        wp.array(model.parameters[name][None], dtype=dtype, device="cpu") for name, dtype in parameters.items()
-    )
-    q = model.q0.reshape(-1, 7)
-    origin = wp.array(q[:, None, :3], dtype=t.vec3, device="cpu")
-    pose = wp.array([[[0.0] * 3 + row[3:].tolist()] for row in q], dtype=t.transform, device="cpu")
-    slots = Slots.empty(12, 1)
-    at_rest = wp.zeros((model.num_links, 1), dtype=t.spatial, device="cpu")
-    wp.launch(
-        detect_kernels(wp.float64).detect,
-        dim=1,
-        inputs=[*collision.arrays, placement, size, pose, origin, at_rest, collision.all_near(1), 0.01, 0.0],
-        outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
-        device="cpu",
-    )
+    simulator = sim.Simulator(model, 1 / 240, device="cpu", contact=sim.ContactOptions(margin=0.01))
+    simulator.step(simulator.initial_state())
+    step = simulator.shards[0].step
+    found = step.slot_pair.numpy()[: step.contact_count.numpy()[0], 0]
     pair_a, pair_b = candidate_pairs(model)
-    found = slots.pair.numpy()[: slots.count.numpy()[0], 0]
     assert list(zip(pair_a[found], pair_b[found], strict=True)) == [(0, 1), (0, 2), *[(0, 4)] * 4, (1, 2)]
-    out = [wp.zeros((12, 1), dtype=dtype, device="cpu") for dtype in (t.vec3, t.mat33, *[t.scalar] * 3)]
-    wp.launch(
-        evaluate_kernels(wp.float64).evaluate,
-        dim=(12, 1),
-        inputs=[
-            *collision.arrays, placement, size, friction, restitution, pose, origin, slots.pair, slots.feature,
-            slots.count,
-        ],
-        outputs=out,
-        device="cpu",
-    )  # fmt: skip
-    np.testing.assert_allclose(out[2].numpy()[:7, 0], [0.0] * 6 + [-0.01], atol=1e-14)
-    np.testing.assert_allclose(out[3].numpy()[:7, 0], [0.3, 0.3, *[0.5] * 4, 0.36])
-    np.testing.assert_allclose(out[4].numpy()[:7, 0], [0.2, 0.2, *[0.0] * 4, 0.25])
+    np.testing.assert_allclose(step.contact_distance.numpy()[:7, 0], [0.0] * 6 + [-0.01], atol=1e-14)
+    np.testing.assert_allclose(step.contact_friction.numpy()[:7, 0], [0.3, 0.3, *[0.5] * 4, 0.36])
+    np.testing.assert_allclose(step.contact_restitution.numpy()[:7, 0], [0.2, 0.2, *[0.0] * 4, 0.25])
 
 
 def test_a_fast_ball_is_met_before_it_arrives() -> None:
@@ -315,24 +274,7 @@ def test_a_fast_ball_is_met_before_it_arrives() -> None:
     bench.values["geometry_size"][:, 1] = 0.1
     link = bench.model.geometries[1].link
     bench.values["origin"][link] = (0.0, 0.0, 0.5)
-    t = warp_types(bench.model.scalar)
     velocity = np.zeros((bench.model.num_links, 3, 6))
     velocity[link, :, 5] = (0.0, -3.8, -4.2)
-    names = ("geometry_placement", "geometry_size", "pose", "origin")
-    inputs = bench.device_inputs()
-    slots = Slots.empty(4, 3, bench.device)
-    wp.launch(
-        detect_kernels(bench.model.scalar).detect,
-        dim=3,
-        inputs=[
-            *bench.collision.arrays,
-            *(inputs[name] for name in names),
-            wp.array(velocity, dtype=t.spatial, device=bench.device),
-            bench.collision.all_near(3),
-            0.01,
-            0.1,
-        ],
-        outputs=[slots.pair, slots.feature, slots.count, slots.overflow],
-        device=bench.device,
-    )
+    slots = bench.detect(0.01, velocity=velocity, dt=0.1)
     assert slots.count.numpy().tolist() == [0, 0, 1]  # 0.4 m away, 0.01 m of margin

@@ -6,24 +6,48 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.convex.detect import convex_detection_functions
+from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
+from warp_kernels.collision.field.candidates import candidate_functions
+from warp_kernels.collision.field.hulls import field_hull_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.near import next_near
-from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
-from warp_kernels.types import CONVEX, kernel_module, warp_types
+from warp_kernels.collision.pairs import (
+    CLOSED_FORM,
+    CONVEX_SHAPES,
+    FAMILIES,
+    HULL_ON_FIELD,
+    NUM_TYPES,
+    ROUND_ON_FIELD,
+    pair_functions,
+)
+from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.variants import used_arguments_only
+
+VARIANTS = {"detect_kernels": [(family,) for family in FAMILIES]}
 
 
 @functools.cache
-def detect_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``detect`` of one precision, launched over (world,)."""
+def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
+    """Kernel ``detect`` of one precision and family of pairs, launched over (world,), one family after the other."""
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = frame_functions(scalar)
     pairs = pair_functions(scalar)
-    mod = kernel_module("collision.detect", scalar)
+    convex = convex_detection_functions(scalar)
+    round_bodies = candidate_functions(scalar)
+    hulls = field_hull_functions(scalar)
+    module = kernel_module(f"collision.detect_{family}", scalar)
+    on_field = family in (ROUND_ON_FIELD, HULL_ON_FIELD)
+    if on_field:
+        # Loops over kinds, parts and stages unrolled make the code many times as long, and no faster.
+        wp.set_module_options({"max_unroll": 1}, module)
 
-    @wp.kernel(module=mod, enable_backward=False)
+    @wp.kernel(name=f"detect_{family}", module=module, enable_backward=False)
+    @used_arguments_only
     def detect(
         # Model
+        first_pair: int,
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         geometry_link: wp.array(dtype=wp.int32),
@@ -31,9 +55,19 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         link_tree: wp.array(dtype=wp.int32),
         vertex_start: wp.array(dtype=wp.int32),
         hull_vertices: wp.array(dtype=vec3),
+        hull_radius: wp.array(dtype=scalar),
+        field_shape: wp.array(dtype=wp.vec3i),
+        extent: wp.array(dtype=wp.vec4i),
+        edge_extent: wp.array(dtype=wp.vec2i),
+        shape_vertices: wp.array(dtype=vec3),
+        face_start: wp.array(dtype=wp.int32),
+        face_corner: wp.array(dtype=wp.int32),
+        face_normal: wp.array(dtype=vec3),
+        edges: wp.array(dtype=wp.vec4i),
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
+        height: wp.array2d(dtype=scalar),
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
@@ -44,19 +78,33 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         slot_pair: wp.array2d(dtype=wp.int32),
         slot_feature: wp.array2d(dtype=wp.int32),
+        slot_codes_a: wp.array2d(dtype=wp.vec3i),
+        slot_codes_b: wp.array2d(dtype=wp.vec3i),
+        slot_witness: wp.array2d(dtype=vec3),
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
-        """Write a slot for each contact of a near pair within reach, pairs in order and features in order.
+        """Write a slot for each contact within reach of the near pairs from ``first_pair`` on.
 
         The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
         before it closes, however fast. velocity: of the links, about the origins of their trees.
+        Pairs come in order, and features of a pair too. Slots of a family follow those of the families before.
         Contacts that find no free slot are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
         """
         world = wp.tid()
-        size_row = wp.min(world, geometry_size.shape[0] - 1)
+        row = wp.min(world, geometry_size.shape[0] - 1)
         found = wp.int32(0)
-        following = next_near(0, pair_a.shape[0], near, world)
+        if wp.static(family != CLOSED_FORM):
+            found = contact_count[world] + contact_overflow[world]
+        if wp.static(family == CONVEX_SHAPES):
+            modes = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.int32)
+            codes_a = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
+            codes_b = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
+            directions = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
+        if wp.static(family == CLOSED_FORM):
+            following = next_near(0, pair_a.shape[0], near, world)
+        else:
+            following = next_near(first_pair, pair_a.shape[0], near, world)
         while following < pair_a.shape[0]:
             pair = int(following)
             following = next_near(pair + 1, pair_a.shape[0], near, world)
@@ -69,37 +117,70 @@ def detect_kernels(scalar: Any) -> SimpleNamespace:
             offset_b = frame.origin_offset(link_b, reference, link_tree, origin, world)
             centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world) + offset_a
             centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
-            type_a = geometry_type[a]
-            type_b = geometry_type[b]
-            size_a = geometry_size[size_row, a]
-            size_b = geometry_size[size_row, b]
-            radius_b = wp.max(pairs.bounding_radius(type_b, size_b), scalar(0.0))
-            reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, radius_b, velocity, margin, dt, world)
-            if pairs.far_apart(type_a, size_a, type_b, size_b, centre_b - centre_a, reach):
-                continue
+            size_a = geometry_size[row, a]
+            size_b = geometry_size[row, b]
+            if wp.static(on_field):
+                if wp.static(family == ROUND_ON_FIELD):
+                    radius = pairs.bounding_radius(geometry_type[a], size_a)
+                else:
+                    radius = hulls.radius_of(extent[a], size_a, shape_vertices)
+                # The body, which is a, as seen from the field.
+                reach = frame.reach(link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world)
+            else:
+                if wp.static(family == CLOSED_FORM):
+                    radius_a = pairs.bounding_radius(geometry_type[a], size_a)
+                    radius_b = pairs.bounding_radius(geometry_type[b], size_b)
+                else:
+                    radius_a = convex.bounding_radius(geometry_type[a], size_a, hull_radius[a])
+                    radius_b = convex.bounding_radius(geometry_type[b], size_b, hull_radius[b])
+                around_b = wp.max(radius_b, scalar(0.0))
+                reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world)
+                if pairs.far_apart(radius_a, radius_b, centre_b - centre_a, reach):
+                    continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
-            kind = type_a * NUM_TYPES + type_b
-            start = vertex_start[b]
-            features = pairs.candidate_features(
-                kind, pose_a, size_a, pose_b, size_b, hull_vertices, start, vertex_start[b + 1], reach
-            )
+            if wp.static(family == CLOSED_FORM):
+                kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
+                features = pairs.candidate_features(
+                    kind, pose_a, size_a, pose_b, size_b, hull_vertices, vertex_start[b], vertex_start[b + 1], reach
+                )
+            elif wp.static(family == CONVEX_SHAPES):
+                features = convex.convex_features(
+                    geometry_type[a], geometry_type[b], pose_a, size_a, pose_b, size_b, extent[a], extent[b],
+                    shape_vertices, face_start, face_corner, face_normal, reach, modes, codes_a, codes_b, directions,
+                )  # fmt: skip
+            elif wp.static(family == ROUND_ON_FIELD):
+                features = round_bodies.field_features(
+                    geometry_type[a], pose_a, size_a, pose_b, size_b, height, wp.min(world, height.shape[0] - 1),
+                    field_shape[b], reach,
+                )  # fmt: skip
+            else:
+                features = hulls.field_hull_features(
+                    extent[a], edge_extent[a], pose_a, size_a, pose_b, size_b, shape_vertices, face_start, face_corner,
+                    face_normal, edges, height, wp.min(world, height.shape[0] - 1), field_shape[b], reach,
+                )  # fmt: skip
             k = wp.int32(0)
             while k < 4:
                 feature = features[k]
                 k += 1
-                if feature >= 0:
-                    vertex = vec3()
-                    if type_b == CONVEX:
-                        vertex = hull_vertices[start + feature]
-                    distance, _point, _normal = pairs.feature_contact(
-                        kind, feature, pose_a, size_a, pose_b, size_b, vertex
-                    )
-                    if distance < reach:
-                        if found < slot_pair.shape[0]:
-                            slot_pair[found, world] = pair
+                within = feature >= 0
+                if wp.static(family == CLOSED_FORM):
+                    if within:
+                        distance, _point, _normal = pairs.pair_contact(
+                            kind, feature, pose_a, size_a, pose_b, size_b, hull_vertices, vertex_start[b]
+                        )
+                        within = distance < reach
+                if within:
+                    if found < slot_pair.shape[0]:
+                        slot_pair[found, world] = pair
+                        if wp.static(family == CONVEX_SHAPES):
+                            slot_feature[found, world] = modes[feature]
+                            slot_codes_a[found, world] = codes_a[feature]
+                            slot_codes_b[found, world] = codes_b[feature]
+                            slot_witness[found, world] = directions[feature]
+                        else:
                             slot_feature[found, world] = feature
-                        found += 1
+                    found += 1
         contact_count[world] = wp.min(found, slot_pair.shape[0])
         contact_overflow[world] = wp.max(found - slot_pair.shape[0], 0)
 

@@ -6,25 +6,36 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.convex.contact import convex_contact_functions
+from warp_kernels.collision.field.contact import field_contact_functions
+from warp_kernels.collision.field.hull_contact import hull_contact_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.materials import material_functions
-from warp_kernels.collision.pairs import NUM_TYPES, pair_functions
+from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES, NUM_TYPES, ROUND_ON_FIELD, pair_functions
 from warp_kernels.types import CONVEX, kernel_module, warp_types
+from warp_kernels.variants import used_arguments_only
+
+VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
 
 
 @functools.cache
-def evaluate_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``evaluate`` of one precision, launched over (slot, world)."""
+def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
+    """Kernel ``evaluate`` of one precision and family of pairs, launched over (slot, world)."""
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     frame = frame_functions(scalar)
     materials = material_functions(scalar)
-    pairs = pair_functions(scalar)
-    mod = kernel_module("collision.evaluate", scalar)
+    closed = pair_functions(scalar)
+    convex = convex_contact_functions(scalar)
+    field = field_contact_functions(scalar)
+    hulls = hull_contact_functions(scalar)
+    module = kernel_module(f"collision.evaluate_{family}", scalar)
 
-    @wp.kernel(module=mod)
+    @wp.kernel(name=f"evaluate_{family}", module=module)
+    @used_arguments_only
     def evaluate(
         # Model
+        first_pair: int,
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         geometry_link: wp.array(dtype=wp.int32),
@@ -32,9 +43,17 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         link_tree: wp.array(dtype=wp.int32),
         vertex_start: wp.array(dtype=wp.int32),
         hull_vertices: wp.array(dtype=vec3),
+        field_shape: wp.array(dtype=wp.vec3i),
+        extent: wp.array(dtype=wp.vec4i),
+        edge_extent: wp.array(dtype=wp.vec2i),
+        shape_vertices: wp.array(dtype=vec3),
+        face_start: wp.array(dtype=wp.int32),
+        face_corner: wp.array(dtype=wp.int32),
+        edges: wp.array(dtype=wp.vec4i),
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
+        height: wp.array2d(dtype=scalar),
         friction: wp.array2d(dtype=scalar),
         restitution: wp.array2d(dtype=scalar),
         # Data in
@@ -42,6 +61,9 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         slot_pair: wp.array2d(dtype=wp.int32),
         slot_feature: wp.array2d(dtype=wp.int32),
+        slot_codes_a: wp.array2d(dtype=wp.vec3i),
+        slot_codes_b: wp.array2d(dtype=wp.vec3i),
+        slot_witness: wp.array2d(dtype=vec3),
         contact_count: wp.array(dtype=wp.int32),
         # Data out
         contact_point: wp.array2d(dtype=vec3),
@@ -50,17 +72,21 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         contact_friction: wp.array2d(dtype=scalar),
         contact_restitution: wp.array2d(dtype=scalar),
     ):
-        """Point midway between the surfaces, relative to the origin of the pair's reference tree; frame with rows normal
-        (from a to b) and two tangents; signed distance, negative when penetrating; products of friction and restitution.
-        Slots past ``contact_count`` are left alone.
+        """Evaluate the contacts of the pairs from ``first_pair`` on; other slots are left alone.
+
+        contact_point: midway between the surfaces, relative to the origin of the pair's reference tree. contact_frame:
+        rows normal (from a to b) and two tangents. contact_distance: negative when penetrating. contact_friction and
+        contact_restitution: products of those of both geometries.
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
         pair = slot_pair[slot, world]
-        # Pairs after these have kernels of their own.
         if pair >= pair_a.shape[0]:
             return
+        if wp.static(family != CLOSED_FORM):
+            if pair < first_pair:
+                return
         a = pair_a[pair]
         b = pair_b[pair]
         link_a = geometry_link[a]
@@ -69,14 +95,33 @@ def evaluate_kernels(scalar: Any) -> SimpleNamespace:
         pose_a = frame.geometry_pose(a, link_a, reference, link_tree, geometry_placement, pose, origin, world)
         pose_b = frame.geometry_pose(b, link_b, reference, link_tree, geometry_placement, pose, origin, world)
         feature = slot_feature[slot, world]
-        vertex = vec3()
-        if geometry_type[b] == CONVEX:
-            vertex = hull_vertices[vertex_start[b] + feature]
-        kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
         row = wp.min(world, geometry_size.shape[0] - 1)
-        distance, point, normal = pairs.feature_contact(
-            kind, feature, pose_a, geometry_size[row, a], pose_b, geometry_size[row, b], vertex
-        )
+        size_a = geometry_size[row, a]
+        size_b = geometry_size[row, b]
+        if wp.static(family == CLOSED_FORM):
+            start = int(0)
+            if geometry_type[b] == CONVEX:
+                start = vertex_start[b]
+            kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
+            distance, point, normal = closed.pair_contact(
+                kind, feature, pose_a, size_a, pose_b, size_b, hull_vertices, start
+            )
+        elif wp.static(family == CONVEX_SHAPES):
+            distance, point, normal = convex.convex_contact(
+                geometry_type[a], geometry_type[b], feature, pose_a, size_a, pose_b, size_b, shape_vertices,
+                extent[a][0], extent[b][0], slot_codes_a[slot, world], slot_codes_b[slot, world],
+                slot_witness[slot, world],
+            )  # fmt: skip
+        elif wp.static(family == ROUND_ON_FIELD):
+            distance, point, normal = field.field_contact(
+                geometry_type[a], feature, pose_a, size_a, pose_b, size_b, height,
+                wp.min(world, height.shape[0] - 1), field_shape[b],
+            )  # fmt: skip
+        else:
+            distance, point, normal = hulls.field_hull_contact(
+                hulls.ranges_of(extent[a], edge_extent[a]), feature, pose_a, size_a, pose_b, size_b, shape_vertices,
+                face_start, face_corner, edges, height, wp.min(world, height.shape[0] - 1), field_shape[b],
+            )  # fmt: skip
         contact_point[slot, world] = point
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance

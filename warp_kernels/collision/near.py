@@ -77,10 +77,10 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         margin: scalar,
         dt: scalar,
         # Data out
-        centre: wp.array2d(dtype=vec3),
-        ball: wp.array2d(dtype=vec3),
+        geometry_centre: wp.array2d(dtype=vec3),
+        geometry_ball: wp.array2d(dtype=vec3),
     ):
-        """centre: in the world. ball: how far the geometry may reach within dt, half the margin and room for rounding included; the
+        """geometry_centre: in the world. geometry_ball: how far the geometry may reach within dt, half the margin and room for rounding included; the
         radius in that, negative where none is known; the angle by which it may turn.
         """
         item, world = wp.tid()
@@ -99,8 +99,8 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
             turn = dt * wp.length(sp.angular(v))
             place += origin[link_tree[link], world]
         reach = wp.max(radius, scalar(0.0)) * (scalar(1.0) + turn) + way + scalar(0.5) * margin
-        centre[g, world] = place
-        ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
+        geometry_centre[g, world] = place
+        geometry_ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
 
     @wp.func
     def is_near(
@@ -111,13 +111,13 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         geometry_type: wp.array(dtype=int),
         geometry_placement: wp.array2d(dtype=transform),
         pose: wp.array2d(dtype=transform),
-        centre: wp.array2d(dtype=vec3),
-        ball: wp.array2d(dtype=vec3),
+        geometry_centre: wp.array2d(dtype=vec3),
+        geometry_ball: wp.array2d(dtype=vec3),
     ):
         """Whether two balls, or a plane and a ball, may come closer than the margin. b is seen from a, which may turn."""
-        delta = centre[b, world] - centre[a, world]
-        ball_a = ball[a, world]
-        ball_b = ball[b, world]
+        delta = geometry_centre[b, world] - geometry_centre[a, world]
+        ball_a = geometry_ball[a, world]
+        ball_b = geometry_ball[b, world]
         room = ball_a[0] + ball_b[0] + ball_a[2] * ball_b[1]
         near = True
         if ball_b[1] >= scalar(0.0):
@@ -142,8 +142,8 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         geometry_placement: wp.array2d(dtype=transform),
         # Data in
         pose: wp.array2d(dtype=transform),
-        centre: wp.array2d(dtype=vec3),
-        ball: wp.array2d(dtype=vec3),
+        geometry_centre: wp.array2d(dtype=vec3),
+        geometry_ball: wp.array2d(dtype=vec3),
         # Data out
         near: wp.array2d(dtype=wp.uint32),
     ):
@@ -154,7 +154,9 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
             a = pair_a[pair]
             b = pair_b[pair]
-            if is_near(a, b, world, geometry_link, geometry_type, geometry_placement, pose, centre, ball):
+            if is_near(
+                a, b, world, geometry_link, geometry_type, geometry_placement, pose, geometry_centre, geometry_ball
+            ):
                 bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
         near[word, world] = bits
 

@@ -18,44 +18,53 @@ from warp_kernels.collision.cylinders import cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.plane import plane_functions
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, warp_types
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE, warp_types
 
-# The most contacts that a pair of types (first <= second) can have at once. These have closed forms, see below; ...
-CLOSED_PAIRS = {
-    (PLANE, SPHERE): 1,
-    (PLANE, CAPSULE): 2,
-    (PLANE, BOX): 4,
-    (PLANE, CONVEX): 4,
-    (PLANE, CYLINDER): 4,
-    (PLANE, ELLIPSOID): 1,
-    (SPHERE, SPHERE): 1,
-    (SPHERE, CAPSULE): 1,
-    (SPHERE, BOX): 1,
-    (SPHERE, ELLIPSOID): 1,
-    (CAPSULE, CAPSULE): 2,
+# Families of pairs, in the order in which their kernels run: closed forms below; by support functions
+# (warp_kernels/collision/convex); round bodies, and bodies of vertices, edges and faces, on heightfields
+# (warp_kernels/collision/field).
+CLOSED_FORM = "closed_form"
+CONVEX_SHAPES = "convex_shapes"
+ROUND_ON_FIELD = "round_on_field"
+HULL_ON_FIELD = "hull_on_field"
+FAMILIES = (CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD)
+
+# The family of each pair of types (first <= second) that can touch, and the most contacts that it can have at once.
+COLLISION_PAIRS = {
+    (PLANE, SPHERE): (CLOSED_FORM, 1),
+    (PLANE, CAPSULE): (CLOSED_FORM, 2),
+    (PLANE, BOX): (CLOSED_FORM, 4),
+    (PLANE, CONVEX): (CLOSED_FORM, 4),
+    (PLANE, CYLINDER): (CLOSED_FORM, 4),
+    (PLANE, ELLIPSOID): (CLOSED_FORM, 1),
+    (SPHERE, SPHERE): (CLOSED_FORM, 1),
+    (SPHERE, CAPSULE): (CLOSED_FORM, 1),
+    (SPHERE, BOX): (CLOSED_FORM, 1),
+    (SPHERE, CONVEX): (CONVEX_SHAPES, 1),
+    (SPHERE, CYLINDER): (CONVEX_SHAPES, 1),
+    (SPHERE, ELLIPSOID): (CLOSED_FORM, 1),
+    (SPHERE, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
+    (CAPSULE, CAPSULE): (CLOSED_FORM, 2),
+    (CAPSULE, BOX): (CONVEX_SHAPES, 4),
+    (CAPSULE, CONVEX): (CONVEX_SHAPES, 4),
+    (CAPSULE, CYLINDER): (CONVEX_SHAPES, 4),
+    (CAPSULE, ELLIPSOID): (CONVEX_SHAPES, 1),
+    (CAPSULE, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
+    (BOX, BOX): (CONVEX_SHAPES, 4),
+    (BOX, CONVEX): (CONVEX_SHAPES, 4),
+    (BOX, CYLINDER): (CONVEX_SHAPES, 4),
+    (BOX, ELLIPSOID): (CONVEX_SHAPES, 1),
+    (BOX, HEIGHTFIELD): (HULL_ON_FIELD, 4),
+    (CONVEX, CONVEX): (CONVEX_SHAPES, 4),
+    (CONVEX, CYLINDER): (CONVEX_SHAPES, 4),
+    (CONVEX, ELLIPSOID): (CONVEX_SHAPES, 1),
+    (CONVEX, HEIGHTFIELD): (HULL_ON_FIELD, 4),
+    (CYLINDER, CYLINDER): (CONVEX_SHAPES, 4),
+    (CYLINDER, ELLIPSOID): (CONVEX_SHAPES, 1),
+    (CYLINDER, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
+    (ELLIPSOID, ELLIPSOID): (CONVEX_SHAPES, 1),
+    (ELLIPSOID, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
 }
-
-# ... these are found by support functions, see warp_kernels/collision/convex.
-CONVEX_PAIRS = {
-    (SPHERE, CONVEX): 1,
-    (SPHERE, CYLINDER): 1,
-    (CAPSULE, BOX): 4,
-    (CAPSULE, CONVEX): 4,
-    (CAPSULE, CYLINDER): 4,
-    (CAPSULE, ELLIPSOID): 1,
-    (BOX, BOX): 4,
-    (BOX, CONVEX): 4,
-    (BOX, CYLINDER): 4,
-    (BOX, ELLIPSOID): 1,
-    (CONVEX, CONVEX): 4,
-    (CONVEX, CYLINDER): 4,
-    (CONVEX, ELLIPSOID): 1,
-    (CYLINDER, CYLINDER): 4,
-    (CYLINDER, ELLIPSOID): 1,
-    (ELLIPSOID, ELLIPSOID): 1,
-}
-
-MAX_CONTACTS = {**CLOSED_PAIRS, **CONVEX_PAIRS}
 
 NUM_TYPES = ELLIPSOID + 1
 
@@ -99,10 +108,10 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         return radius
 
     @wp.func
-    def far_apart(type_a: int, size_a: vec3, type_b: int, size_b: vec3, delta: vec3, margin: scalar):
-        """Whether the balls around two geometries, ``delta`` between their centres, are further apart than the margin."""
-        radius_a = bounding_radius(type_a, size_a)
-        radius_b = bounding_radius(type_b, size_b)
+    def far_apart(radius_a: scalar, radius_b: scalar, delta: vec3, margin: scalar):
+        """Whether two balls, ``delta`` between their centres, are further apart than the margin; not where a radius is
+        negative.
+        """
         reach = radius_a + radius_b + margin
         return radius_a >= scalar(0.0) and radius_b >= scalar(0.0) and wp.length_sq(delta) > reach * reach
 
@@ -153,15 +162,10 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         return features
 
     @wp.func
-    def feature_contact(
-        kind: int,
-        feature: int,
-        pose_a: transform,
-        size_a: vec3,
-        pose_b: transform,
-        size_b: vec3,
-        vertex: vec3,
-    ):
+    def pair_contact(
+        kind: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        hull: wp.array(dtype=vec3), start: int,
+    ):  # fmt: skip
         """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
         centre_a = wp.transform_get_translation(pose_a)
         centre_b = wp.transform_get_translation(pose_b)
@@ -177,7 +181,7 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
             corner = boxes.corner(pose_b, size_b, feature)
             distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
         elif kind == wp.static(pair_kind(PLANE, CONVEX)):
-            corner = wp.transform_point(pose_b, wp.cw_mul(vertex, size_b))
+            corner = wp.transform_point(pose_b, wp.cw_mul(hull[start + feature], size_b))
             distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
         elif kind == wp.static(pair_kind(PLANE, CYLINDER)):
             rim = cylinders.rim_point(feature, pose_b, size_b, plane.plane_normal(pose_a))
@@ -201,5 +205,5 @@ def pair_functions(scalar: Any) -> SimpleNamespace:
         bounding_radius=bounding_radius,
         far_apart=far_apart,
         candidate_features=candidate_features,
-        feature_contact=feature_contact,
+        pair_contact=pair_contact,
     )

@@ -33,10 +33,10 @@ ROUND = 9
 
 
 @functools.cache
-def contact_functions(scalar: Any) -> SimpleNamespace:
+def convex_contact_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision. Contact functions return (distance, point, normal)."""
     t = warp_types(scalar)
-    vec3, quat = t.vec3, t.quat
+    vec3, quat, transform = t.vec3, t.quat, t.transform
     shapes = shape_functions(scalar)
     half = scalar(0.5)
 
@@ -269,4 +269,51 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
             normal = -outward
         return distance, point, normal
 
-    return SimpleNamespace(unit=unit, rounding=rounding, turned_on=turned_on, feature_contact=feature_contact)
+    @wp.func
+    def corner(vertices: wp.array(dtype=vec3), first: int, code: int, scale: vec3):
+        """A vertex in its geometry's frame; the origin for the code -1."""
+        result = vec3()
+        if code >= 0:
+            result = wp.cw_mul(vertices[first + code], scale)
+        return result
+
+    @wp.func
+    def convex_contact(
+        type_a: int, type_b: int, mode: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        vertices: wp.array(dtype=vec3), first_a: int, first_b: int, codes_a: wp.vec3i, codes_b: wp.vec3i, witness: vec3,
+    ):  # fmt: skip
+        """The contact of two shapes at these poses, whose packed vertices start at ``first_a`` and ``first_b``."""
+        centre_a = wp.transform_get_translation(pose_a)
+        centre_b = wp.transform_get_translation(pose_b)
+        turn_a = wp.transform_get_rotation(pose_a)
+        turn_b = wp.transform_get_rotation(pose_b)
+        rotation = wp.mul(wp.quat_inverse(turn_a), turn_b)
+        offset = wp.quat_rotate_inv(turn_a, centre_b - centre_a)
+        scale_a = shapes.scale_of(type_a, size_a)
+        scale_b = shapes.scale_of(type_b, size_b)
+        distance, point, normal = feature_contact(
+            mode,
+            type_a,
+            codes_a,
+            size_a,
+            corner(vertices, first_a, codes_a[0], scale_a),
+            corner(vertices, first_a, codes_a[1], scale_a),
+            corner(vertices, first_a, codes_a[2], scale_a),
+            type_b,
+            codes_b,
+            size_b,
+            rotation,
+            offset + wp.quat_rotate(rotation, corner(vertices, first_b, codes_b[0], scale_b)),
+            offset + wp.quat_rotate(rotation, corner(vertices, first_b, codes_b[1], scale_b)),
+            offset + wp.quat_rotate(rotation, corner(vertices, first_b, codes_b[2], scale_b)),
+            witness,
+        )
+        return distance, centre_a + wp.quat_rotate(turn_a, point), wp.quat_rotate(turn_a, normal)
+
+    return SimpleNamespace(
+        unit=unit,
+        rounding=rounding,
+        turned_on=turned_on,
+        feature_contact=feature_contact,
+        convex_contact=convex_contact,
+    )

@@ -35,7 +35,6 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
     def contact_identity(
         # Model
         first_pair: int,
-        end_pair: int,
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         geometry_link: wp.array(dtype=wp.int32),
@@ -58,7 +57,7 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
             return
         pair = slot_pair[slot, world]
         identity = slot_feature[slot, world]
-        if pair >= first_pair and pair < end_pair:
+        if pair >= first_pair and pair < pair_a.shape[0]:
             reference = frame.reference_tree(geometry_link[pair_a[pair]], geometry_link[pair_b[pair]], link_tree)
             identity = int(0)
             for side in range(2):

@@ -12,7 +12,14 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.capsules import PARALLEL_SINE_SQUARED
-from warp_kernels.collision.convex.contact import FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, ROUND, contact_functions
+from warp_kernels.collision.convex.contact import (
+    FACE_BACK,
+    FACE_CUT,
+    FACE_VERTEX,
+    OF_B,
+    ROUND,
+    convex_contact_functions,
+)
 from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
 from warp_kernels.collision.convex.spread import spread_functions
 from warp_kernels.collision.convex.witness import witness_functions
@@ -28,7 +35,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
-    contact = contact_functions(scalar)
+    contact = convex_contact_functions(scalar)
     witnesses = witness_functions(scalar)
     choose = spread_functions(scalar)
     Shape, Witness = shapes.Shape, witnesses.Witness

@@ -11,7 +11,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.convex.contact import EDGES, FACE_VERTEX, OF_B, ROUND, contact_functions
+from warp_kernels.collision.convex.contact import EDGES, FACE_VERTEX, OF_B, ROUND, convex_contact_functions
 from warp_kernels.collision.convex.gjk import gjk_functions
 from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, UPRIGHT_SINE_SQUARED, shape_functions
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
@@ -26,7 +26,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
     gjk = gjk_functions(scalar)
-    contact = contact_functions(scalar)
+    contact = convex_contact_functions(scalar)
     Shape = shapes.Shape
     ints = wp.array(dtype=wp.int32)
     # Separations that differ by less than this are equal but for rounding; a face then goes before edges and corners [m].

@@ -9,7 +9,7 @@ import warp as wp
 from warp_kernels.collision.field.balls import field_ball_functions
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import choice_functions
-from warp_kernels.collision.field.contact import contact_functions
+from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.cylinders import field_cylinder_functions
 from warp_kernels.collision.field.ellipsoids import field_ellipsoid_functions
 from warp_kernels.collision.field.segments import segment_functions
@@ -23,7 +23,7 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     mat33, transform, vec3 = t.mat33, t.transform, t.vec3
     bodies = body_functions(scalar)
-    contacts = contact_functions(scalar)
+    contacts = field_contact_functions(scalar)
     balls = field_ball_functions(scalar)
     segments = segment_functions(scalar)
     cylinders = field_cylinder_functions(scalar)
@@ -48,13 +48,18 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def field_features(
-        type: int, pose: transform, size: vec3, height: wp.array2d(dtype=scalar), field: Field, reach: scalar
-    ):
+        type: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar),
+        height_row: int, shape: wp.vec3i, reach: scalar,
+    ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
 
         The deepest, then those that span most area, seen from above.
         """
-        body = bodies.make_body(type, pose, size, reach)
+        body = bodies.make_body(type, wp.transform_multiply(wp.transform_inverse(pose_b), pose_a), size_a, reach)
+        field = Field()
+        field.shape = shape
+        field.size = size_b
+        field.row = height_row
         features = wp.vec4i(-1, -1, -1, -1)
         chosen = mat33()
         deepest = scalar(0.0)

@@ -17,7 +17,7 @@ import warp as wp
 
 from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
-from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE
+from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE, grid_functions
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.rims import rim_functions
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
@@ -30,13 +30,14 @@ SIDE = FIRST_RIM + 4
 
 
 @functools.cache
-def contact_functions(scalar: Any) -> SimpleNamespace:
+def field_contact_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision.
 
     Contact functions return the distance, the contact's place on the field, and the unit normal from there to the body.
     """
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
+    grid = grid_functions(scalar)
     lines = line_functions(scalar)
     rims = rim_functions(scalar)
     cylinders = cylinder_functions(scalar)
@@ -153,6 +154,19 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
             distance, place, normal = lines.ball_contact(kind, corners, centre, size[0])
         return distance, place, normal
 
+    @wp.func
+    def field_contact(
+        type: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i,
+    ):  # fmt: skip
+        """Distance, point midway between the surfaces and normal of a feature of a body and a field at these poses."""
+        local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
+        element = feature // PARTS
+        corners = grid.element_corners(height, height_row, shape, size_b, element)
+        distance, place, upward = part_contact(type, feature % PARTS, element % KINDS, corners, local, size_a)
+        normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
+        return distance, wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward), normal
+
     return SimpleNamespace(
         axis_of=axis_of,
         end_of=end_of,
@@ -162,4 +176,5 @@ def contact_functions(scalar: Any) -> SimpleNamespace:
         rim_point_contact=rim_point_contact,
         rim_contact=rim_contact,
         part_contact=part_contact,
+        field_contact=field_contact,
     )

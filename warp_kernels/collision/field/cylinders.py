@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import TIE, choice_functions
-from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SIDE, contact_functions
+from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SIDE, field_contact_functions
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, UPPER_TRIANGLE, grid_functions
 from warp_kernels.collision.field.segments import segment_functions
 from warp_kernels.collision.field.surface import surface_functions
@@ -26,7 +26,7 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     grid = grid_functions(scalar)
-    contacts = contact_functions(scalar)
+    contacts = field_contact_functions(scalar)
     surface = surface_functions(scalar)
     segments = segment_functions(scalar)
     choices = choice_functions(scalar)

@@ -54,11 +54,11 @@ def hull_body_functions(scalar: Any) -> SimpleNamespace:
         return hull
 
     @wp.func
-    def radius_of(hull: Hull, vertices: places):
+    def radius_of(extent: wp.vec4i, scale: vec3, vertices: places):
         """The distance of the farthest vertex from the hull's origin."""
         square = scalar(0.0)
-        for code in range(hull.ranges.num_vertices):
-            square = wp.max(square, wp.length_sq(hulls.vertex(hull.ranges, hull.scale, vertices, code)))
+        for code in range(extent[1]):
+            square = wp.max(square, wp.length_sq(wp.cw_mul(vertices[extent[0] + code], scale)))
         return wp.sqrt(square)
 
     @wp.func

@@ -12,7 +12,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT
+from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, grid_functions
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.types import warp_types
 
@@ -25,6 +25,7 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
     """The struct Ranges and Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
+    grid = grid_functions(scalar)
     lines = line_functions(scalar)
 
     @wp.struct
@@ -126,6 +127,29 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
                 distance, place, normal = lines.line_contact(place, corners[1] - place, p0, along, scalar(0.0))
         return distance, place, normal
 
+    @wp.func
+    def field_hull_contact(
+        ranges: Ranges, feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        vertices: wp.array(dtype=vec3), starts: wp.array(dtype=wp.int32), face_corner: wp.array(dtype=wp.int32),
+        edges: wp.array(dtype=wp.vec4i), height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i,
+    ):  # fmt: skip
+        """Distance, point midway between the surfaces and normal of a feature of a hull and a field at these poses."""
+        local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
+        codes = corners_of(ranges, feature, starts, face_corner, edges)
+        element = element_of(ranges, feature)
+        corners = grid.element_corners(height, height_row, shape, size_b, element)
+        distance, place, upward = hull_contact(
+            element % KINDS,
+            corners,
+            local,
+            codes,
+            vertex(ranges, size_a, vertices, codes[0]),
+            vertex(ranges, size_a, vertices, codes[1]),
+            vertex(ranges, size_a, vertices, codes[2]),
+        )
+        normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
+        return distance, wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward), normal
+
     return SimpleNamespace(
         Ranges=Ranges,
         ranges_of=ranges_of,
@@ -137,4 +161,5 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
         corners_of=corners_of,
         vertex=vertex,
         hull_contact=hull_contact,
+        field_hull_contact=field_hull_contact,
     )

@@ -26,7 +26,7 @@ from warp_kernels.types import warp_types
 def field_hull_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision."""
     t = warp_types(scalar)
-    vec3, mat33 = t.vec3, t.mat33
+    vec3, mat33, transform = t.vec3, t.mat33, t.transform
     grid = grid_functions(scalar)
     surface = surface_functions(scalar)
     choices = choice_functions(scalar)
@@ -63,14 +63,21 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
         return choice
 
     @wp.func
-    def hull_features(
-        height: wp.array2d(dtype=scalar), field: Field, hull: Hull, reach: scalar, vertices: places, starts: ints,
-        face_corner: ints, normals: places, edges: fours,
+    def field_hull_features(
+        extent: wp.vec4i, edge_extent: wp.vec2i, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        vertices: places, starts: ints, face_corner: ints, normals: places, edges: fours,
+        height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i, reach: scalar,
     ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
 
         The deepest, then those that span most area, seen from above.
         """
+        local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
+        hull = bodies.make_hull(extent, edge_extent, size_a, local)
+        field = Field()
+        field.shape = shape
+        field.size = size_b
+        field.row = height_row
         bounds = bodies.bounds_of(height, field, hull, vertices, reach)
         features = wp.vec4i(-1, -1, -1, -1)
         if bounds.top < bounds.bottom:
@@ -91,4 +98,4 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
                 chosen[stage] = choice.place
         return choices.ascending(features)
 
-    return SimpleNamespace(make_hull=bodies.make_hull, radius_of=bodies.radius_of, hull_features=hull_features)
+    return SimpleNamespace(radius_of=bodies.radius_of, field_hull_features=field_hull_features)

@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import choice_functions
-from warp_kernels.collision.field.contact import PARTS, SEGMENT, contact_functions
+from warp_kernels.collision.field.contact import PARTS, SEGMENT, field_contact_functions
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, grid_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.types import warp_types
@@ -20,7 +20,7 @@ def segment_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     grid = grid_functions(scalar)
-    contacts = contact_functions(scalar)
+    contacts = field_contact_functions(scalar)
     surface = surface_functions(scalar)
     choices = choice_functions(scalar)
     Field, Body, Choice = surface.Field, body_functions(scalar).Body, choices.Choice
