@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the example that the first argument names, with the other arguments; without one, list them all."""
+    """Run the example named by the first argument, with the other arguments. Without arguments, list all examples."""
     examples = find_examples()
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         width = max(map(len, examples))
@@ -17,13 +17,13 @@ def main() -> None:
         return
     name = sys.argv[1]
     if name not in examples:
-        sys.exit(f"there is no example '{name}'; there is {', '.join(examples)}")
+        sys.exit(f"there is no example '{name}'; the examples are {', '.join(examples)}")
     sys.argv = [f"python -m examples {name}", *sys.argv[2:]]
     importlib.import_module(f"examples.{name}").main()
 
 
 def find_examples() -> dict[str, str]:
-    """The files beside this one that have a main function, by name, each with the first line of its docstring."""
+    """Names of the files in this folder with a main function, each with the first line of its docstring."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))

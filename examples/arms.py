@@ -1,4 +1,4 @@
-"""Arms in a row, to see what was learnt: each moves in its own way, and a ball shows where its pointer should be."""
+"""Draws arms in a row to show what was learnt. Each has its own motion; a ball shows where its pointer should be."""
 
 import argparse
 import warnings
@@ -19,12 +19,12 @@ from sim.model.poses import compose
 from sim.render import Trail
 from warp_kernels.types import FIXED
 
-POINTER = np.array([0.2, 0.1, 0.2])  # end of the rod on the tip, in its frame, off the last joint's axis [m]
+POINTER = np.array([0.2, 0.1, 0.2])  # end of the rod on the tip, in the tip's frame, off the last joint's axis [m]
 ROD, BALL = 0.01, 0.025  # radii [m]
-PLATE = (0.2, 0.005)  # radius and half of the thickness of what an arm stands on [m]
-GAP = 0.2  # between what neighbours reach [m]
-CLEARANCE = 0.3  # between the ground and what arms on a wall reach [m]
-AZIMUTH = -80.0  # of the camera, which looks across the row [degrees]
+PLATE = (0.2, 0.005)  # radius and half thickness of the plate that an arm stands on [m]
+GAP = 0.2  # between the space of neighbouring arms [m]
+CLEARANCE = 0.3  # between the ground and the space of arms on a wall [m]
+AZIMUTH = -80.0  # azimuth of the camera, which looks across the row [degrees]
 UPRIGHT = Rotation.identity()
 ON_A_WALL = Rotation.from_euler("y", 90.0, degrees=True)  # the base's x axis points down, and the arm to the right
 
@@ -34,9 +34,9 @@ class Arm:
     """An arm of the row.
 
     Attributes:
-        color: of the plate that it stands on, "#rrggbb".
-        robot: the arm itself.
-        q: its coordinates [frames, nq].
+        color: colour of the plate that it stands on, "#rrggbb".
+        robot: the arm.
+        q: coordinates [frames, nq].
         ball: where its pointer should be, in the frame of its base [frames, 3] [m].
     """
 
@@ -47,7 +47,7 @@ class Arm:
 
 
 def pointer(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
-    """Where the end of the rod on the tip is, in the frame of the base [..., 3] [m]."""
+    """Position of the end of the rod on the tip, in the frame of the base [..., 3] [m]."""
     pose = robot.forward_kinematics_matrix(q, tip)
     return pose[..., :3, :3] @ pose.new_tensor(POINTER) + pose[..., :3, 3]
 
@@ -59,13 +59,13 @@ def write_arms(
     """Write the motion of arms in a row, see :func:`examples.outputs.write_motion`.
 
     Args:
-        options: the command line, see :func:`examples.options.example_parser`, with the ``--robot`` that all arms are.
-        name: of the files, without suffix.
-        arms: those of the row, from left to right.
+        options: the command line, see :func:`examples.options.example_parser`; all arms are of its ``--robot``.
+        name: name of the files, without suffix.
+        arms: the arms, from left to right.
         tip: link that carries the pointer.
         dt: time between the frames of the arms [s].
-        speed: of the animation, relative to life.
-        base: how their bases are turned; those that are turned hang in the air.
+        speed: speed of the animation relative to real time.
+        base: orientation of the bases; if they are not upright, the arms are above the ground.
         trails: whether to draw the paths of pointers and balls.
     """
     with torch.no_grad():
@@ -96,10 +96,10 @@ def write_arms(
 
 
 def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, place: np.ndarray) -> tuple[Part, Part]:
-    """Put an arm into the scene, and its plate, pointer and ball; returns arm and ball."""
+    """Add an arm to the scene, with its plate, pointer and ball. Returns arm and ball."""
     name, color = f"arm{k}", _rgba(arm.color)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)  # what they say was said when the robot was loaded
+        warnings.simplefilter("ignore", URDFWarning)  # they were already shown when the robot was loaded
         part = builder.add_urdf(
             file, name=name, position=place[:3], orientation=place[3:], mimic="free", collision=False
         )
@@ -118,7 +118,7 @@ def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, plac
 
 
 def _place_joints(model: sim.Model, part: Part, robot: sim.torch.Robot, place: np.ndarray) -> None:
-    """Give an arm of the scene the joints' placements of a robot whose base is at a place."""
+    """Give an arm of the scene the joint placements of a robot, with its base at a pose."""
     own = robot.value("joint_placement").detach().cpu().numpy()
     links = [link for link, name in enumerate(model.link_names) if name.startswith(f"{part.name}/")]
     for link, placement, parent in zip(links, own, robot.model.link_parent, strict=True):
@@ -126,6 +126,6 @@ def _place_joints(model: sim.Model, part: Part, robot: sim.torch.Robot, place: n
 
 
 def _rgba(color: str) -> tuple[float, float, float, float]:
-    """A colour "#rrggbb"."""
+    """Convert a colour "#rrggbb"."""
     red, green, blue = (int(color[k : k + 2], 16) / 255.0 for k in (1, 3, 5))
     return red, green, blue, 1.0

@@ -1,4 +1,4 @@
-"""Masses, centres of mass and inertias of an arm's links: as drawn, as they are, and what torques tell of them."""
+"""Masses, centres of mass and inertias of an arm's links: as drawn, and the numbers that determine joint torques."""
 
 import copy
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ class Bodies:
 
     @classmethod
     def of(cls, robot: sim.torch.Robot, links: list[int]) -> "Bodies":
-        """Those of a robot's links as they are now."""
+        """The present values of a robot's links."""
         return cls(*(robot.value(name)[links] for name in ("mass", "com", "inertia")))
 
     @property
     def spread(self) -> torch.Tensor:
-        """Second moments of the mass about its centre, per mass [n, 3, 3]."""
+        """Second moments of the mass distribution about its centre, per mass [n, 3, 3]."""
         return (0.5 * trace(self.inertia) - self.inertia) / self.mass[:, None, None]
 
     @property
     def linear(self) -> torch.Tensor:
-        """The ten numbers of each in which torques are linear: mass, first moments, inertia about the link's origin."""
+        """Ten numbers per link in which torques are linear: mass, first moments, inertia about the link's origin."""
         outer = self.com[:, :, None] * self.com[:, None, :]
         about = self.inertia + self.mass[:, None, None] * (trace(outer) - outer)
         rows, columns = np.tril_indices(3)
@@ -39,13 +39,13 @@ class Bodies:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What is known beforehand: the bodies drawn, and how far they may be off.
+    """Prior knowledge: the bodies as drawn, and their uncertainty.
 
     Attributes:
-        bodies: as drawn.
+        bodies: the bodies as drawn.
         mass_error: standard deviation of the logarithm of a mass.
         com_error: standard deviation of each coordinate of a centre of mass [m].
-        shape_error: standard deviation of each entry of a strain that turns the drawn shape into the true one.
+        shape_error: standard deviation of each entry of the strain that maps the drawn shape to the true one.
     """
 
     bodies: Bodies
@@ -54,7 +54,7 @@ class Drawing:
     shape_error: float
 
     def differing(self, seed: int) -> Bodies:
-        """Bodies at random, as far off as the drawing may be."""
+        """Random bodies, drawn with the uncertainty of the drawing."""
         drawn = self.bodies
         z = draw(seed, len(drawn.mass), 13, like=drawn.mass)
         mass = drawn.mass * torch.exp(self.mass_error * z[:, 0])
@@ -64,7 +64,7 @@ class Drawing:
         return Bodies(mass, drawn.com + self.com_error * z[:, 1:4], trace(spread) - spread)
 
     def deviations(self, bodies: Bodies) -> torch.Tensor:
-        """How far bodies are from the drawing [n, 10], in standard deviations."""
+        """Deviations of bodies from the drawing, in standard deviations [n, 10]."""
         root = torch.linalg.cholesky(self.bodies.spread)
         half = torch.linalg.solve_triangular(root, bodies.spread, upper=False)
         strain = torch.linalg.solve_triangular(root, half.mT, upper=False) - torch.eye(3).to(half)
@@ -82,12 +82,12 @@ class Drawing:
 
 
 def trace(matrices: torch.Tensor) -> torch.Tensor:
-    """Unit matrices times the traces of matrices [n, 3, 3]."""
+    """Identity matrices times the traces of matrices [n, 3, 3]."""
     return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] * torch.eye(3).to(matrices)
 
 
 def moving_links(robot: sim.torch.Robot) -> list[int]:
-    """Numbers of the links that a joint moves."""
+    """Indices of the links that a joint moves."""
     return [link for link, joint in enumerate(robot.model.joint_names) if joint in robot.joint_names]
 
 
@@ -95,17 +95,19 @@ def moving_links(robot: sim.torch.Robot) -> list[int]:
 def torque_columns(
     robot: sim.torch.Robot, links: list[int], q: torch.Tensor, qd: torch.Tensor, qdd: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Torques are ``columns @ Bodies.linear.flatten() + rest``: inverse dynamics of an arm with one number at a time.
+    """Regressor of the torques, which are ``columns @ Bodies.linear.flatten() + rest``.
+
+    Each column is inverse dynamics with a single number set to one.
 
     Args:
-        robot: the arm; of its bodies nothing but the kinematics counts.
-        links: those with a mass.
+        robot: the arm; the masses and inertias of its links are ignored.
+        links: links with a mass.
         q: coordinates [samples, nq].
         qd: velocities [samples, nv].
         qdd: accelerations [samples, nv].
 
     Returns:
-        columns [samples, nv, 10 * links], and the rest, of damping and springs [samples, nv].
+        columns [samples, nv, 10 * links], and the rest, from damping and springs [samples, nv].
     """
     arm = copy.deepcopy(robot)
     for value in (arm.mass, arm.com, arm.inertia):
@@ -117,7 +119,7 @@ def torque_columns(
             mass, com, inertia = arm.mass[link], arm.com[link], arm.inertia[link]
             if number < 4:
                 mass.fill_(1.0)
-            if 0 < number < 4:  # a unit mass at unit distance, without the inertia that this means
+            if 0 < number < 4:  # a unit mass at unit distance, minus the inertia that it implies
                 com[number - 1] = 1.0
                 inertia.copy_(torch.outer(com, com) - torch.eye(3).to(com))
             if number >= 4:

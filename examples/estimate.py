@@ -1,24 +1,28 @@
-"""A box that bounces, tumbles and slides tells its friction, its restitution and its masses, and how sure that is.
+"""Estimates friction, restitution and masses of a box from its motion, with their uncertainty.
 
-It is observed 20 times a second, with noise of 1 % of how far it moves and of how much it turns, while a known force
-pushes it; without the force motion tells the ratio of the masses alone. Of many random guesses, simulated side by side,
-the best are improved by a quasi-Newton method on the squares of all deviations: one rollout and one backward pass
-through it for each iteration, for all guesses at once. Contact makes several minima; the least one counts. Then
-how sure that is. With the derivative J of every deviation in the unknowns, one backward pass each, (J^T J)^-1 would be
-the covariance of the estimates, were the motion linear nearby. But a hit on the wall or a landing moves from one time
-step to the next, and minima that fit alike lie side by side. So that covariance only begins a sampling of all unknowns
-that the observation leaves likely (importance sampling, motions without gradients); their mean is the estimate, their
-spread its uncertainty.
+The box bounces, tumbles and slides while a known force pushes it. Without the force, the motion would only determine
+the ratio of the masses. The box is observed 20 times a second, with noise of 1 % of the distance it travels and of the
+angle it turns.
+
+Many random guesses are simulated in parallel. A quasi-Newton method on the sum of squared residuals improves the best
+of them, with one rollout and one backward pass per iteration for all of them at once. Contact causes several minima;
+the lowest is used.
+
+The uncertainty comes from importance sampling. If the motion were linear near the fit, the covariance of the estimates
+would be (J^T J)^-1, where J is the derivative of all residuals in the unknowns (one backward pass per residual). But an
+impact on the wall or a landing may move from one time step to the next, and minima with similar fits lie side by side.
+That covariance is therefore only the first proposal for sampling the posterior, with rollouts without gradients. The
+estimate is the posterior's mean, and its uncertainty is the posterior's spread.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
     python -m examples.estimate --worlds 200 --same-box
 
-With --worlds so many boxes, each with its own friction, restitution, masses and noise, are estimated together; with
---same-box it is one box, observed again and again. The files are about the first one.
+With --worlds this many boxes are estimated together, each with different friction, restitution, masses and noise. With
+--same-box they are the same box, observed repeatedly. The files describe the first box.
 
-Files: loss.png, the mean square deviation over the iterations; estimates.png; estimate.gif; estimate.usda; and
-estimate.npz with unknowns, estimates, covariances of their logarithms, what fits best, and the motion fitted to the
+Files: loss.png, the mean square residual over the iterations; estimates.png; estimate.gif; estimate.usda; and
+estimate.npz with unknowns, estimates, covariances of their logarithms, the best fits, and the motion fitted to the
 first box.
 """
 
@@ -45,30 +49,30 @@ from examples.resume import Progress
 from scenes import box
 from sim.render import Marker
 
-NOISE = 0.01  # relative to the way and the turn of the whole motion
+NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
 EVERY = 25  # steps from one observation to the next
-GUESSES = 512  # random ones, simulated once for all boxes
+GUESSES = 512  # number of random guesses, simulated once for all boxes
 ITERATIONS = 25
 GREEN = "#2c8c57"
-STARTS = 4  # of which so many are improved
-FIRST_STEP, LONGEST_STEP = 0.05, 0.3  # of a logarithm
+STARTS = 4  # number of guesses per box that are improved
+FIRST_STEP, LONGEST_STEP = 0.05, 0.3  # step lengths, of a logarithm
 SETTLED = 2e-3  # decrease of the loss, half a chi square, below which a search ends
-STUCK = 1e-4  # part of a step below which a search ends
+STUCK = 1e-4  # fraction of a step below which a search ends
 MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
-CONFIDENCE = 1.96  # standard deviations on either side that hold 95 %
-UNLIKELY = 1e-3  # probability below which a fit is called bad
+CONFIDENCE = 1.96  # standard deviations on either side of a 95 % interval
+UNLIKELY = 1e-3  # probability below which a fit counts as bad
 SWEEPS = 30
-SAMPLES, ROUNDS = 512, 3  # of the unknowns that remain likely, for each box
-AZIMUTH = -125.0  # of the camera, in front of the wall [degrees]
-TOGETHER = 32  # boxes whose samples are simulated at once
+SAMPLES, ROUNDS = 512, 3  # samples of the posterior per round, and rounds, for each box
+AZIMUTH = -125.0  # azimuth of the camera, in front of the wall [degrees]
+TOGETHER = 32  # number of boxes whose samples are simulated at once
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What has been seen of n boxes.
+    """Observed motion of n boxes.
 
     Attributes:
-        position: of the boxes' centres [frames, n, 3], m.
+        position: positions of the boxes' centres [frames, n, 3], m.
         orientation: quaternions xyzw [frames, n, 4].
         position_noise: standard deviation of each coordinate [n], m.
         orientation_noise: standard deviation of the rotation about each axis [n], rad.
@@ -80,7 +84,7 @@ class Observation:
     orientation_noise: np.ndarray
 
     def of(self, worlds: np.ndarray) -> "Observation":
-        """Those of some boxes, by index."""
+        """The observations of some boxes, by index."""
         return Observation(
             self.position[:, worlds], self.orientation[:, worlds], self.position_noise[worlds],
             self.orientation_noise[worlds],
@@ -89,16 +93,16 @@ class Observation:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What has been found of n boxes.
+    """Estimates for n boxes.
 
     Attributes:
         unknowns: the estimates [n, 4], see :data:`scenes.box.UNKNOWNS`.
-        covariance: of their logarithms [n, 4, 4].
+        covariance: covariance of their logarithms [n, 4, 4].
         fitted: the unknowns that fit best [n, 4].
-        chi_square: their sum of squared deviations, in units of the noise [n].
-        degrees: of freedom: observed numbers less unknowns.
-        curve: mean square deviation of the best start, over the iterations; the mean of all boxes.
-        seconds: taken.
+        chi_square: sum of squared residuals of the best fit, in units of the noise [n].
+        degrees: degrees of freedom: observed numbers minus unknowns.
+        curve: mean square residual of the best start over the iterations, averaged over the boxes.
+        seconds: time taken.
     """
 
     unknowns: np.ndarray
@@ -111,28 +115,28 @@ class Estimate:
 
     @property
     def deviation(self) -> np.ndarray:
-        """Standard deviation of each logarithm, which is the relative one of the estimate [n, 4]."""
+        """Standard deviation of each logarithm, which is the relative standard deviation of the estimate [n, 4]."""
         return np.sqrt(np.einsum("nii->ni", self.covariance))
 
     @property
     def good(self) -> np.ndarray:
-        """Whether the deviations are no larger than noise would make them [n]."""
+        """Whether the residuals are no larger than the noise explains [n]."""
         return self.chi_square < chi2.isf(UNLIKELY, self.degrees)
 
     def holds(self, truth: np.ndarray) -> np.ndarray:
-        """Whether the 95 % interval of each estimate holds the truth [n, 4]."""
+        """Whether the 95 % interval of each estimate contains the truth [n, 4]."""
         return np.abs(np.log(truth / self.unknowns)) < CONFIDENCE * self.deviation
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What fits n boxes best.
+    """Best fits for n boxes.
 
     Attributes:
         x: logarithms of the unknowns [n, 4].
-        chi_square: their sum of squared deviations, in units of the noise [n].
-        curve: mean square deviation of the best start, over the iterations; the mean of all boxes.
-        seconds: taken until each entry of ``curve``.
+        chi_square: sum of squared residuals, in units of the noise [n].
+        curve: mean square residual of the best start over the iterations, averaged over the boxes.
+        seconds: time taken up to each entry of ``curve``.
     """
 
     x: np.ndarray
@@ -142,7 +146,7 @@ class Fit:
 
 
 class Motion:
-    """The motion of n boxes, and how far it is off what was observed, from the logarithms of the unknowns.
+    """The motion of n boxes and its residuals, as functions of the logarithms of the unknowns.
 
     Args:
         scene: the scene.
@@ -152,7 +156,7 @@ class Motion:
 
     def __init__(self, scene: box.BoxScene, num_worlds: int, device: str | None):
         self.scene = scene
-        # Parameters are per world from the beginning, so that setting them changes no array's shape.
+        # Parameters are per world from the start, so that setting them does not change the shape of an array.
         some = box.parameters(scene, torch.tensor([box.TYPICAL] * num_worlds, dtype=torch.float64))
         self.simulator = sim.Simulator(
             scene.model, scene.dt, num_worlds, device, sim.ContactOptions(sweeps=SWEEPS),
@@ -164,7 +168,7 @@ class Motion:
         self.push = push.expand(scene.steps, num_worlds, -1).contiguous()
 
     def states(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] from the logarithms [n, 4]."""
+        """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] for the logarithms [n, 4]."""
         given: dict[str, Any] = box.parameters(self.scene, x.exp())
         return sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
 
@@ -176,12 +180,12 @@ class Motion:
         return loss.detach().cpu().numpy(), gradient.cpu().numpy()
 
     def chi_squares(self, x: np.ndarray, seen: Observation) -> np.ndarray:
-        """The sums of squares alone [n], without gradients."""
+        """The sums of squares [n], without gradients."""
         with torch.no_grad():
             return deviations(self.states(torch.tensor(x))[0], seen).square().sum(dim=1).cpu().numpy()
 
     def jacobian(self, x: np.ndarray, seen: Observation, bar: bool = True) -> np.ndarray:
-        """Derivatives of all deviations [n, observed numbers, 4]: one backward pass for each number."""
+        """Derivatives of all residuals [n, observed numbers, 4]: one backward pass for each number."""
         unknowns = torch.tensor(x).to(self.q0).requires_grad_()
         numbers = deviations(self.states(unknowns)[0], seen)
         rows = [
@@ -192,7 +196,7 @@ class Motion:
 
 
 def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:
-    """All deviations of motions [steps + 1, ..., n, nq] in units of the noise [..., n, observed numbers]."""
+    """All residuals of motions [steps + 1, ..., n, nq], in units of the noise [..., n, observed numbers]."""
     q = q[EVERY::EVERY]
     position, orientation, position_noise, orientation_noise = (
         torch.as_tensor(value).to(q)
@@ -205,7 +209,7 @@ def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:
 
 
 def rotation_between(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Twice the vector part of the quaternion from a to b [..., 3]: the rotation vector where that is small [rad]."""
+    """Twice the vector part of the quaternion from a to b [..., 3]: the rotation vector if small [rad]."""
     u, w = a[..., :3], a[..., 3:]
     v, z = b[..., :3], b[..., 3:]
     turn = w * v - z * u - torch.linalg.cross(u, v)
@@ -214,12 +218,12 @@ def rotation_between(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def observe(scene: box.BoxScene, truth: np.ndarray, seed: int, device: str | None) -> Observation:
-    """See boxes move, with noise.
+    """Simulate noisy observations of boxes.
 
     Args:
         scene: the scene.
-        truth: of each box [n, 4].
-        seed: of the noise.
+        truth: true unknowns of each box [n, 4].
+        seed: seed of the noise.
         device: Warp device.
     """
     rng = np.random.default_rng([seed, 1])
@@ -239,10 +243,10 @@ def observe(scene: box.BoxScene, truth: np.ndarray, seed: int, device: str | Non
 
 
 def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> np.ndarray:
-    """The best of many random guesses: the boxes start alike, so that the motion of a guess is one for all.
+    """The best of many random guesses. All boxes start alike, so a guess has the same motion for all of them.
 
     Returns:
-        logarithms [n * STARTS, 4], those of a box together.
+        logarithms [n * STARTS, 4], grouped by box.
     """
     rng = np.random.default_rng([seed, 2])
     guesses = np.log(rng.uniform(box.LEAST, box.MOST, (GUESSES, len(box.UNKNOWNS))))
@@ -262,24 +266,24 @@ def estimate(
     kept: Progress | None = None,
     bar: bool = True,
 ) -> Estimate:
-    """Find the unknowns of all boxes at once, and how sure they are.
+    """Estimate the unknowns of all boxes at once, with their uncertainty.
 
     Args:
         scene: the scene.
-        seen: the boxes, as observed.
-        seed: of the guesses.
-        iterations: at most so many, those of an interrupted run included.
+        seen: the observations.
+        seed: seed of the guesses.
+        iterations: most iterations, including those of an interrupted run.
         device: Warp device.
-        kept: where the search keeps how far it is; None keeps nothing.
+        kept: saves the progress; None saves nothing.
         bar: whether to show a progress bar.
     """
     kept = Progress(None, {}) if kept is None else kept
     best = fit(scene, seen, seed, iterations, device, kept, bar)
     begun = time.perf_counter()
-    left = likely(scene, seen, best.x, seed, device, bar)
+    posterior = sample_posterior(scene, seen, best.x, seed, device, bar)
     kept.done()
     return Estimate(
-        np.exp(left.mean), left.covariance, np.exp(best.x), best.chi_square,
+        np.exp(posterior.mean), posterior.covariance, np.exp(best.x), best.chi_square,
         6 * len(seen.position) - len(box.UNKNOWNS), best.curve, best.seconds[-1] + time.perf_counter() - begun,
     )  # fmt: skip
 
@@ -293,7 +297,7 @@ def fit(
     kept: Progress,
     bar: bool = True,
 ) -> Fit:
-    """Search for what fits best, from several starts; arguments as those of :func:`estimate`."""
+    """Search for the best fit from several starts. Arguments as for :func:`estimate`."""
     boxes, begun = len(seen.position_noise), time.perf_counter()
     motion = Motion(scene, boxes * STARTS, device)
     repeated = seen.of(np.repeat(np.arange(boxes), STARTS))
@@ -316,7 +320,7 @@ def fit(
             curve.append(2.0 * float(least.mean()) / (6 * len(seen.position)))
             seconds.append(time.perf_counter() - begun)
             at_work = (downhill(search, lower, upper)[1] > SETTLED) & (search.scale > STUCK)
-            progress.set_postfix_str(f"mean square {curve[-1]:.3f}, {at_work.mean():.0%} at work")
+            progress.set_postfix_str(f"mean square {curve[-1]:.3f}, {at_work.mean():.0%} active")
             if len(curve) > iterations or not at_work.any():
                 break
             iterate(search, evaluate, lower, upper, LONGEST_STEP)
@@ -327,10 +331,10 @@ def fit(
     return Fit(search.x[best], 2.0 * search.loss[best], curve, seconds)
 
 
-def likely(
+def sample_posterior(
     scene: box.BoxScene, seen: Observation, x: np.ndarray, seed: int, device: str | None, bar: bool = True
 ) -> Posterior:
-    """What the observations leave likely about the logarithms that fit best [n, 4]."""
+    """The posterior of the logarithms, sampled around those that fit best [n, 4]."""
     jacobian = Motion(scene, len(x), device).jacobian(x, seen, bar)
     covariance = np.linalg.inv(np.einsum("nri,nrj->nij", jacobian, jacobian))
     parts = np.array_split(np.arange(len(x)), -(-len(x) // TOGETHER))
@@ -354,8 +358,8 @@ def report(truth: np.ndarray, found: Estimate) -> str:
     for k, (name, unit) in enumerate(zip(box.UNKNOWNS, box.UNITS, strict=True)):
         if many:
             lines.append(
-                f"  {name:12s} {held[:, k].mean():6.1%} of the 95 % intervals hold the truth; "
-                f"standard deviation {np.median(found.deviation[:, k]):.1%} in the median"
+                f"  {name:12s} {held[:, k].mean():6.1%} of the 95 % intervals contain the truth; "
+                f"median standard deviation {np.median(found.deviation[:, k]):.1%}"
             )
         else:
             value = found.unknowns[0, k]
@@ -372,14 +376,14 @@ def report(truth: np.ndarray, found: Estimate) -> str:
 def write_plot(
     path: Path, scene: box.BoxScene, seen: Observation, q: np.ndarray, truth: np.ndarray, found: Estimate
 ) -> None:
-    """The first box as observed and as fitted (left); estimates beside the truth, with their 95 % intervals (right).
+    """Plot the first box as observed and fitted (left), and the estimates with 95 % intervals and the truth (right).
 
     Args:
         path: the file.
         scene: the scene.
-        seen: the boxes, as observed.
+        seen: the observations.
         q: motion fitted to the first box [steps + 1, nq].
-        truth: of all boxes [n, 4].
+        truth: true unknowns of all boxes [n, 4].
         found: the estimates.
     """
     fine, coarse = scene.dt * np.arange(len(q)), scene.dt * EVERY * np.arange(1, len(seen.position) + 1)
@@ -390,7 +394,7 @@ def write_plot(
     with plot(path, columns=3) as (position, axis, estimates):
         for ax, label, fitted, observed, noise in (
             (position, "position of the centre [m]", q[:, :3], seen.position[:, 0], seen.position_noise[0]),
-            (axis, "direction of the axis that begins along x [-]", turned, seen_turned, seen.orientation_noise[0]),
+            (axis, "direction of the axis initially along x [-]", turned, seen_turned, seen.orientation_noise[0]),
         ):
             for k, color in enumerate((BLUE, RED, GREEN)):
                 ax.plot(fine, fitted[:, k], color=color, label="xyz"[k])
@@ -406,25 +410,25 @@ def write_plot(
 
 
 def draw_intervals(ax: Any, truth: np.ndarray, found: Estimate) -> None:
-    """Estimates of one box relative to the truth."""
+    """Plot the estimates of one box relative to the truth."""
     relative = 100.0 * (found.unknowns[0] / truth - 1.0)
     width = 100.0 * CONFIDENCE * found.deviation[0] * found.unknowns[0] / truth
     ax.errorbar(range(len(truth)), relative, width, fmt="o", color=BLUE, capsize=4)
     ax.axhline(0.0, color=RED, linewidth=1.0, linestyle="--")
     ax.set_xticks(range(len(truth)), box.UNKNOWNS)
     ax.set_xlim(-0.5, len(truth) - 0.5)
-    ax.set_ylabel("off the truth [%]")
+    ax.set_ylabel("error [%]")
     ax.set_title("estimates with 95 % intervals")
 
 
 def draw_errors(ax: Any, truth: np.ndarray, found: Estimate) -> None:
-    """Errors of many boxes in stated standard deviations, beside the normal distribution."""
+    """Plot the errors of many boxes in units of the stated standard deviations, with the normal distribution."""
     errors = np.log(found.unknowns / truth) / found.deviation
     edges = np.linspace(-4.0, 4.0, 33)
     for k, name in enumerate(box.UNKNOWNS):
         ax.hist(np.clip(errors[:, k], -4.0, 4.0), edges, density=True, histtype="step", label=name)
     ax.plot(edges, norm.pdf(edges), color=GREY, linewidth=1.0, linestyle="--", label="normal distribution")
-    ax.set_xlabel("error in stated standard deviations, ends gather what lies beyond")
+    ax.set_xlabel("error / stated standard deviation (outliers in the outermost bins)")
     ax.set_ylabel("density")
     ax.set_title(f"{len(truth)} boxes")
     ax.legend(fontsize=8)
@@ -453,14 +457,14 @@ def main() -> None:
 def write_files(
     options: argparse.Namespace, scene: box.BoxScene, seen: Observation, truth: np.ndarray, found: Estimate
 ) -> None:
-    """Curve, plot, numbers and motion, see above."""
+    """Write curve, plot, numbers and motion, see the module docstring."""
     with torch.no_grad():
         states = Motion(scene, 1, options.device).states(torch.tensor(np.log(found.fitted[:1])))
     q, qd = (value[:, 0].cpu().numpy() for value in states)
     files = [options.out / name for name in ("loss.png", "estimates.png", "estimate.npz")]
     with plot(files[0]) as (axes,):
         draw_curve(axes, found.curve, 1.0, "noise alone")
-        axes.set_ylabel("mean square deviation, in units of the noise")
+        axes.set_ylabel("mean square residual, in units of the noise")
         axes.set_title("Fit of the observed motion")
     write_plot(files[1], scene, seen, q, truth, found)
     np.savez(
@@ -475,8 +479,10 @@ def write_files(
 
 def parse() -> argparse.Namespace:
     parser = example_parser(__doc__, out="out/estimate", iterations=ITERATIONS)
-    parser.add_argument("--worlds", type=int, default=1, metavar="COUNT", help="so many boxes at once (1)")
-    parser.add_argument("--same-box", action="store_true", help="all of them alike, each with noise of its own")
+    parser.add_argument("--worlds", type=int, default=1, metavar="COUNT", help="number of boxes estimated at once (1)")
+    parser.add_argument(
+        "--same-box", action="store_true", help="use the same box in all worlds, each with different noise"
+    )
     options = parse_example(parser, counts=["worlds"])
     if options.worlds == 0:
         parser.error("--worlds must be at least 1")

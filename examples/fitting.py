@@ -1,28 +1,28 @@
-"""Least squares by a quasi-Newton method, many fits side by side."""
+"""Least squares with a quasi-Newton method, many fits in parallel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-SHRINK = 0.3  # of a step that doesn't lead down far enough
-SUFFICIENT = 1e-4  # part of the promised decrease that a step must bring (Armijo)
+SHRINK = 0.3  # factor by which a step is shortened that does not decrease the loss enough
+SUFFICIENT = 1e-4  # fraction of the predicted decrease that a step must achieve (Armijo)
 
-# Losses [n] and their gradients [n, unknowns], from the unknowns [n, unknowns].
+# Returns losses [n] and their gradients [n, unknowns] for unknowns [n, unknowns].
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass
 class Search:
-    """Where n searches are.
+    """State of n searches.
 
     Attributes:
         x: the best unknowns so far [n, unknowns].
         loss: their losses [n].
-        gradient: and gradients [n, unknowns].
-        inverse: approximation of the inverse Hessians [n, unknowns, unknowns].
-        scale: how much of its step each search tries next [n].
-        fresh: where nothing is known of the Hessian yet [n].
+        gradient: their gradients [n, unknowns].
+        inverse: approximate inverse Hessians [n, unknowns, unknowns].
+        scale: fraction of its step that each search tries next [n].
+        fresh: whether the Hessian is still unknown [n].
     """
 
     x: np.ndarray
@@ -34,14 +34,14 @@ class Search:
 
 
 def downhill(search: Search, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quasi-Newton steps [n, unknowns], and how much the losses would fall with them, were they quadratic [n].
+    """Quasi-Newton steps [n, unknowns], and the decrease of the losses that a quadratic model predicts [n].
 
-    An unknown at a bound that would go beyond it is held.
+    An unknown at a bound that would move beyond it is held.
 
     Args:
-        search: where the searches are.
-        lower: bounds of the unknowns [unknowns].
-        upper: as lower.
+        search: state of the searches.
+        lower: lower bounds of the unknowns [unknowns].
+        upper: upper bounds of the unknowns [unknowns].
     """
     beyond = ((search.x <= lower) & (search.gradient > 0.0)) | ((search.x >= upper) & (search.gradient < 0.0))
     gradient = np.where(beyond, 0.0, search.gradient)
@@ -50,12 +50,12 @@ def downhill(search: Search, lower: np.ndarray, upper: np.ndarray) -> tuple[np.n
 
 
 def begin(evaluate: Evaluate, x: np.ndarray, longest: float) -> Search:
-    """Evaluate the starts.
+    """Evaluate the starting points.
 
     Args:
-        evaluate: losses and gradients.
-        x: starts [n, unknowns].
-        longest: of the first step.
+        evaluate: computes losses and gradients.
+        x: starting points [n, unknowns].
+        longest: length of the first step.
     """
     loss, gradient = evaluate(x)
     inverse = identity(longest / np.maximum(np.linalg.norm(gradient, axis=1), 1e-12), x.shape[1])
@@ -63,16 +63,16 @@ def begin(evaluate: Evaluate, x: np.ndarray, longest: float) -> Search:
 
 
 def iterate(search: Search, evaluate: Evaluate, lower: np.ndarray, upper: np.ndarray, longest: float) -> None:
-    """One evaluation, and what follows from it: BFGS with backtracking (Nocedal and Wright 2006, chapters 3 and 6).
+    """One iteration with a single evaluation: BFGS with backtracking (Nocedal and Wright 2006, chapters 3 and 6).
 
-    A search whose step was too long tries a shorter one the next time.
+    A search whose step was too long tries a shorter one in the next iteration.
 
     Args:
-        search: is brought up to date.
-        evaluate: losses and gradients.
-        lower: bounds of the unknowns [unknowns]; a step beyond ends there.
-        upper: as lower.
-        longest: step in any unknown.
+        search: state of the searches; updated in place.
+        evaluate: computes losses and gradients.
+        lower: lower bounds of the unknowns [unknowns]; steps are clipped to them.
+        upper: upper bounds of the unknowns [unknowns].
+        longest: longest step in any unknown.
     """
     step, _ = downhill(search, lower, upper)
     step *= search.scale[:, None] * np.minimum(1.0, longest / np.maximum(np.abs(step).max(axis=1), 1e-12))[:, None]

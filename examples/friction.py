@@ -1,8 +1,9 @@
-"""A braking racecar tells the friction of the ground from where it stops.
+"""Estimates the friction of the ground from where a braking racecar stops.
 
-It starts at 1 m/s with its wheels locked and should come to rest 0.8 m ahead. The unknown is the sliding friction of
-the ground, at first next to none. Each iteration simulates the slide, walks back through it for the derivative of the
-last position in the friction, and takes a Newton step. It ends when the car stops within 1 mm of the mark.
+The car starts at 1 m/s with its wheels locked and should come to rest 0.8 m ahead. The unknown is the sliding friction
+of the ground, initially close to zero. Each iteration simulates the slide, computes the derivative of the final
+position with respect to the friction in a backward pass, and takes a Newton step. It ends when the car stops within 1
+mm of the mark.
 
     python -m examples.friction
     python -m examples.friction --distance 0.5
@@ -36,10 +37,10 @@ class Result:
     """A finished estimation.
 
     Attributes:
-        frictions: of the ground, at every iteration.
-        distances: of the car from the mark at the end, at every iteration [m].
+        frictions: friction of the ground at every iteration.
+        distances: final distance of the car from the mark at every iteration [m].
         q: coordinates of the last slide [steps + 1, nq].
-        qd: its velocities [steps + 1, nv].
+        qd: velocities of the last slide [steps + 1, nv].
         seconds: time taken.
     """
 
@@ -58,9 +59,9 @@ def estimate(
     Args:
         scene: the scene.
         distance: where the car should stop [m].
-        iterations: at most so many, those of an interrupted run included.
+        iterations: most iterations, including those of an interrupted run.
         device: Warp device.
-        kept: where the estimation keeps how far it is; None keeps nothing.
+        kept: saves the progress; None saves nothing.
     """
     kept = Progress(None, {}) if kept is None else kept
     simulator = sim.Simulator(scene.model, scene.dt, num_worlds=1, device=device)
@@ -75,7 +76,7 @@ def estimate(
         frictions, distances = list(before["frictions"]), list(before["distances"])
         start -= float(before["seconds"])
     with tqdm(total=iterations, initial=len(distances), desc="estimating", unit="iteration") as progress:
-        # Also where more iterations than these were made before: the last friction has not been tried yet.
+        # Runs at least once, even if a resumed run has made more iterations: its last friction is untested.
         for iteration in range(len(distances), max(iterations, len(distances)) + 1):
             all_frictions[scene.ground] = frictions[-1]
             simulator.set_parameter("friction", all_frictions)
@@ -89,7 +90,7 @@ def estimate(
                 break
             gradient = trajectory.backward(forward, parameters=["friction"]).parameters["friction"]
             step = -miss / float(gradient[scene.ground])
-            # Friction stays positive: no step takes away more than three quarters of it.
+            # Friction stays positive: no step removes more than three quarters of it.
             frictions.append(max(frictions[-1] + step, frictions[-1] / 4.0))
             kept.save(frictions=frictions, distances=distances, seconds=time.perf_counter() - start)
             progress.update()
@@ -107,10 +108,10 @@ def main() -> None:
     closed = racecar.SPEED**2 / (2.0 * GRAVITY * options.distance)
     print(
         f"{verdict}: friction {result.frictions[-1]:.4f} after {len(result.distances) - 1} iterations, "
-        f"{result.seconds:.1f} s, {1000.0 * result.distances[-1]:.2f} mm off; v^2 / (2 g x) is {closed:.4f}"
+        f"{result.seconds:.1f} s, {1000.0 * result.distances[-1]:.2f} mm from the mark; v^2 / (2 g x) is {closed:.4f}"
     )
     numbers = dict(frictions=result.frictions, distances=result.distances, q=result.q, qd=result.qd, dt=scene.dt)
-    # On both sides of the way, where the middle of the car should stop.
+    # On both sides of the track, where the middle of the car should stop.
     markers = [
         Marker(side, (options.distance, y, 0.02), 0.02, MARK_COLOR) for side, y in (("left", 0.25), ("right", -0.25))
     ]

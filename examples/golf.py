@@ -1,10 +1,10 @@
 """A golfer's linkage learns to hit a ball so that it comes to rest at a target.
 
-The unknowns are the torques of three motors at each of two thousand steps, at first zero: gravity swings the club. Each
-iteration simulates the shot, from the swing over the flight to the ball rolling out in the grass, walks back through it
-for the derivative of the ball's last position in all torques, and takes a damped Gauss-Newton step. It ends when the
-ball lies within 1 cm of the target; Ctrl-C ends it sooner and keeps the best shot so far; the same command then goes on
-from there.
+The unknowns are the torques of three motors at each of two thousand steps. They are initially zero, so that gravity
+swings the club. Each iteration simulates the shot: swing, flight, and the ball rolling out in the grass. A backward
+pass gives the derivative of the ball's final position with respect to all torques, for a damped Gauss-Newton step. The
+optimisation ends when the ball lies within 1 cm of the target. Ctrl-C ends it sooner and keeps the best shot so far;
+the same command then resumes it.
 
     python -m examples.golf
     python -m examples.golf --target 4 -0.5 --out out/mine
@@ -58,7 +58,7 @@ def main() -> None:
     kept = Progress(options.out / "interrupted.npz", problem, options.restart)
     result = optimise(scene, options.iterations, options.device, kept)
     speed = float(np.linalg.norm(result.qd[-1, scene.model.qd_slice(scene.ball)][:3]))
-    print(f"{result}; the ball's last speed is {100.0 * speed:.2f} cm/s")
+    print(f"{result}; final speed of the ball {100.0 * speed:.2f} cm/s")
     marker = Marker("target", tuple(scene.target), radius=0.9 * golf.BALL_RADIUS, color=TARGET_COLOR)
     write_result(
         options, "golf", "A ball hit to rest at a target", scene.model, result.numbers(scene.target, scene.dt),
@@ -70,10 +70,10 @@ def parse() -> argparse.Namespace:
     parser = example_parser(__doc__, out="out/golf", iterations=50)
     parser.add_argument(
         "--target", type=float, nargs=2, metavar=("X", "Y"),
-        help="where the ball should lie at the end [m]; drawn with --seed where it is not given",
+        help="where the ball should lie at the end [m] (default: random, from --seed)",
     )  # fmt: skip
     parser.add_argument(
-        "--random-targets", type=int, default=0, metavar="COUNT", help="try so many random targets, write nothing"
+        "--random-targets", type=int, default=0, metavar="COUNT", help="try this many random targets, write no files"
     )
     options = parse_example(parser, counts=["random_targets"], finite=["target"])
     if not options.random_targets:

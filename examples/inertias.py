@@ -1,28 +1,29 @@
-"""An arm's masses, centres of mass and inertias are told from noisy joint torques.
+"""Identifies an arm's masses, centres of mass and inertias from noisy joint torques.
 
 The arm differs from its drawing, the URDF file: each mass by 30 %, each coordinate of a centre of mass by 0.5 mm, each
-shape by a strain of 5 %. It hangs on a wall, so that gravity pulls at its first joint, too, and moves for 100 s; the
-torques of its joints are recorded with a noise of 5 % of each one's standard deviation. Ten numbers of each link are
-learnt, as those of a body that can exist (log-Cholesky of the pseudo-inertia), by L-BFGS on the squares of what the
-torques miss and of how far the links are from the drawing, each in its standard deviations. Damping is known.
+shape by a strain of 5 %. It is mounted on a wall, so that gravity also acts on its first joint, and moves for 100 s.
+The joint torques are recorded with noise of 5 % of the standard deviation of each. Ten numbers per link are learnt in a
+parametrisation of physically consistent bodies (log-Cholesky of the pseudo-inertia). L-BFGS minimises the squared
+torque residuals and the squared deviations from the drawing, each divided by its standard deviation. Damping is known.
 
     python -m examples.inertias
     python -m examples.inertias --com-error 0.01 --shape-error 0.1
     python -m examples.inertias --robot panda
 
-Torques don't tell everything. Mass that lies on a joint's axis may belong to the link before or after it, and no torque
-of any motion says to which. Of the 70 numbers of seven links torques show 45 combinations, and single masses are not
-among them: what settles those is how well the drawing knows where a link has its mass. With --com-error 0.01 (1 cm) the
-combinations are found and torques of other motions foretold nearly as well as before, but not the masses.
+Torques do not determine all numbers. Mass on a joint's axis may belong to the link before or after it, and no torque of
+any motion distinguishes the two. Of the 70 numbers of seven links, torques determine 45 combinations, and single masses
+are not among them. Those follow from the drawing, if it is precise about where a link has its mass. With --com-error
+0.01 (1 cm) the combinations are identified, and torques of other motions predicted, almost as well as before, but the
+masses are not.
 
-It ends when an iteration hardly lowers the loss. The goal is a mean error of the masses, |learnt - true| / true over
-all links that move, below the 1.24 % that BARD reports at this noise for an arm of seven joints (Wang, *Batched
+It ends when an iteration barely reduces the loss. The goal is a mean error of the masses, |learnt - true| / true over
+all moving links, below 1.24 %. That is what BARD reports at this noise for a seven-joint arm (Wang, *Batched
 Differentiable Rigid Body Dynamics in PyTorch for GPU-Accelerated Robot Learning*, 2026).
 
 Files: loss.png, the error over the iterations; masses.png; inertias.npz with mass [links], com [links, 3] and inertia
-[links, 3, 3] as drawn, true and learnt, and the figures of every iteration; inertias.gif and inertias.usda: what it is
-good for. Two of the arms follow another motion, each by the torques of inverse dynamics and a soft controller: the left
-one (grey) with the bodies as drawn, the right one (blue) with those learnt. Balls are where the rods should point.
+[links, 3, 3] as drawn, true and learnt, and the figures of every iteration; inertias.gif and inertias.usda, which show
+the benefit. There, two arms follow another motion with torques from inverse dynamics and a soft controller. The left
+arm (grey) uses the bodies as drawn, the right one (blue) those learnt. Balls mark where the rods should point.
 """
 
 import argparse
@@ -42,15 +43,15 @@ from examples.outputs import BLUE, GREY, RED, draw_curve, plot
 from examples.resume import Progress
 
 GOAL = 0.0124  # mean error of the masses
-MASS_ERROR = 0.3  # standard deviation of the logarithm of a mass from that of the drawing
-WALL = (9.81, 0.0, 0.0)  # gravity, the arm's base upright on a wall [m/s^2]
-STEPS = 20  # of L-BFGS in an iteration
-RANK_TOLERANCE = 1e-7  # of singular values, the columns scaled to unit length
-NEW_SECONDS = 20.0  # of another motion, whose torques are foretold
-SHOWN_SECONDS, SHOWN_DT = 6.0, 0.002  # of the motion that is shown, and its steps [s]
-STIFFNESS, DAMPING = 25.0, 10.0  # of the controller that follows it [1/s^2, 1/s]
+MASS_ERROR = 0.3  # standard deviation of the logarithm of true mass / drawn mass
+WALL = (9.81, 0.0, 0.0)  # gravity for an arm mounted on a wall, in its base frame [m/s^2]
+STEPS = 20  # L-BFGS steps per iteration
+RANK_TOLERANCE = 1e-7  # for singular values, with columns scaled to unit length
+NEW_SECONDS = 20.0  # duration of another motion, whose torques are predicted
+SHOWN_SECONDS, SHOWN_DT = 6.0, 0.002  # duration and time step of the motion shown [s]
+STIFFNESS, DAMPING = 25.0, 10.0  # gains of the controller that follows it [1/s^2, 1/s]
 NUMBERS = ("seconds", "noise", "com_error", "shape_error")
-ENOUGH = 0.1  # an iteration that takes less from the loss, a half of chi squared, is the last
+ENOUGH = 0.1  # stop when an iteration reduces the loss, half a chi square, by less than this
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class Record:
     """A recorded motion.
 
     Attributes:
-        q, qd, qdd: of each sample [samples, nv].
-        tau: torques of the joints [samples, nv].
-        noise: standard deviation of theirs [nv].
+        q, qd, qdd: motion at each sample [samples, nv].
+        tau: joint torques [samples, nv].
+        noise: standard deviation of their noise [nv].
     """
 
     q: torch.Tensor
@@ -71,15 +72,15 @@ class Record:
 
     @classmethod
     def of(cls, robot: sim.torch.Robot, seconds: float, seed: int, noise: float) -> "Record":
-        """What is recorded of a robot that moves, with a noise relative to the torques' standard deviation."""
+        """Record a moving robot, with noise relative to the torques' standard deviation."""
         motion = moving(robot, seconds, seed)
         with torch.no_grad():
             tau = robot.inverse_dynamics(*motion)
         deviation = noise * tau.std(0)
         return cls(*motion, tau + deviation * draw(seed + 1, *tau.shape, like=tau), deviation)
 
-    def missed(self, robot: sim.torch.Robot) -> torch.Tensor:
-        """What a robot's torques miss [samples, nv]."""
+    def residual(self, robot: sim.torch.Robot) -> torch.Tensor:
+        """Torque residuals of a robot [samples, nv]."""
         return robot.inverse_dynamics(self.q, self.qd, self.qdd) - self.tau
 
 
@@ -90,13 +91,13 @@ def estimate(
     """Learn the bodies of a robot from a record.
 
     Args:
-        robot: as drawn; it is as learnt afterwards.
-        drawing: what is known beforehand.
-        record: what is learnt from.
-        true: the bodies, for the errors.
-        new: another motion, without noise, whose torques are foretold.
-        iterations: at most so many.
-        kept: where the learning keeps how far it is.
+        robot: the robot as drawn; it is updated in place.
+        drawing: prior knowledge.
+        record: the recorded motion to learn from.
+        true: the true bodies, to compute errors.
+        new: another motion, without noise, whose torques are predicted.
+        iterations: most iterations.
+        kept: saves the progress; None saves nothing.
     """
     links = moving_links(robot)
     for link in links:
@@ -104,16 +105,16 @@ def estimate(
 
     def loss(_: int) -> torch.Tensor:
         deviations = drawing.deviations(Bodies.of(robot, links))
-        missed = record.missed(robot) / record.noise
-        return 0.5 * missed.square().sum() + 0.5 * deviations.square().sum()
+        residual = record.residual(robot) / record.noise
+        return 0.5 * residual.square().sum() + 0.5 * deviations.square().sum()
 
     @torch.no_grad()
     def measure() -> dict[str, float]:
         mass = Bodies.of(robot, links).mass
-        foretold = new.missed(robot) / new.tau.std(0)
+        residual = new.residual(robot) / new.tau.std(0)
         return {
             "mass error": float((mass / true.mass - 1.0).abs().mean()),
-            "torque error": float(foretold.square().mean().sqrt()),
+            "torque error": float(residual.square().mean().sqrt()),
         }
 
     optimiser = torch.optim.LBFGS(
@@ -124,13 +125,13 @@ def estimate(
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """What linear algebra tells of the bodies, without a drawing and without heed to what can exist.
+    """Linear least squares for the bodies, without a prior and without physical consistency.
 
     Attributes:
-        shown: number of combinations that torques show.
-        residual: what its torques miss of those recorded, as a root mean square in standard deviations of the noise.
-        torque_error: what they miss of another motion's, relative to these.
-        directions: the combinations, one a row [shown, 10 * links].
+        shown: number of combinations that torques determine.
+        residual: root mean square residual of the recorded torques, in standard deviations of the noise.
+        torque_error: relative error of the torques of another motion.
+        directions: the combinations, one per row [shown, 10 * links].
     """
 
     shown: int
@@ -153,11 +154,11 @@ class LeastSquares:
         numbers = v[:shown].mT @ ((basis @ u[:, :shown]).mT @ wanted / singular[:shown]) / scale
         residual = float((matrix @ numbers - wanted).square().mean().sqrt())
         again, rest = torque_columns(robot, links, new.q, new.qd, new.qdd)
-        missed = (again @ numbers + rest - new.tau) / new.tau.std(0)
-        return cls(shown, residual, float(missed.square().mean().sqrt()), v[:shown] * scale)
+        residuals = (again @ numbers + rest - new.tau) / new.tau.std(0)
+        return cls(shown, residual, float(residuals.square().mean().sqrt()), v[:shown] * scale)
 
     def error(self, learnt: Bodies, true: Bodies) -> float:
-        """Relative error of the combinations that torques show."""
+        """Relative error of the combinations that torques determine."""
         a, b = (self.directions @ bodies.linear.flatten() for bodies in (learnt, true))
         return float((a - b).norm() / b.norm())
 
@@ -175,20 +176,23 @@ def main() -> None:
     new = Record.of(actual, NEW_SECONDS, options.seed + 3, 0.0)
     linear = LeastSquares.of(robot, record, new)
     numbers = 10 * len(links)
-    print(f"{robot.nv} joints, {len(record.q)} samples; torques show {linear.shown} combinations of {numbers} numbers")
+    print(
+        f"{robot.nv} joints, {len(record.q)} samples; "
+        f"torques determine {linear.shown} combinations of {numbers} numbers"
+    )
 
     problem = {name: str(getattr(options, name)) for name in ("robot", "seed", *NUMBERS)}
     kept = Progress(options.out / "interrupted.npz", problem, options.restart)
     learning = estimate(robot, drawing, record, true, new, options.iterations, kept)
     with torch.no_grad():
         learnt = Bodies.of(robot, links)
-        residual = float((record.missed(robot) / record.noise).square().mean().sqrt())
+        residual = float((record.residual(robot) / record.noise).square().mean().sqrt())
     report(robot, links, drawing, true, learnt)
     mass_error, torque_error = learning.figures[-1]
     print(f"{verdict(mass_error < GOAL, learning)}: mean error of the masses {mass_error:.2%}")
-    print(f"the {linear.shown} combinations are {linear.error(learnt, true):.2%} off")
-    print(f"torques recorded are missed by {residual:.4f} times the noise, by least squares {linear.residual:.4f}")
-    print(f"those of another motion are missed by {torque_error:.2%}, by least squares {linear.torque_error:.2%}")
+    print(f"error of the {linear.shown} combinations: {linear.error(learnt, true):.2%}")
+    print(f"residual of the recorded torques / noise: {residual:.4f}, with least squares {linear.residual:.4f}")
+    print(f"error of the torques of another motion: {torque_error:.2%}, with least squares {linear.torque_error:.2%}")
     files = write(options, learning, robot, links, drawing.bodies, true, learnt)
     files += show(options, actual, {GREY: drawn, BLUE: robot})
     print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
@@ -196,7 +200,7 @@ def main() -> None:
 
 @torch.no_grad()
 def show(options: argparse.Namespace, actual: sim.torch.Robot, known: dict[str, sim.torch.Robot]) -> list[Path]:
-    """Write how well the arm follows a motion when its bodies are known so or so, by colour."""
+    """Write an animation in which the arm follows a motion, with different knowledge of its bodies, by colour."""
     wanted, tip = moving(actual, SHOWN_SECONDS, options.seed + 4, SHOWN_DT), actual.link_names[-1]
     ball = pointer(actual, wanted[0], tip)
     arms = [Arm(color, actual, follow(actual, robot, *wanted), ball) for color, robot in known.items()]
@@ -206,7 +210,7 @@ def show(options: argparse.Namespace, actual: sim.torch.Robot, known: dict[str, 
 def follow(
     actual: sim.torch.Robot, known: sim.torch.Robot, q: torch.Tensor, qd: torch.Tensor, qdd: torch.Tensor
 ) -> torch.Tensor:
-    """How an arm moves that should move so, by torques for the arm as known: coordinates [samples, nq]."""
+    """Simulate the actual arm with a controller that uses the known one. Returns coordinates [samples, nq]."""
     at, speed, result = q[0], qd[0], []
     for wanted, fast, faster in zip(q, qd, qdd, strict=True):
         result.append(at)
@@ -218,7 +222,7 @@ def follow(
 
 def report(robot: sim.torch.Robot, links: list[int], drawing: Drawing, true: Bodies, learnt: Bodies) -> None:
     """Print a table of the links."""
-    print(f"{'link':>20}  mass drawn    true  learnt   error   com off, before and after   inertia off")
+    print(f"{'link':>20}  mass drawn    true  learnt   error   com error, before and after   inertia error")
     before, after = ((bodies.com - true.com).norm(dim=1) for bodies in (drawing.bodies, learnt))
     inertia = (learnt.inertia - true.inertia).norm(dim=(1, 2)) / true.inertia.norm(dim=(1, 2))
     for k, link in enumerate(links):
@@ -257,10 +261,15 @@ def write(
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = example_parser(__doc__, out="out/inertias", iterations=40)
     add_robot_option(parser)
-    parser.add_argument("--seconds", type=float, default=100.0, help="how long the arm moves (100)")
-    parser.add_argument("--noise", type=float, default=0.05, help="of torques, relative (0.05)")
-    parser.add_argument("--com-error", type=float, default=5e-4, help="of the drawing, each coordinate [m] (0.0005)")
-    parser.add_argument("--shape-error", type=float, default=0.05, help="of the drawing, a strain (0.05)")
+    parser.add_argument("--seconds", type=float, default=100.0, help="how long the arm moves [s] (100)")
+    parser.add_argument("--noise", type=float, default=0.05, help="relative noise of the torques (0.05)")
+    parser.add_argument(
+        "--com-error",
+        type=float,
+        default=5e-4,
+        help="error of each coordinate of the drawn centres of mass [m] (0.0005)",
+    )
+    parser.add_argument("--shape-error", type=float, default=0.05, help="error of the drawn shapes, a strain (0.05)")
     options = parse_example(parser, finite=NUMBERS)
     for name in NUMBERS:
         if getattr(options, name) <= 0.0:

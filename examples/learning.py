@@ -1,4 +1,4 @@
-"""What the examples that learn with optimisers of PyTorch share: the robot, its motions, the loop."""
+"""Shared by the examples that learn with PyTorch optimisers: the robot, its motions, the training loop."""
 
 import argparse
 import io
@@ -24,11 +24,11 @@ SLOWEST = 0.05  # lowest frequency of a motion [Hz]
 
 @dataclass(frozen=True)
 class Learning:
-    """What came of learning.
+    """Result of learning.
 
     Attributes:
-        names: of the figures.
-        figures: before the first iteration and after each [iterations + 1, names].
+        names: names of the figures.
+        figures: figures before the first iteration and after each [iterations + 1, names].
         seconds: time taken.
     """
 
@@ -53,18 +53,18 @@ def learn(
     steps: int = 1,
     enough: float = 0.0,
 ) -> Learning:
-    """Take steps of an optimiser until the loss hardly falls any more.
+    """Run an optimiser until the loss barely decreases.
 
     Args:
-        module: what is learnt.
-        optimiser: of its parameters.
-        loss: of a step's number, by which it may draw samples.
-        measure: figures that say how far it is.
-        iterations: at most so many, those of an interrupted run included.
-        kept: where the learning keeps how far it is; None keeps nothing.
-        scheduler: of the learning rate, which changes with every step.
-        steps: of the optimiser in an iteration.
-        enough: it ends when an iteration takes less than this from the loss; 0 goes on through all iterations.
+        module: the module to train.
+        optimiser: optimiser of its parameters.
+        loss: computes the loss from the number of the step, which may seed random samples.
+        measure: computes figures of progress.
+        iterations: most iterations, including those of an interrupted run.
+        kept: saves the progress; None saves nothing.
+        scheduler: schedule of the learning rate, updated at every step.
+        steps: optimiser steps per iteration.
+        enough: stop when an iteration reduces the loss by less than this; 0 runs all iterations.
     """
     kept = Progress(None, {}) if kept is None else kept
     parts = [part for part in (module, optimiser, scheduler) if part is not None]
@@ -79,7 +79,7 @@ def learn(
         for part, state in zip(parts, states, strict=True):
             part.load_state_dict(state)
     with tqdm(total=iterations, initial=len(losses), desc="learning", unit="iteration") as progress:
-        progress.set_postfix_str("compiling kernels, unless that was done before")
+        progress.set_postfix_str("compiling kernels, unless they are cached")
         for iteration in range(len(losses), iterations):
             if enough and len(losses) > 1 and losses[-2] - losses[-1] < enough:
                 break
@@ -103,7 +103,7 @@ def learn(
 
 
 def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: int) -> float:
-    """One step of an optimiser, even one that evaluates the loss several times. Returns the loss before it."""
+    """One optimiser step, which may evaluate the loss several times. Returns the loss before the step."""
 
     def closure() -> torch.Tensor:
         optimiser.zero_grad()
@@ -115,24 +115,24 @@ def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: i
 
 
 def add_robot_option(parser: argparse.ArgumentParser) -> None:
-    """``--robot``: the arm."""
+    """Add the option ``--robot``."""
     parser.add_argument(
         "--robot",
         type=robot_file,
         default=MANIPULATOR_URDF,
-        help='URDF file of a fixed arm, or "panda" (one of seven joints)',
+        help='URDF file of a fixed arm, or "panda" (seven joints)',
     )
 
 
 def robot_file(name: str) -> Path:
-    """The file of a robot; "panda" is that of the package example-robot-data."""
+    """The file of a robot. "panda" is in the package example-robot-data."""
     if name != "panda":
         return Path(name)
     try:
         files = metadata.files("example-robot-data") or []
     except metadata.PackageNotFoundError:
         raise argparse.ArgumentTypeError(
-            'the file of the Panda comes with example-robot-data, which the extra "peers" installs; or name a file'
+            'the Panda file comes with example-robot-data, which the extra "peers" installs; or give a file'
         ) from None
     return next(Path(str(file.locate())) for file in files if file.match("panda_description/urdf/panda.urdf"))
 
@@ -140,13 +140,13 @@ def robot_file(name: str) -> Path:
 def load_robot(
     parser: argparse.ArgumentParser, options: argparse.Namespace, *, merge: bool = True, masses: bool = False
 ) -> sim.torch.Robot:
-    """The robot of ``--robot`` in float64; an error of the command line if it doesn't fit.
+    """Load the robot of ``--robot`` in float64, or exit with an error of the command line if it is unsuitable.
 
     Args:
-        parser: of the command line.
-        options: what it said.
-        merge: whether links that are fixed to each other become one.
-        masses: whether all links that move must have a mass.
+        parser: parser of the command line.
+        options: the parsed options.
+        merge: whether to merge links that are fixed to each other.
+        masses: whether all moving links must have a mass.
     """
     file = f"--robot {options.robot}"
     try:
@@ -155,25 +155,25 @@ def load_robot(
     except (OSError, sim.ModelError) as error:
         parser.error(f"{file}: {error}")
     if not 0 < robot.nq == robot.nv == len(robot.joint_names):
-        parser.error(f"{file}: its joints must be of one degree of freedom each, and there must be some")
+        parser.error(f"{file}: it needs at least one joint, and each joint must have one degree of freedom")
     if masses and robot.model.massless_links:
-        parser.error(f"{file}: {', '.join(robot.model.massless_links)} move and have no mass")
+        parser.error(f"{file}: moving links without mass: {', '.join(robot.model.massless_links)}")
     return robot
 
 
 def torch_device(device: str | None) -> str:
-    """Where tensors lie, for the ``--device`` of the command line."""
+    """Torch device for the ``--device`` of the command line."""
     return device or ("cuda:0" if torch.cuda.is_available() else "cpu")
 
 
 def draw(seed: int, *shape: int, like: torch.Tensor) -> torch.Tensor:
-    """Normally distributed numbers, the same on every device."""
+    """Standard normal numbers, the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=like.dtype).to(like.device)
 
 
 def reach(robot: sim.torch.Robot) -> tuple[torch.Tensor, torch.Tensor]:
-    """Middle and half of each joint's range [nq]; half a turn where there are no limits."""
+    """Middle and half width of each joint's range [nq]; half a turn without limits."""
     low, high = robot.lower_limit, robot.upper_limit
     free = ~(low.isfinite() & high.isfinite())
     return torch.where(free, 0.0, 0.5 * (low + high)), torch.where(free, torch.pi, 0.5 * (high - low))
@@ -182,12 +182,12 @@ def reach(robot: sim.torch.Robot) -> tuple[torch.Tensor, torch.Tensor]:
 def moving(
     robot: sim.torch.Robot, seconds: float, seed: int, dt: float = 0.01
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A motion that stirs everything: sums of sines, as large as limits of position and velocity allow.
+    """An exciting motion of all joints: sums of sines, as large as position and velocity limits allow.
 
     Args:
         robot: the robot.
-        seconds: how long it moves.
-        seed: of amplitudes and phases.
+        seconds: duration [s].
+        seed: seed of amplitudes and phases.
         dt: time between samples [s].
 
     Returns:
@@ -206,6 +206,6 @@ def moving(
 
 
 def verdict(reached: bool, learning: Learning) -> str:
-    """How a line about the outcome begins."""
+    """The start of a line about the outcome."""
     outcome = "reached" if reached else "not reached"
     return f"{outcome} after {len(learning.figures) - 1} iterations, {learning.seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""The command line that all examples share."""
+"""The command line shared by all examples."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ SIZE = (640, 360)  # of animations [pixels]
 
 
 def example_parser(description: str | None, *, out: str, iterations: int) -> argparse.ArgumentParser:
-    """A parser with the options of every example.
+    """Make a parser with the options that every example has.
 
     Args:
         description: the example's docstring.
@@ -19,15 +19,17 @@ def example_parser(description: str | None, *, out: str, iterations: int) -> arg
         iterations: default number of iterations.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn at random (0)")
-    parser.add_argument("--iterations", type=int, default=iterations, help=f"at most so many ({iterations})")
-    parser.add_argument("--device", default=None, help='"cpu" or "cuda:0"; Warp\'s default if left out')
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (0)")
+    parser.add_argument("--iterations", type=int, default=iterations, help=f"most iterations ({iterations})")
+    parser.add_argument("--device", default=None, help='"cpu" or "cuda:0" (default: chosen by Warp)')
     parser.add_argument("--out", type=Path, default=Path(out), help=f"folder for the results ({out})")
     parser.add_argument("--no-render", action="store_true", help="skip the animation")
-    told = f"of the animation in pixels ({SIZE[0]} {SIZE[1]})"
-    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), default=SIZE, help=told)
+    size = f"size of the animation in pixels ({SIZE[0]} {SIZE[1]})"
+    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), default=SIZE, help=size)
     parser.add_argument(
-        "--restart", action="store_true", help="start anew, even if --out holds an interrupted optimisation"
+        "--restart",
+        action="store_true",
+        help="start from the beginning, even if --out holds an interrupted optimisation",
     )
     return parser
 
@@ -35,12 +37,12 @@ def example_parser(description: str | None, *, out: str, iterations: int) -> arg
 def parse_example(
     parser: argparse.ArgumentParser, *, counts: Sequence[str] = (), finite: Sequence[str] = ()
 ) -> argparse.Namespace:
-    """Read the command line; what can't work ends here, before any work is done.
+    """Read and check the command line, before any work is done.
 
     Args:
         parser: see :func:`example_parser`.
-        counts: further options that must not be negative.
-        finite: further options that must be finite numbers.
+        counts: additional options that must not be negative.
+        finite: additional options that must be finite numbers.
     """
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
@@ -62,8 +64,8 @@ def parse_example(
 
 
 def make_folder(parser: argparse.ArgumentParser, out: Path) -> None:
-    """Make the folder for the results; an error of the command line if that can't be done."""
+    """Create the folder for the results, or exit with an error of the command line."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        parser.error(f"--out {out}: the folder can't be made ({error.strerror})")
+        parser.error(f"--out {out}: cannot create the folder ({error.strerror})")

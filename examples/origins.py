@@ -1,24 +1,26 @@
-"""Where an arm's joints sit is told from measured positions of its tip.
+"""Calibrates the joint origins of an arm from measured positions of its tip.
 
 The arm is not built as drawn in the URDF file: each joint's origin is off by 5 mm along each axis and by 1 degree about
-it. A marker on the last link is measured in 1000 poses to 0.3 mm. Translation and rotation of all origins are learnt by
-L-BFGS on the squares of what the positions miss and of the change from the drawing, each in its standard deviations.
+it. A marker on the last link is measured in 1000 poses to 0.3 mm. Translation and rotation of all origins are learnt
+with L-BFGS, which minimises the squared position residuals and the squared deviations from the drawing, each divided by
+its standard deviation.
 
     python -m examples.origins
     python -m examples.origins --poses 200 --noise 0.001
     python -m examples.origins --robot panda --tip panda_hand
 
-Positions don't tell everything. A joint's origin may slide along its axis and turn about it, and if the next joint's
-origin does the opposite, nothing else moves. So of the 42 numbers of seven joints positions show 30 combinations; the
-drawing decides the rest. All choices have the lines of the axes in common: those are compared.
+Positions do not determine all numbers. A joint's origin may slide along its axis and turn about it, and if the next
+joint's origin does the opposite, nothing else moves. Of the 42 numbers of seven joints, positions therefore determine
+30 combinations; the drawing determines the rest. All these choices have the same lines of the joint axes, so the axes
+are compared.
 
-It ends when an iteration hardly lowers the loss. The goal is to foretell the marker in new poses to 0.1 mm (root mean
-square), a third of what it is measured to.
+It ends when an iteration barely reduces the loss. The goal is to predict the marker in new poses to 0.1 mm (root mean
+square), a third of the measurement noise.
 
-Files: loss.png, the error over the iterations; axes.png, how far each axis is off; origins.npz with the figures and,
-for each joint, distances [m] and angles [rad] of the axes before and after; learnt.urdf, the arm as learnt; origins.gif
-and origins.usda: what it is good for. Two of the arms should lead a rod along a circle, as the balls go. How they have
-to move for that was found with the drawing for the left one (grey), with the arm as learnt for the right one (blue).
+Files: loss.png, the error over the iterations; axes.png, the error of each axis; origins.npz with the figures and, for
+each joint, distances [m] and angles [rad] of the axes before and after; learnt.urdf, the arm as learnt; origins.gif and
+origins.usda, which show the benefit. There, two arms should lead a rod along a circle, following the balls. Inverse
+kinematics used the drawing for the left arm (grey) and the learnt arm for the right one (blue).
 """
 
 import argparse
@@ -38,21 +40,21 @@ from warp_kernels.types import REVOLUTE
 
 GOAL = 1e-4  # error of the marker in new poses [m]
 SHIFT = 5e-3  # standard deviation of each coordinate of an origin [m]
-TURN = np.radians(1.0)  # and of its rotation about each axis
+TURN = np.radians(1.0)  # standard deviation of its rotation about each axis
 MARKER = (0.1, 0.05, 0.1)  # in the frame of the tip, off the last joint's axis [m]
 NEW_POSES = 200
-CIRCLE = 0.15  # radius of the one that is shown, part of how far the rod reaches
-TURN_SECONDS, TURN_FRAMES = 4.0, 100  # for once round
-EASY = 0.95  # share of the poses in which it would be harder to begin
-CORRECTIONS, CAUTION = 3, 0.01  # steps of damped least squares to the next place, and their damping [m]
+CIRCLE = 0.15  # radius of the circle shown, relative to the reach of the rod
+TURN_SECONDS, TURN_FRAMES = 4.0, 100  # duration and frames of one revolution
+EASY = 0.95  # quantile of manipulability above which a pose may be the start
+CORRECTIONS, CAUTION = 3, 0.01  # steps of damped least squares per frame, and their damping [m]
 RANK_POSES = 40
-RANK_TOLERANCE = 1e-7  # of singular values
-STEPS = 20  # of L-BFGS in an iteration
-ENOUGH = 0.1  # an iteration that takes less from the loss, a half of chi squared, is the last
+RANK_TOLERANCE = 1e-7  # for singular values
+STEPS = 20  # L-BFGS steps per iteration
+ENOUGH = 0.1  # stop when an iteration reduces the loss, half a chi square, by less than this
 
 
 def chain(robot: sim.torch.Robot, tip: str) -> list[int]:
-    """Links whose joints move the tip, from the base on."""
+    """Links whose joints move the tip, starting from the base."""
     model = robot.model
     dof = int(model.link_tail_dof[model.link(tip)])
     links = []
@@ -69,7 +71,7 @@ def marker(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
 
 
 def axes(robot: sim.torch.Robot, q: torch.Tensor, links: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """A point on each joint's axis and its direction, in the world [poses, joints, 3]."""
+    """A point on each joint's axis and the axis' direction, in the world [poses, joints, 3]."""
     poses = robot.forward_kinematics_matrix(q, [robot.link_names[link] for link in links])
     direction = torch.as_tensor(robot.model.joint_axis[links]).to(q)
     return poses[..., :3, 3], (poses[..., :3, :3] @ direction[:, :, None]).squeeze(-1)
@@ -78,15 +80,18 @@ def axes(robot: sim.torch.Robot, q: torch.Tensor, links: list[int]) -> tuple[tor
 def compare(
     robot: sim.torch.Robot, built: sim.torch.Robot, q: torch.Tensor, links: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distances [m] of the axes of two arms, 0 for joints that slide, and angles [rad]: means over poses [joints]."""
+    """Distances [m] and angles [rad] between the axes of two arms: means over poses [joints].
+
+    The distance is 0 for prismatic joints, whose axis has no position.
+    """
     (point, direction), (true_point, true_direction) = axes(robot, q, links), axes(built, q, links)
     turns = torch.as_tensor(robot.model.joint_type[links] == REVOLUTE).to(q)
     distance = torch.linalg.cross(true_point - point, direction).norm(dim=-1).mean(0) * turns
     return distance, torch.linalg.cross(direction, true_direction).norm(dim=-1).asin().mean(0)
 
 
-def let_move(robot: sim.torch.Robot, links: list[int]) -> torch.nn.ParameterList:
-    """Make the origins of joints learnable. Returns a shift [3] and a rotation vector [3] for each."""
+def make_origins_learnable(robot: sim.torch.Robot, links: list[int]) -> torch.nn.ParameterList:
+    """Make the origins of joints learnable. Returns a translation [3] and a rotation vector [3] for each."""
     numbers = []
     for link in links:
         name = robot.link_names[link]
@@ -96,14 +101,14 @@ def let_move(robot: sim.torch.Robot, links: list[int]) -> torch.nn.ParameterList
 
 
 def scales(numbers: torch.nn.ParameterList) -> list[float]:
-    """Standard deviation of each, shifts and turns by turns."""
+    """Standard deviation of each parameter; translations and rotations alternate."""
     return [SHIFT, TURN] * (len(numbers) // 2)
 
 
 def built_otherwise(robot: sim.torch.Robot, links: list[int], seed: int) -> sim.torch.Robot:
-    """The arm as it might have been built after the drawing."""
+    """A copy of the arm with random errors in its origins."""
     built = copy.deepcopy(robot)
-    numbers = let_move(built, links)
+    numbers = make_origins_learnable(built, links)
     z = draw(seed, len(numbers), 3, like=robot.mass)
     with torch.no_grad():
         for number, scale, change in zip(numbers, scales(numbers), z, strict=True):
@@ -112,7 +117,7 @@ def built_otherwise(robot: sim.torch.Robot, links: list[int], seed: int) -> sim.
 
 
 def shown(robot: sim.torch.Robot, numbers: torch.nn.ParameterList, q: torch.Tensor, tip: str) -> int:
-    """How many combinations of the numbers change the marker's positions."""
+    """Number of combinations of the parameters that change the marker's positions."""
     rows = []
     for position in marker(robot, q, tip).flatten():
         gradients = torch.autograd.grad(position, list(numbers), retain_graph=True)
@@ -128,24 +133,24 @@ def calibrate(
     """Learn the origins of a robot's joints from measured positions.
 
     Args:
-        robot: as drawn; it is as learnt afterwards.
-        numbers: of the origins, see :func:`let_move`.
-        q: poses [poses, nq].
+        robot: the robot as drawn; it is updated in place.
+        numbers: parameters of the origins, see :func:`make_origins_learnable`.
+        q: coordinates of the poses [poses, nq].
         measured: positions of the marker in them [poses, 3] [m].
         noise: standard deviation of each coordinate [m].
         tip: name of the link with the marker.
-        built: the arm as it is, for the errors.
-        new_q: other poses [poses, nq], in which the marker is foretold.
-        iterations: at most so many.
-        kept: where the learning keeps how far it is.
+        built: the actual arm, to compute errors.
+        new_q: coordinates of other poses, in which the marker is predicted [poses, nq].
+        iterations: most iterations.
+        kept: saves the progress; None saves nothing.
     """
     drawn = [number.detach().clone() for number in numbers]
     links = chain(robot, tip)
 
     def loss(_: int) -> torch.Tensor:
-        missed = (marker(robot, q, tip) - measured) / noise
+        residuals = (marker(robot, q, tip) - measured) / noise
         changes = [(x - x0) / s for x, x0, s in zip(numbers, drawn, scales(numbers), strict=True)]
-        return 0.5 * missed.square().sum() + 0.5 * torch.cat(changes).square().sum()
+        return 0.5 * residuals.square().sum() + 0.5 * torch.cat(changes).square().sum()
 
     @torch.no_grad()
     def measure() -> dict[str, float]:
@@ -168,7 +173,7 @@ def main() -> None:
     robot = load_robot(parser, options, merge=False)
     tip = options.tip or robot.link_names[-1]
     if tip not in robot.link_names or not chain(robot, tip):
-        parser.error(f"--tip {tip}: no joint moves a link of this name; links are {', '.join(robot.link_names)}")
+        parser.error(f"--tip {tip}: no joint moves a link of this name; the links are {', '.join(robot.link_names)}")
     links = chain(robot, tip)
     built = built_otherwise(robot, links, options.seed)
     middle, half = reach(robot)
@@ -179,9 +184,9 @@ def main() -> None:
     measured = exact + options.noise * draw(options.seed + 2, *exact.shape, like=exact)
     before = torch.stack(compare(robot, built, new_q, links))
     drawn = copy.deepcopy(robot)
-    numbers = let_move(robot, links)
+    numbers = make_origins_learnable(robot, links)
     count = shown(robot, numbers, new_q[:RANK_POSES], tip)
-    print(f"{len(links)} joints, {options.poses} poses; positions tell {count} of {6 * len(links)} numbers")
+    print(f"{len(links)} joints, {options.poses} poses; positions determine {count} of {6 * len(links)} numbers")
 
     problem = {name: str(getattr(options, name)) for name in ("robot", "tip", "seed", "poses", "noise")}
     kept = Progress(options.out / "interrupted.npz", problem, options.restart)
@@ -197,7 +202,7 @@ def main() -> None:
         )
     errors = learning["marker [mm]"]
     outcome = verdict(errors[-1] < 1e3 * GOAL, learning)
-    print(f"{outcome}: the marker is foretold to {errors[-1]:.3f} mm, before to {errors[0]:.1f} mm")
+    print(f"{outcome}: marker predicted to within {errors[-1]:.3f} mm, {errors[0]:.1f} mm before")
     files = write(options, learning, robot, links, distances, angles)
     files += show(options, tip, built, {GREY: drawn, BLUE: robot}, new_q)
     print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
@@ -211,14 +216,15 @@ def show(
     known: dict[str, sim.torch.Robot],
     poses: torch.Tensor,
 ) -> list[Path]:
-    """Write how well the arm leads its rod along a circle when it is known so or so, by colour.
+    """Write an animation in which the arm leads its rod along a circle, with different knowledge of it, by colour.
 
     Args:
         options: the command line.
         tip: link with the rod.
-        built: the arm.
-        known: it, as known.
-        poses: some to begin at [poses, nq]: of those where the rod moves easily the one that the drawing misses most.
+        built: the actual arm.
+        known: models of the arm, by colour.
+        poses: candidates for the start [poses, nq]. Of those with high manipulability, the one with the largest error
+            of the drawing is used.
     """
     ends, lever = pointer(built, poses, tip), lead(built, poses, tip)
     ease = torch.linalg.det(lever @ lever.mT) * (ends[:, 2] > 0.0)
@@ -232,14 +238,14 @@ def show(
 
 
 def lead(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
-    """How the end of the rod moves with the coordinates [..., 3, nv]."""
+    """Jacobian of the end of the rod [..., 3, nv]."""
     turning, moving = robot.jacobian(q, tip).split(3, dim=-2)
     arm = pointer(robot, q, tip) - robot.forward_kinematics(q, tip)[0]
     return moving + torch.linalg.cross(turning, arm[..., None].expand_as(turning), dim=-2)
 
 
 def trace(robot: sim.torch.Robot, path: torch.Tensor, q: torch.Tensor, tip: str) -> torch.Tensor:
-    """Coordinates [frames, nq] that lead the rod's end along a path [frames, 3], from coordinates near its start on."""
+    """Coordinates [frames, nq] that lead the rod's end along a path [frames, 3], starting from ``q`` near its start."""
     result = []
     for place in path:
         for _ in range(CORRECTIONS):
@@ -255,7 +261,7 @@ def write(
     options: argparse.Namespace, learning: Learning, robot: sim.torch.Robot, links: list[int], distances: np.ndarray,
     angles: np.ndarray,
 ) -> list[Path]:  # fmt: skip
-    """Write plots, numbers and the learnt arm; distances and angles are [2, joints], before and after."""
+    """Write plots, numbers and the learnt arm. Distances and angles are [2, joints], before and after."""
     files = [options.out / name for name in ("loss.png", "axes.png", "origins.npz", "learnt.urdf")]
     curve, bars, file, urdf = files
     np.savez(file, names=learning.names, figures=learning.figures, distances=distances, angles=angles)
@@ -279,8 +285,10 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = example_parser(__doc__, out="out/origins", iterations=40)
     add_robot_option(parser)
     parser.add_argument("--tip", default=None, help="link with the marker (the last one)")
-    parser.add_argument("--poses", type=int, default=1000, help="in which the marker is measured (1000)")
-    parser.add_argument("--noise", type=float, default=3e-4, help="of the measured positions [m] (0.0003)")
+    parser.add_argument(
+        "--poses", type=int, default=1000, help="number of poses in which the marker is measured (1000)"
+    )
+    parser.add_argument("--noise", type=float, default=3e-4, help="noise of the measured positions [m] (0.0003)")
     options = parse_example(parser, finite=["noise"])
     if options.poses < 1 or options.noise <= 0.0:
         parser.error("--poses and --noise must be positive")

@@ -1,4 +1,4 @@
-"""What an example leaves behind: the loss curve, the numbers, a USD stage and an animation."""
+"""Files that an example writes: the loss curve, the numbers, a USD stage and an animation."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +14,13 @@ import sim
 from sim.render import Marker, Trail, fit_camera, iterate_frames, write_gif
 from sim.usd import write_usd
 
-FPS = 25  # of animations
+FPS = 25  # frame rate of animations
 BLUE, RED, GREY = "#26639e", "#c0392b", "#9aa3ab"
 
 
 @contextmanager
 def plot(path: Path, columns: int = 1, rows: int = 1) -> Iterator[list[Any]]:
-    """Axes side by side, row by row, for what a picture shows; it is written at the end."""
+    """Context with the axes of a figure, row by row; the figure is written at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -36,13 +36,13 @@ def plot(path: Path, columns: int = 1, rows: int = 1) -> Iterator[list[Any]]:
 
 
 def draw_curve(
-    axes: Any, values: Sequence[float] | np.ndarray, goal: float, told: str, *, marker: str | None = "o"
+    axes: Any, values: Sequence[float] | np.ndarray, goal: float, label: str, *, marker: str | None = "o"
 ) -> None:
-    """A figure over the iterations, on a logarithmic axis, with the goal as a line."""
+    """Draw values over the iterations on a logarithmic axis, with the goal as a line labelled ``label``."""
     from matplotlib.ticker import MaxNLocator
 
     axes.semilogy(range(len(values)), values, marker=marker, markersize=4, color=BLUE)
-    axes.axhline(goal, color=RED, linewidth=1.0, linestyle="--", label=f"goal: {told}")
+    axes.axhline(goal, color=RED, linewidth=1.0, linestyle="--", label=f"goal: {label}")
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
@@ -67,18 +67,18 @@ def write_result(
     markers: Sequence[Marker] = (),
     trails: Sequence[Trail] = (),
 ) -> None:
-    """Write all that a finished search leaves behind, and say what it is.
+    """Write all files of a finished search, and print their names.
 
     Args:
         options: the command line, see :func:`examples.options.example_parser`.
-        name: of the example, and of its files but the curve, ``loss.png``.
-        title: of the curve.
+        name: name of the example, and of its files except the curve, ``loss.png``.
+        title: title of the curve.
         model: the model.
-        numbers: what goes into ``name.npz``: ``q`` [steps + 1, nq], ``distances`` of all iterations [m], the time step
-            ``dt`` [s] and whatever else was found.
+        numbers: content of ``name.npz``: ``q`` [steps + 1, nq], ``distances`` of all iterations [m], the time step
+            ``dt`` [s] and other results.
         goal: distance that counts as a hit [m].
-        markers: marks that stand still, such as a target.
-        trails: paths that are drawn as they are gone, with points [steps + 1, 3].
+        markers: fixed marks, such as a target.
+        trails: paths that grow with the motion, with points [steps + 1, 3].
     """
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
     np.savez(file, **numbers)
@@ -107,10 +107,10 @@ def write_motion(
         model: the model.
         q: coordinates of one world [steps + 1, nq].
         dt: time step [s].
-        markers: marks that stand still, such as a target.
-        trails: paths that are drawn as they are gone, with points [steps + 1, 3].
-        speed: of the animation, relative to life: a throw is over before one has seen it.
-        azimuth: where the camera stands, see :func:`sim.render.fit_camera` [degrees].
+        markers: fixed marks, such as a target.
+        trails: paths that grow with the motion, with points [steps + 1, 3].
+        speed: speed of the animation relative to real time; a throw is too quick to watch at full speed.
+        azimuth: azimuth of the camera, see :func:`sim.render.fit_camera` [degrees].
 
     Returns:
         the files written.
@@ -127,7 +127,7 @@ def write_motion(
             model, poses, camera, width, height, markers=markers, trails=trails, device=options.device
         )
         pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
-        still = np.repeat(pictures[-1:], FPS, axis=0)  # a second of rest at the end
+        still = np.repeat(pictures[-1:], FPS, axis=0)  # hold the last frame for a second
         written.append(options.out / f"{name}.gif")
         write_gif(written[1], np.concatenate([pictures, still]), fps=speed / (stride * dt))
     return written

@@ -1,4 +1,4 @@
-"""A network that proposes joint coordinates for the pose of a frame and improves them, and how far they are from it."""
+"""A network that proposes joint coordinates for the pose of a frame and refines them."""
 
 import torch
 from torch.nn.functional import silu
@@ -8,24 +8,24 @@ from examples.learning import reach
 from sim.torch.robot.inverse_kinematics import rotation_between
 
 WIDTH, BLOCKS = 256, 3
-UNIT = (0.1, 0.05)  # of the errors that the network sees: angle [rad] and distance [m]
-STEP = 0.1  # of a joint's half range, that an output of one takes it for an error of one
+UNIT = (0.1, 0.05)  # scale of the errors given to the network: angle [rad] and distance [m]
+STEP = 0.1  # step of a joint, relative to half its range, for an output of one and an error of one
 
 
 class Reachable:
-    """Poses that a frame of a robot can have: those of random coordinates within the limits.
+    """Poses that a frame of a robot can reach: those of random coordinates within the limits.
 
     Args:
-        robot: of revolute and prismatic joints.
-        frame: its frame.
+        robot: a robot with revolute and prismatic joints.
+        frame: name of the frame.
 
     Attributes:
-        robot, frame: as given.
+        robot, frame: the arguments.
         moving: joints that move the frame; the others stay at the robot's initial coordinates [joints].
-        middle, half: of the range of each; a whole turn where it has no limits [joints].
+        middle, half: middle and half width of the range of each; a whole turn without limits [joints].
 
     Raises:
-        ModelError: for an unknown frame, or one that nothing moves.
+        ModelError: for an unknown frame, or one that no joint moves.
     """
 
     def __init__(self, robot: sim.torch.Robot, frame: str):
@@ -40,7 +40,7 @@ class Reachable:
         self.middle, self.half = middle[self.moving], half[self.moving]
 
     def coordinates(self, x: torch.Tensor) -> torch.Tensor:
-        """All coordinates [..., nq] where the moving joints go from -1 to 1 between their limits [..., joints]."""
+        """All coordinates [..., nq] from those of the moving joints, -1 to 1 between their limits [..., joints]."""
         q = self.robot.initial_coordinates().expand(*x.shape[:-1], -1)
         return q.index_copy(-1, self.moving, self.middle + self.half * x)
 
@@ -54,15 +54,15 @@ class Reachable:
         return self.robot.forward_kinematics(q, self.frame)
 
     def missing(self, q: torch.Tensor, position: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-        """What the frame lacks to targets, along its own axes: rotation vector [rad], then displacement [m].
+        """Error from the frame to targets, along the frame's axes: rotation vector [rad], then displacement [m].
 
         Args:
             q: coordinates [..., nq].
-            position: of the targets [..., 3] [m].
-            quaternion: of the targets, xyzw [..., 4].
+            position: positions of the targets [..., 3] [m].
+            quaternion: quaternions xyzw of the targets [..., 4].
 
         Returns:
-            [..., 6], of the shape that all broadcast to.
+            errors [..., 6], in the shape to which all arguments broadcast.
         """
         there, turned = self.poses(q)
         turn = rotation_between(*torch.broadcast_tensors(turned, quaternion))
@@ -70,14 +70,14 @@ class Reachable:
 
 
 def turned_back(vector: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-    """A vector [..., 3] along the axes of a frame whose orientation is a quaternion xyzw [..., 4]."""
+    """Rotate a vector [..., 3] into the axes of a frame with orientation xyzw [..., 4]."""
     axis, w = -quaternion[..., :3], quaternion[..., 3:]
     across = 2.0 * torch.linalg.cross(axis, vector)
     return vector + w * across + torch.linalg.cross(axis, across)
 
 
 class Residual(torch.nn.Module):
-    """A residual network of some layers."""
+    """A residual network."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
@@ -100,16 +100,16 @@ class Residual(torch.nn.Module):
 
 
 class PoseNetwork(torch.nn.Module):
-    """Proposals of coordinates for target poses, and passes that bring coordinates closer to their targets.
+    """Proposes coordinates for target poses, and refines them in passes.
 
-    Several proposals for each target, since many coordinates have the same pose; a tanh keeps them within the limits.
-    A pass sees the coordinates and what the frame still lacks to its target along its own axes, and learns a matrix for
-    it, as the inverse of the Jacobian would be: what is right already stays, and a smaller error is treated as well as
-    a larger one.
+    There are several proposals for each target, since many coordinates have the same pose. A tanh keeps them within the
+    limits. A pass gets the coordinates and the frame's remaining error along its own axes. It learns a matrix that it
+    multiplies with this error, like an inverse Jacobian. A pose that is already right is thus left unchanged, and small
+    errors are corrected as well as large ones.
 
     Args:
         reachable: the robot and its frame.
-        proposals: how many for each target.
+        proposals: number of proposals per target.
     """
 
     centre: torch.Tensor
@@ -124,7 +124,7 @@ class PoseNetwork(torch.nn.Module):
         self.register_buffer("centre", positions.mean(0))
         self.register_buffer("extent", positions.std().clamp(min=1e-6))
         self.register_buffer("unit", torch.tensor(UNIT).repeat_interleave(3))
-        # Products of a quaternion's entries: like those of a rotation matrix, they don't know its sign.
+        # Products of a quaternion's entries: like a rotation matrix, they do not depend on its sign.
         self.first, self.second = torch.triu_indices(4, 4)
         self.proposer = Residual(3 + len(self.first), proposals * joints)
         self.corrector = Residual(3 * joints + 6, joints * 6)
@@ -137,7 +137,7 @@ class PoseNetwork(torch.nn.Module):
         return self.reachable.coordinates(x.unflatten(-1, (self.proposals, -1)).tanh())
 
     def improve(self, q: torch.Tensor, missing: torch.Tensor) -> torch.Tensor:
-        """Coordinates [..., nq] after a pass, within the limits, from those before it and what they miss [..., 6]."""
+        """Coordinates [..., nq] after a pass, within the limits, from those before it and their errors [..., 6]."""
         own = q[..., self.reachable.moving]
         x = (own - self.reachable.middle) / self.reachable.half
         missing = missing / self.unit

@@ -1,4 +1,4 @@
-"""What data leave open of a few unknowns, by adaptive importance sampling, for many problems side by side."""
+"""Posteriors of a few unknowns by adaptive importance sampling, for many problems in parallel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 import numpy as np
 from tqdm import tqdm
 
-TAIL = 5.0  # degrees of freedom of the proposals, Student's t: their tails are heavier than a posterior's
-WIDER = 3.0  # how much wider the first proposal is than the first covariance
-MARGIN = 1.5  # how much wider a later one is than what the samples before it say
-FLOOR = 0.3  # part of the first covariance's width that a proposal keeps at the least
+TAIL = 5.0  # degrees of freedom of the proposals, Student's t, whose tails are heavier than a posterior's
+WIDER = 3.0  # width of the first proposal relative to the first covariance
+MARGIN = 1.5  # width of a later proposal relative to the spread of all samples so far
+FLOOR = 0.3  # least width of a proposal relative to the first covariance
 
-# Logarithms of the likelihoods [n, samples] of unknowns [n, samples, k].
+# Returns log-likelihoods [n, samples] of unknowns [n, samples, k].
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is known of the unknowns of n problems.
+    """Posteriors of the unknowns of n problems.
 
     Attributes:
-        mean: [n, k].
-        covariance: [n, k, k].
-        effective: number of independent samples that these are worth [n].
+        mean: mean of the unknowns [n, k].
+        covariance: covariance of the unknowns [n, k, k].
+        effective: effective number of independent samples [n].
     """
 
     mean: np.ndarray
@@ -34,18 +34,18 @@ def sample(
     likelihood: LogLikelihood, mean: np.ndarray, covariance: np.ndarray, samples: int, rounds: int, seed: int,
     bar: bool = True,
 ) -> Posterior:  # fmt: skip
-    """Mean and covariance of posteriors over a flat prior, where a likelihood may have many peaks side by side.
+    """Mean and covariance of posteriors with a flat prior and a likelihood that may have many peaks.
 
-    Each round draws from a t distribution fitted to the samples of all rounds before, weighted by how much more likely
-    they are than they were to be drawn (Cappé et al., *Population Monte Carlo*, 2004).
+    Each round draws from a t distribution fitted to the samples of all earlier rounds, weighted by the ratio of their
+    likelihood to their proposal density (Cappé et al., *Population Monte Carlo*, 2004).
 
     Args:
-        likelihood: of the data, up to a factor.
-        mean: where to begin [n, k].
-        covariance: the widths to begin with [n, k, k].
-        samples: drawn for each problem in a round.
-        rounds: how many.
-        seed: of the draws.
+        likelihood: log-likelihood of the data, up to a constant.
+        mean: mean of the first proposal [n, k].
+        covariance: covariance of the first proposal [n, k, k].
+        samples: number of samples per problem and round.
+        rounds: number of rounds.
+        seed: seed of the samples.
         bar: whether to show a progress bar.
     """
     rng = np.random.default_rng(seed)
@@ -63,7 +63,7 @@ def sample(
 def _draw(
     rng: np.random.Generator, mean: np.ndarray, covariance: np.ndarray, samples: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Samples [n, samples, k] of t distributions, and the logarithms of their densities, up to a constant."""
+    """Samples of t distributions [n, samples, k], and their log-densities up to a constant [n, samples]."""
     n, k = mean.shape
     root = np.linalg.cholesky(covariance)
     u = rng.standard_normal((n, samples, k)) / np.sqrt(rng.chisquare(TAIL, (n, samples, 1)) / TAIL)
@@ -73,7 +73,7 @@ def _draw(
 
 
 def _moments(x: np.ndarray, weights: np.ndarray) -> Posterior:
-    """Of samples [n, samples, k] with the logarithms of their weights."""
+    """Posterior from samples [n, samples, k] with log-weights [n, samples]."""
     w = np.exp(weights - weights.max(axis=1, keepdims=True))
     w /= w.sum(axis=1, keepdims=True)
     mean = np.einsum("ns,nsi->ni", w, x)

@@ -1,18 +1,18 @@
 """A network learns inverse kinematics, with the pose error of forward kinematics as its loss.
 
-The network is given the pose that a frame of the robot should have, and proposes joint coordinates: several sets of
-them, for many coordinates have the same pose, and what lies between two of them has not. Then it improves them in a few
-passes, in each of which it is told what the frame still lacks to its target, and moves the joints. The one that comes
-closest is the answer. It is never shown a solution, and no Jacobian.
+The network takes the desired pose of a frame of the robot and proposes joint coordinates. It makes several proposals,
+because many coordinates have the same pose, and those between two of them do not. Then it refines them in a few passes.
+Each pass gets the frame's remaining error and moves the joints. The closest result is the answer. The network never
+sees a solution or a Jacobian.
 
-Each step draws coordinates within the limits and takes their poses as targets. The loss is how far from its target the
-best proposal puts the frame, in units of 5 mm and 1 degree, and how far it still is after each of two passes: forward
-kinematics on top of the network, on top of forward kinematics, and the gradient through all of it.
+Each training step draws coordinates within the limits and uses their poses as targets. The loss is the pose error of
+the best proposal, in units of 5 mm and 1 degree, plus its error after each of two passes. The gradient thus passes
+through forward kinematics, the network, and forward kinematics again.
 
-The goal is a mean error below 5 mm and 1 degree on targets that the network has never seen: poses of other random
-coordinates within the limits, all over the workspace. The table at the end has the proposals and what each pass makes
-of them; as many steps through the Jacobian (damped least squares, Robot.inverse_kinematics) from the same proposals and
-from random coordinates; and inverse kinematics without a network.
+The goal is a mean error below 5 mm and 1 degree on unseen targets: poses of other random coordinates within the limits,
+all over the workspace. The table at the end shows the errors of the proposals and after each pass. For comparison it
+has the same number of steps with the Jacobian (damped least squares, Robot.inverse_kinematics), from the same proposals
+and from random coordinates, and inverse kinematics without a network.
 
     python -m examples.reach
     python -m examples.reach --robot panda
@@ -20,10 +20,10 @@ from random coordinates; and inverse kinematics without a network.
 
 The Panda's file comes with example-robot-data, which the extra "peers" installs.
 
-Files: loss.png, the mean errors over the iterations; reach.npz with these, and the errors on all targets of each way in
-the table; network.pt, the network's parameters; reach.gif and reach.usda: two of the robots go to targets that the
-network has not seen, by its answers: the left one (grey) before the training, the right one (blue) after it. A rod on
-the frame should point at the ball, and does where position and orientation are right.
+Files: loss.png, the mean errors over the iterations; reach.npz with these, and the errors on all targets of each method
+in the table; network.pt, the network's parameters; reach.gif and reach.usda. In the animation two robots move to unseen
+targets with the network's answers: the left one (grey) before training, the right one (blue) after it. A rod on the
+frame should point at the ball, and does so if position and orientation are right.
 """
 
 import argparse
@@ -46,26 +46,26 @@ from examples.pose_network import PoseNetwork, Reachable
 from examples.resume import Progress
 
 GOAL = (0.005, math.radians(1.0))  # mean distance [m] and angle [rad]
-STEPS = 100  # of the optimiser in an iteration
-BATCH = 128  # targets in each of them
-RATE = 1e-3  # of learning, at its highest
-WARM_UP = 0.02  # share of the training in which the rate rises; then it falls along a cosine
-CHECKED, HELD_OUT = 256, 4096  # targets that are tried after every iteration, and at the end
-TRAINED, PASSES = 2, 4  # that improve proposals: in the loss, and of the answers
-SHOWN, SHOWN_FROM, LOWEST = 5, 64, 0.1  # targets that are shown, of so many, those above the ground [m]
-SHOWN_DT, GO_FRAMES, STAY_FRAMES = 0.04, 20, 10  # between frames [s], on the way to a target and there
+STEPS = 100  # optimiser steps per iteration
+BATCH = 128  # targets per step
+RATE = 1e-3  # highest learning rate
+WARM_UP = 0.02  # fraction of the training in which the rate rises; then it falls along a cosine
+CHECKED, HELD_OUT = 256, 4096  # targets for evaluation after every iteration, and at the end
+TRAINED, PASSES = 2, 4  # passes in the loss, and for the answers
+SHOWN, SHOWN_FROM, LOWEST = 5, 64, 0.1  # targets shown, candidates, and their least height [m]
+SHOWN_DT, GO_FRAMES, STAY_FRAMES = 0.04, 20, 10  # time between frames [s], frames to move and to stay
 FRAMES = {"manipulator": "link7", "panda": "panda_hand"}
 
 
 @dataclass(frozen=True)
 class Errors:
-    """How far the answers of one way are from their targets.
+    """Errors of one method.
 
     Attributes:
-        way: what it is called.
-        distance: from the target [targets] [m].
-        angle: from it [targets] [rad].
-        seconds: for each target, all asked at once.
+        way: name of the method.
+        distance: distance from the target [targets] [m].
+        angle: angle from the target [targets] [rad].
+        seconds: time per target, with all targets in one batch.
     """
 
     way: str
@@ -80,7 +80,7 @@ class Errors:
 
     @property
     def close(self) -> float:
-        """Share of the answers that are within the goal, each by itself."""
+        """Fraction of the answers that individually meet the goal."""
         return float(((self.distance < GOAL[0]) & (self.angle < GOAL[1])).mean())
 
     @property
@@ -101,13 +101,13 @@ HEADER = f"""{"":46}{"distance [mm]":>26}{"angle [degrees]":>26}{"within":>12}{"
 
 
 def train(network: PoseNetwork, iterations: int, seed: int, kept: Progress | None = None) -> Learning:
-    """Let a network learn from the errors of its proposals.
+    """Train a network on the errors of its proposals.
 
     Args:
-        network: what learns.
-        iterations: of ``STEPS`` steps of the optimiser each, those of an interrupted run included.
-        seed: of the targets.
-        kept: where the training keeps how far it is; None keeps nothing.
+        network: the network.
+        iterations: number of iterations, of ``STEPS`` steps each, including those of an interrupted run.
+        seed: seed of the targets.
+        kept: saves the progress; None saves nothing.
 
     Returns:
         the training, with the figures of :func:`measure`.
@@ -135,7 +135,7 @@ def train(network: PoseNetwork, iterations: int, seed: int, kept: Progress | Non
 
 
 def loss(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-    """How far the best proposals put the frame from its targets, and still after passes, in units of the goal."""
+    """Pose errors of the best proposals, plus those after each pass, in units of the goal."""
     reachable = network.reachable
     q = network(position, quaternion)
     missing = reachable.missing(q, position[:, None], quaternion[:, None])
@@ -149,17 +149,17 @@ def loss(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor)
 
 
 def draw_targets(reachable: Reachable, count: int, seed: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Targets of a step of the training; those of step -1 are no step's."""
+    """Targets of a training step. Step -1 gives targets that no training step uses."""
     return reachable.poses(reachable.draw(count, torch.Generator().manual_seed(1_000_000 * seed + step + 1)))
 
 
 def badness(distance: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Distance and angle as one number, in units of the goal."""
+    """Distance and angle combined into one number, in units of the goal."""
     return distance / GOAL[0] + angle / GOAL[1]
 
 
 def lengths(missing: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distance [...] [m] and angle [...] [rad] of what is missing [..., 6]."""
+    """Distance [...] [m] and angle [...] [rad] of pose errors [..., 6]."""
     return missing[..., 3:].norm(dim=-1), missing[..., :3].norm(dim=-1)
 
 
@@ -180,16 +180,16 @@ Answers = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 @torch.no_grad()
 def answer(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tensor, passes: int = PASSES) -> Answers:
-    """What the network finds for targets.
+    """The network's answers for targets.
 
     Args:
         network: the network.
-        position: of the targets [targets, 3] [m].
-        quaternion: of the targets, xyzw [targets, 4].
-        passes: how often each proposal is improved.
+        position: positions of the targets [targets, 3] [m].
+        quaternion: quaternions xyzw of the targets [targets, 4].
+        passes: number of passes that refine each proposal.
 
     Returns:
-        coordinates [targets, nq], distances [targets] [m] and angles [targets] [rad] of the best.
+        coordinates [targets, nq], distances [targets] [m] and angles [targets] [rad] of the best results.
     """
     target = position[:, None], quaternion[:, None]
     q = network(position, quaternion)
@@ -201,7 +201,7 @@ def answer(network: PoseNetwork, position: torch.Tensor, quaternion: torch.Tenso
 
 
 def nearest(q: torch.Tensor, distance: torch.Tensor, angle: torch.Tensor) -> Answers:
-    """Of several coordinates for each target [targets, number, ...] the best."""
+    """The best of several coordinates for each target [targets, number, ...]."""
     best = badness(distance, angle).argmin(1, keepdim=True)
     distance, angle = (x.take_along_dim(best, 1)[:, 0] for x in (distance, angle))
     return q.take_along_dim(best[..., None], 1)[:, 0], distance, angle
@@ -210,7 +210,7 @@ def nearest(q: torch.Tensor, distance: torch.Tensor, angle: torch.Tensor) -> Ans
 def by_jacobian(
     reachable: Reachable, starts: torch.Tensor, position: torch.Tensor, quaternion: torch.Tensor, steps: int
 ) -> Answers:
-    """The same, by steps of damped least squares from coordinates [targets, number, nq]."""
+    """Answers by steps of damped least squares from coordinates [targets, number, nq]."""
     found = reachable.robot.inverse_kinematics(
         reachable.frame, position[:, None], quaternion[:, None], start=starts, restarts=1, iterations=steps
     )
@@ -219,7 +219,7 @@ def by_jacobian(
 
 @torch.no_grad()
 def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
-    """The network, by its passes, and what stands beside it, on so many targets that it hasn't seen."""
+    """Errors of the network after each number of passes, and of the methods for comparison, on unseen targets."""
     reachable = network.reachable
     target = draw_targets(reachable, count, seed, -1)
     guesses = reachable.draw(count * network.proposals, torch.Generator().manual_seed(seed))
@@ -233,23 +233,25 @@ def compare(network: PoseNetwork, count: int, seed: int) -> list[Errors]:
         return lambda: answer(network, *target, passes)
 
     return [
-        *(timed(told(passes), ask(passes)) for passes in range(PASSES + 1)),
+        *(timed(way_name(passes), ask(passes)) for passes in range(PASSES + 1)),
         timed(
-            f"proposals and {PASSES} steps through the Jacobian",
+            f"proposals and {PASSES} Jacobian steps",
             lambda: by_jacobian(reachable, network(*target), *target, PASSES),
         ),
-        timed(f"random coordinates and {PASSES} such steps", lambda: by_jacobian(reachable, guesses, *target, PASSES)),
+        timed(
+            f"random coordinates and {PASSES} Jacobian steps", lambda: by_jacobian(reachable, guesses, *target, PASSES)
+        ),
         timed("inverse kinematics, 8 starts, up to 100 steps", without_network),
     ]
 
 
-def told(passes: int) -> str:
-    """What the answers of the network after some passes are called."""
+def way_name(passes: int) -> str:
+    """Name of the network's answers after a number of passes."""
     return f"network, {passes} pass{'' if passes == 1 else 'es'}" if passes else "network, proposals"
 
 
 def timed(way: str, call: Callable[[], Answers]) -> Errors:
-    """The errors of a way, and its time. A first call, which may compile kernels, doesn't count."""
+    """Errors and time of a method. A first call, which may compile kernels, is not timed."""
     call()
     start = time.perf_counter()
     _, distance, angle = (x.cpu().numpy() for x in call())
@@ -264,7 +266,7 @@ def main() -> None:
     robot = load_robot(parser, options).float()
     frame = options.frame or FRAMES.get(options.robot.stem)
     if frame is None:
-        parser.error(f"--frame is needed; {options.robot} has {', '.join(robot.frame_names)}")
+        parser.error(f"--frame is required; the frames of {options.robot} are {', '.join(robot.frame_names)}")
     try:
         reachable = Reachable(robot, frame)
     except sim.ModelError as error:
@@ -278,12 +280,12 @@ def main() -> None:
     kept = Progress(options.out / "interrupted.npz", problem | {"frame": frame}, options.restart)
     learning = train(network, options.iterations, options.seed, kept)
     ways = compare(network, HELD_OUT, options.seed)
-    print(f"{HELD_OUT} targets that the network has not seen\n{HEADER}\n" + "\n".join(way.row for way in ways))
+    print(f"{HELD_OUT} unseen targets\n{HEADER}\n" + "\n".join(way.row for way in ways))
     best = ways[PASSES]
     distance, angle = best.means
     print(
         f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.way}, {1e3 * distance:.2f} mm and "
-        f"{math.degrees(angle):.2f} degrees in the mean"
+        f"{math.degrees(angle):.2f} degrees mean error"
     )
     files = write(options.out, network, learning, ways)
     files += show(options, {GREY: untrained, BLUE: network})
@@ -311,8 +313,8 @@ def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Er
 def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = example_parser(__doc__, out="out/reach", iterations=60)
     add_robot_option(parser)
-    parser.add_argument("--frame", help="that should get to its targets; its hand, for the two robots known by name")
-    parser.add_argument("--proposals", type=int, default=8, help="for each target (8)")
+    parser.add_argument("--frame", help="frame to move to the targets (default: the hand, for the two known robots)")
+    parser.add_argument("--proposals", type=int, default=8, help="number of proposals per target (8)")
     options = parse_example(parser, counts=["proposals"])
     if not options.proposals:
         parser.error("--proposals must be at least 1")
@@ -325,7 +327,7 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
 
 @torch.no_grad()
 def show(options: argparse.Namespace, networks: dict[str, PoseNetwork]) -> list[Path]:
-    """Write how a robot goes from target to target by the answers of networks, by colour."""
+    """Write an animation in which robots move from target to target with the answers of networks, by colour."""
     reachable = next(iter(networks.values())).reachable
     robot, frame = reachable.robot, reachable.frame
     goals = reachable.draw(SHOWN_FROM, torch.Generator().manual_seed(options.seed))
@@ -341,9 +343,9 @@ def show(options: argparse.Namespace, networks: dict[str, PoseNetwork]) -> list[
 
 
 def visit(places: torch.Tensor) -> torch.Tensor:
-    """A motion from the first place to all others [places, nq], with a rest at each: [frames, nq].
+    """A motion from the first to all other coordinates [places, nq], with a stop at each: [frames, nq].
 
-    On the way coordinates are polynomials of time with the least jerk (Flash and Hogan 1985).
+    Between stops the coordinates are minimum-jerk polynomials of time (Flash and Hogan 1985).
     """
     time = torch.linspace(0.0, 1.0, GO_FRAMES + 1).to(places)[1:, None]
     done = torch.cat([time**3 * (10.0 - 15.0 * time + 6.0 * time**2), time.new_ones(STAY_FRAMES, 1)])

@@ -1,4 +1,4 @@
-"""An optimisation that was interrupted goes on where it was."""
+"""Resumes an interrupted optimisation."""
 
 import os
 import zipfile
@@ -10,12 +10,12 @@ import numpy as np
 
 
 class Progress:
-    """The file in which an optimisation keeps where it is.
+    """The file that stores the progress of an optimisation.
 
     Args:
-        path: the file; None keeps nothing.
-        problem: what is being solved, such as the target; a file of another problem is not gone on with.
-        restart: whether to ignore a file that is there.
+        path: the file; None stores nothing.
+        problem: identifies the problem, such as its target; a file of another problem is ignored.
+        restart: whether to ignore an existing file.
     """
 
     def __init__(self, path: Path | None, problem: Mapping[str, object], restart: bool = False):
@@ -24,23 +24,23 @@ class Progress:
         self._restart = restart
 
     def load(self) -> dict[str, np.ndarray] | None:
-        """What was kept last, or None where there is nothing to go on with."""
+        """The arrays saved last, or None if there is nothing to resume."""
         if self.path is None or self._restart or not self.path.is_file():
             return None
         try:
             with self.path.open("rb") as source, np.load(source) as file:
                 kept = dict(file)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            print(f"{self.path} can't be read ({error}); the optimisation starts anew")
+            print(f"cannot read {self.path} ({error}); starting from the beginning")
             return None
         if any(name not in kept or not np.array_equal(kept[name], value) for name, value in self.problem.items()):
-            print(f"{self.path} belongs to another problem; the optimisation starts anew")
+            print(f"{self.path} belongs to another problem; starting from the beginning")
             return None
-        print(f"going on with {self.path}; --restart starts anew")
+        print(f"resuming from {self.path}; --restart starts from the beginning")
         return {name: value for name, value in kept.items() if name not in self.problem}
 
     def save(self, **arrays: object) -> None:
-        """Keep these, in place of what was kept before. The file is never half written."""
+        """Save these arrays, replacing earlier ones. The file is replaced atomically."""
         if self.path is None:
             return
         new = self.path.with_suffix(".new.npz")
@@ -49,6 +49,6 @@ class Progress:
         os.replace(new, self.path)
 
     def done(self) -> None:
-        """Nothing is left to go on with."""
+        """Remove the file, since there is nothing left to resume."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

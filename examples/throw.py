@@ -1,20 +1,20 @@
 """A robot arm learns to throw a ball at a target.
 
-The unknowns are the torques of nine motors at each of a thousand steps. At first they hold the arm still for half a
-second; then the wrist bends and the ball drops. Each iteration simulates the throw, walks back through it for the
-derivative of the ball's last position in all torques, and takes a damped Gauss-Newton step. A ball that comes down too
-early lies on the ground and tells nothing of the height that it lacks: there its flight is continued through the
-ground. It ends when the ball comes within 1 cm of the target; Ctrl-C ends it sooner and keeps the best throw so far;
-the same command then goes on from there.
+The unknowns are the torques of nine motors at each of a thousand steps. The initial torques hold the arm still for half
+a second, then bend the wrist, and the ball drops. Each iteration simulates the throw, computes the derivative of the
+ball's final position with respect to all torques in a backward pass, and takes a damped Gauss-Newton step. A ball that
+lands too early lies on the ground, and its position carries no information about the missing height. Its flight is then
+extrapolated through the ground. The optimisation ends when the ball comes within 1 cm of the target. Ctrl-C ends it
+sooner and keeps the best throw so far; the same command then resumes it.
 
     python -m examples.throw
     python -m examples.throw --target 1.4 0.2 0.5 --out out/mine
     python -m examples.throw --random-targets 10
     python -m examples.throw --settle --target 1.5 0.2 0
 
-With --settle the ball should lie still at a target on the ground, and rolls out on its way there.
+With --settle the ball should come to rest at a target on the ground, after rolling out.
 
-Files: loss.png, the distance over the iterations; throw.gif, half as fast as life; throw.usda, for any USD viewer; and
+Files: loss.png, the distance over the iterations; throw.gif, at half speed; throw.usda, for any USD viewer; and
 throw.npz with the best throw's tau [steps, nv], q [steps + 1, nq], qd [steps + 1, nv], all distances, target and dt.
 """
 
@@ -32,9 +32,9 @@ from scenes import throw
 from sim.render import Marker, Trail
 
 GOAL = 0.01  # distance at which the throw counts as a hit [m]
-LONGEST_STEP = 0.4  # how far one iteration tries to move the ball's last position [m]
-LONGEST_SETTLING_STEP = 0.8  # the same for the place where it comes to rest [m]
-ON_THE_GROUND = 0.002  # height of the ball above the ground below which it has come down [m]
+LONGEST_STEP = 0.4  # most that one iteration tries to move the ball's final position [m]
+LONGEST_SETTLING_STEP = 0.8  # the same for its resting place [m]
+ON_THE_GROUND = 0.002  # height above the ground below which the ball counts as landed [m]
 TARGET_COLOR = (0.10, 0.62, 0.28)
 
 
@@ -55,7 +55,7 @@ def settle(
 
 
 def problem_of(scene: throw.ThrowScene, coordinates: int, longest_step: float) -> Problem:
-    """The search for torques, from those that let the ball drop on."""
+    """The optimisation problem, starting from torques that let the ball drop."""
     return Problem(
         scene.model, scene.dt, scene.q0, scene.qd0, scene.drop, scene.model.qd_slice(scene.arm), scene.ball_position,
         coordinates, scene.target, GOAL, longest_step,
@@ -63,12 +63,12 @@ def problem_of(scene: throw.ThrowScene, coordinates: int, longest_step: float) -
 
 
 def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the ball would be at the end without the ground, and the derivatives of that in the states.
+    """The ball's final position if there were no ground, and its derivatives in the states.
 
     Args:
         scene: the scene.
         q: coordinates of a throw [steps + 1, nq].
-        qd: its velocities [steps + 1, nv].
+        qd: velocities of the throw [steps + 1, nv].
 
     Returns:
         the position [3], and its derivatives in q [steps + 1, 3, nq] and qd [steps + 1, 3, nv], one row per coordinate.
@@ -102,8 +102,8 @@ def main() -> None:
     result = solve(scene, options.iterations, options.device, kept)
     print(result)
     if not result.hit:
-        print("more --iterations may help, if a ball thrown from the arm can be there in that time")
-    # A little smaller than the ball, which hides it when it hits.
+        print("more --iterations may help, if a ball thrown by the arm can reach the target in time")
+    # Slightly smaller than the ball, which hides it on a hit.
     marker = Marker("target", tuple(scene.target), radius=0.9 * throw.BALL_RADIUS, color=TARGET_COLOR)
     write_result(
         options, "throw", "Throwing a ball at a target", scene.model, result.numbers(scene.target, scene.dt), goal=GOAL,
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def build(options: argparse.Namespace, target: Sequence[float] | np.ndarray) -> throw.ThrowScene:
-    """The scene of the command line, with a target [m] in the air or, of which x and y count, on the ground."""
+    """The scene of the command line, for a target [m] in the air, or on the ground at its x and y."""
     if options.settle:
         return throw.build_settling((target[0], target[1]))
     return throw.build((target[0], target[1], target[2]))
@@ -122,10 +122,10 @@ def parse() -> argparse.Namespace:
     parser = example_parser(__doc__, out="out/throw", iterations=50)
     parser.add_argument(
         "--target", type=float, nargs=3, metavar=("X", "Y", "Z"),
-        help="where the ball should be at the end [m]; drawn with --seed where it is not given",
+        help="where the ball should be at the end [m] (default: random, from --seed)",
     )  # fmt: skip
     parser.add_argument(
-        "--random-targets", type=int, default=0, metavar="COUNT", help="try so many random targets, write nothing"
+        "--random-targets", type=int, default=0, metavar="COUNT", help="try this many random targets, write no files"
     )
     parser.add_argument(
         "--settle", action="store_true", help="bring the ball to rest on the ground, at x and y of the target"

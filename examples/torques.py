@@ -1,4 +1,4 @@
-"""Torques of every step that bring a body to a point at the end: the optimisation that throw and golf share."""
+"""Optimises the torques of every step so that a body ends at a point. Shared by throw and golf."""
 
 import time
 from collections.abc import Callable
@@ -11,29 +11,29 @@ from tqdm import tqdm
 import sim
 from examples.resume import Progress
 
-DAMPING = 1e-6  # of the Gauss-Newton step, relative to the size of its matrix
+DAMPING = 1e-6  # damping of the Gauss-Newton step relative to the trace of its matrix
 
-# The k coordinates of where the body would be at the end, and their derivatives in all states: [steps + 1, k, nq] and
-# [steps + 1, k, nv]; from q [steps + 1, nq] and qd [steps + 1, nv].
+# From q [steps + 1, nq] and qd [steps + 1, nv], returns k coordinates of the body's final position [k], and their
+# derivatives in all states [steps + 1, k, nq] and [steps + 1, k, nv].
 Aim = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be found.
+    """The optimisation problem.
 
     Attributes:
         model: the model.
         dt: time step [s].
-        q0: start coordinates [nq].
-        qd0: start velocities [nv].
-        tau: torques to begin with [steps, nv].
-        motors: the degrees of freedom whose torques are free.
+        q0: initial coordinates [nq].
+        qd0: initial velocities [nv].
+        tau: initial guess of the torques [steps, nv].
+        motors: degrees of freedom whose torques are optimised.
         body: slice of q with the position of the body.
-        coordinates: how many of them are steered: all 3, or 2 where the body lies on the ground in the end.
+        coordinates: number of controlled coordinates: all 3, or 2 if the body ends on the ground.
         target: where the body should be after the last step [3].
-        goal: distance from there that counts as a hit [m].
-        longest_step: how far one iteration tries to move the body's last position [m].
+        goal: distance from the target that counts as a hit [m].
+        longest_step: most that one iteration tries to move the body's final position [m].
     """
 
     model: sim.Model
@@ -55,9 +55,9 @@ class Result:
 
     Attributes:
         tau: the best torques [steps, nv]; zero where there is no motor.
-        q: coordinates with them [steps + 1, nq].
-        qd: velocities with them [steps + 1, nv].
-        distances: of the body from the target at the end, at every iteration [m].
+        q: coordinates of that motion [steps + 1, nq].
+        qd: velocities of that motion [steps + 1, nv].
+        distances: final distance of the body from the target at every iteration [m].
         goal: distance that counts as a hit [m].
         seconds: time taken.
     """
@@ -75,14 +75,15 @@ class Result:
         return min(self.distances) < self.goal
 
     def numbers(self, target: np.ndarray, dt: float) -> dict[str, Any]:
-        """What a file keeps of it, beside the target [3] and the time step [s]."""
+        """The content of the result file, including the target [3] and the time step [s]."""
         return dict(tau=self.tau, q=self.q, qd=self.qd, distances=self.distances, target=target, dt=dt)
 
     def __str__(self) -> str:
         verdict = "hit" if self.hit else "missed"
         iterations = len(self.distances) - 1
         return (
-            f"{verdict}: {100.0 * min(self.distances):.2f} cm off after {iterations} iterations, {self.seconds:.1f} s"
+            f"{verdict}: {100.0 * min(self.distances):.2f} cm from the target after {iterations} iterations, "
+            f"{self.seconds:.1f} s"
         )
 
 
@@ -91,22 +92,22 @@ def optimise(
 ) -> Result:
     """Find torques that bring the body to the target.
 
-    As many worlds as coordinates are steered make the same motion, so that one backward pass gives the derivatives of
-    all of them. Ctrl-C ends the search and keeps the best so far.
+    One world per controlled coordinate makes the same motion, so that one backward pass gives the derivatives of all
+    coordinates. Ctrl-C ends the search and keeps the best result so far.
 
     Args:
-        problem: what is to be found.
-        aim: what an iteration takes for the end of a motion.
-        iterations: at most so many, those of an interrupted run included.
+        problem: the optimisation problem.
+        aim: computes the final position that an iteration improves.
+        iterations: most iterations, including those of an interrupted run.
         device: Warp device.
-        kept: where the optimisation keeps how far it is; None keeps nothing.
+        kept: saves the progress; None saves nothing.
         bar: whether to show a progress bar.
     """
     kept = Progress(None, {}) if kept is None else kept
     motors = problem.motors
     simulator = sim.Simulator(problem.model, problem.dt, num_worlds=problem.coordinates, device=device)
     state = simulator.state(problem.q0, problem.qd0)
-    # Motors share the work in proportion to their strength.
+    # Weight each motor by its strength.
     strength = problem.model.effort_limit[motors] ** 2
 
     tau = problem.tau.copy()
@@ -119,14 +120,14 @@ def optimise(
     with tqdm(
         total=iterations, initial=len(distances), desc="optimising", unit="iteration", disable=not bar
     ) as progress:
-        progress.set_postfix_str("compiling kernels, unless that was done before")
+        progress.set_postfix_str("compiling kernels, unless they are cached")
         try:
             for iteration in range(len(distances), iterations + 1):
                 trajectory = simulator.rollout(state, tau)
                 q, qd = trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
                 distance = float(np.linalg.norm(problem.target - q[-1, problem.body]))
                 if not np.isfinite(distance):
-                    break  # torques that no robot survives; the best so far stand
+                    break  # the torques made the simulation diverge; keep the best so far
                 distances.append(distance)
                 if distance == min(distances):
                     best = (tau.copy(), q, qd)
@@ -148,12 +149,12 @@ def optimise(
         except KeyboardInterrupt:
             if not distances:
                 raise
-        progress.total = progress.n  # a hit ends the bar
+        progress.total = progress.n  # complete the bar on a hit
     return Result(*best, distances, problem.goal, time.perf_counter() - start)
 
 
 def resting_place(q: np.ndarray, body: slice, nv: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The simplest aim: where on the ground the body is after the last step.
+    """The simplest aim: the body's position on the ground after the last step.
 
     Args:
         q: coordinates of a motion [steps + 1, nq].
@@ -166,7 +167,7 @@ def resting_place(q: np.ndarray, body: slice, nv: int) -> tuple[np.ndarray, np.n
 
 
 def try_each(targets: np.ndarray, solve: Callable[[np.ndarray], Result]) -> None:
-    """Solve for one target [n, 2 or 3] after the other, and say how many were hit."""
+    """Solve for each target [n, 2 or 3], and print how many were hit."""
     hits = 0
     for number, target in enumerate(targets):
         result = solve(target)
@@ -176,18 +177,17 @@ def try_each(targets: np.ndarray, solve: Callable[[np.ndarray], Result]) -> None
 
 
 def shortened(miss: np.ndarray, longest: float) -> np.ndarray:
-    """A way [k] of no more than ``longest``, which a linear model can be trusted with."""
+    """Shorten a displacement [k] to at most ``longest``, within which a linear model is accurate."""
     return miss * (longest / max(longest, float(np.linalg.norm(miss))))
 
 
 def gauss_newton_step(jacobian: np.ndarray, strength: np.ndarray, way: np.ndarray) -> np.ndarray:
-    """Smallest change of torques [steps, motors], weighted by strength, that moves the body along ``way`` to first
-    order.
+    """Smallest weighted change of torques [steps, motors] that moves the body by ``way`` to first order.
 
     Args:
-        jacobian: derivative of the body's last position in the torques [steps, k, motors].
+        jacobian: derivative of the body's final position in the torques [steps, k, motors].
         strength: weight of each motor.
-        way: how far the body should move [k].
+        way: displacement of the body [k].
     """
     matrix = np.einsum("tim,tjm,m->ij", jacobian, jacobian, strength)
     multipliers = np.linalg.solve(matrix + DAMPING * np.trace(matrix) * np.eye(len(way)), way)

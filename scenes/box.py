@@ -1,11 +1,11 @@
-"""The box: thrown at floor and wall it bounces, tumbles and slides, while a known force pushes it.
+"""A box that is thrown at floor and wall. It bounces, tumbles and slides while a known force pushes it.
 
-It has two halves of different masses. Friction, restitution and both masses can be told from how it moves. Without the
-push only the ratio of the masses could: gravity, friction and impacts all act in proportion to them.
+It has two halves of different masses. Its motion determines friction, restitution and both masses. Without the push it
+would only determine the ratio of the masses, since gravity, friction and impacts all act in proportion to them.
 
-The box bounces off the wall alone; the floor takes up what falls on it. Where a bounce moves from one time step to the
-next the motion jumps, where a landing does it is continuous, and the time of the first hit on the wall hardly depends
-on what is sought.
+The box bounces off the wall only; the floor has no restitution. The motion jumps where a bounce moves from one time
+step to the next, but is continuous where a landing does. The time of the first impact on the wall hardly depends on the
+unknowns.
 """
 
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 
 HALF_EXTENTS = (0.12, 0.08, 0.06)
-WALL = 0.68  # its x [m]
+WALL = 0.68  # x of the wall [m]
 HEIGHT = 0.22
-ROTATION = (0.45, 0.26, -0.53)  # rotation vector of the start [rad]
+ROTATION = (0.45, 0.26, -0.53)  # initial rotation vector [rad]
 VELOCITY = (4.0, 0.15, -1.0)
 SPIN = (-3.0, -0.5, -2.8)
 PUSH = (0.0, 7.5, 0.0)  # at the centre of the box [N]
 STEPS = 400
 DT = 2.0e-3
-WALL_SHOWN = (0.02, 1.1, 0.12)  # half extents of what is drawn of it
+WALL_SHOWN = (0.02, 1.1, 0.12)  # half extents of its visible part
 WALL_COLOR = (0.62, 0.66, 0.70, 1.0)
 COLORS = ((0.20, 0.45, 0.70, 1.0), (0.90, 0.62, 0.20, 1.0))
-# What is sought, in this order, and from where to where it may lie.
+# The unknowns in this order, with their units and ranges.
 UNKNOWNS = ("friction", "restitution", "rear mass", "front mass")
 UNITS = ("", "", "kg", "kg")
 LEAST = np.array([0.15, 0.3, 0.4, 0.4])
@@ -40,17 +40,17 @@ TYPICAL = (0.3, 0.5, 0.6, 1.0)
 
 @dataclass(frozen=True)
 class BoxScene:
-    """What the estimation needs.
+    """A scene for estimating the unknowns.
 
     Attributes:
-        model: floor, wall and box. The friction of a pair is the product of the two, those of floor and wall are 1; so
-            is the restitution of the wall, that of the floor is 0.
-        box: index of the box's geometry that touches.
-        q0: start coordinates [nq].
-        qd0: start velocities [nv].
+        model: floor, wall and box. A pair's friction and restitution are products. Floor and wall have friction 1; the
+            wall has restitution 1, the floor 0.
+        box: index of the box's colliding geometry.
+        q0: initial coordinates [nq].
+        qd0: initial velocities [nv].
         push: the known force on the box, as a joint force [nv].
         steps: number of time steps.
-        dt: their length [s].
+        dt: time step [s].
     """
 
     model: Model
@@ -73,7 +73,7 @@ def build(
         push: whether the known force acts.
 
     Raises:
-        ModelError: for values that no box has.
+        ModelError: for masses that are not positive and finite.
     """
     friction, restitution, *masses = unknowns
     if not (np.isfinite(masses).all() and min(masses) > 0.0):
@@ -111,14 +111,14 @@ def build(
 
 
 def body(masses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The box as one body, made of two solid halves; differentiable.
+    """The box as one body made of two solid halves. Differentiable.
 
     Args:
-        masses: of the rear and the front half [..., 2], kg.
+        masses: masses of the rear and the front half [..., 2], kg.
 
     Returns:
-        mass [..., 1], centre of mass in the frame of the box [..., 1, 3] and inertia about it [..., 1, 3, 3], in the
-        shapes of the parameters of a model with one link.
+        mass [..., 1], centre of mass in the frame of the box [..., 1, 3] and inertia about it [..., 1, 3, 3], shaped
+        like the parameters of a model with one link.
     """
     length, width, height = HALF_EXTENTS
     rear, front = masses[..., :1], masses[..., 1:]
@@ -127,18 +127,18 @@ def body(masses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
     com = (0.5 * length * (front - rear) / mass)[..., None] * axis
     x, y, z = 0.25 * length**2, width**2, height**2
     halves = torch.diag(masses.new_tensor([y + z, x + z, x + y])) / 3.0
-    # Their centres are a length apart: Huygens and Steiner, with the reduced mass.
+    # Their centres are one length apart: parallel axis theorem with the reduced mass.
     apart = length**2 * (torch.eye(3, dtype=masses.dtype, device=masses.device) - torch.outer(axis, axis))
     inertia = mass[..., None, None] * halves + (rear * front / mass)[..., None, None] * apart
     return mass, com, inertia
 
 
 def parameters(scene: BoxScene, unknowns: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The parameters of a simulator, per world, from what is sought; differentiable.
+    """Parameters of a simulator, per world, from the unknowns. Differentiable.
 
     Args:
         scene: the scene.
-        unknowns: see :data:`UNKNOWNS` [num_worlds, 4].
+        unknowns: values of :data:`UNKNOWNS` [num_worlds, 4].
     """
     chosen = {}
     for column, name in enumerate(("friction", "restitution")):
@@ -151,5 +151,5 @@ def parameters(scene: BoxScene, unknowns: torch.Tensor) -> dict[str, torch.Tenso
 
 
 def random_boxes(seed: int, count: int) -> np.ndarray:
-    """What is sought of boxes drawn at random [count, 4]; the same for the same seed."""
+    """Unknowns of random boxes [count, 4]; the same for the same seed."""
     return np.random.default_rng(seed).uniform(LEAST, MOST, (count, len(UNKNOWNS)))

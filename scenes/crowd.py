@@ -1,4 +1,4 @@
-"""Many bodies in one world: quadrupeds that bump into each other, and loose balls or boxes apart or in a heap."""
+"""Many bodies in one world: quadrupeds that collide with each other, and loose balls or boxes, apart or in a heap."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from sim.model.model import Model, Part
 from warp_kernels.types import CAPSULE
 
 SIZE = 0.05  # radius of a ball, half the edge of a box [m]
-MASS = 0.2  # of each [kg]
+MASS = 0.2  # mass of each [kg]
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Crowd:
 
     Attributes:
         model: ground and bodies.
-        q0: start coordinates [nq].
-        qd0: start velocities [nv], zero.
+        q0: initial coordinates [nq].
+        qd0: initial velocities [nv], zero.
     """
 
     model: Model
@@ -30,12 +30,12 @@ class Crowd:
 
 
 def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (0.7, 0.4)) -> Crowd:
-    """Quadrupeds that stand in a square, each with capsules around trunk and calves for the others to meet.
+    """Quadrupeds that stand in a square, each with colliding capsules around trunk and calves.
 
     Args:
-        count: of robots.
+        count: number of robots.
         dtype: "float32" or "float64" (for checks).
-        spacing: from robot to robot along and across their trunks [m]; below (0.6, 0.2) their capsules overlap.
+        spacing: distance between robots along and across their trunks [m]; below (0.6, 0.2) their capsules overlap.
     """
     builder = ModelBuilder()
     robots = []
@@ -54,14 +54,14 @@ def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, floa
 
 
 def herd(count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (1.0, 1.0)) -> Crowd:
-    """Quadrupeds that stand in a square, of which only the feet collide; arguments as for :func:`quadrupeds`."""
+    """Quadrupeds that stand in a square and collide only with their feet. Arguments as for :func:`quadrupeds`."""
     builder = ModelBuilder()
     robots = list(_robots_in_square(builder, count, spacing))
     return _standing(builder, robots, dtype)
 
 
 def _robots_in_square(builder: ModelBuilder, count: int, spacing: tuple[float, float]) -> Iterator[Part]:
-    """Adds the ground, then one robot after the other."""
+    """Add the ground, then one robot after the other."""
     builder.add_ground(friction=0.8)
     columns = int(np.ceil(np.sqrt(count)))
     for number in range(count):
@@ -81,7 +81,7 @@ def _standing(builder: ModelBuilder, robots: list[Part], dtype: str) -> Crowd:
 
 
 def springs(crowd: Crowd, stiffness: float = 200.0, damping: float = 5.0) -> dict[str, np.ndarray]:
-    """Parameters with springs in all joints that hold the start pose [N m/rad, N m s/rad]."""
+    """Parameters with springs in all joints that hold the initial pose [N m/rad, N m s/rad]."""
     model = crowd.model
     joints = model.dof_q >= 0
     return {
@@ -98,11 +98,11 @@ def loose(
 
     Args:
         shape: "ball" or "box".
-        count: of bodies.
+        count: number of bodies.
         dtype: "float32" or "float64" (for checks).
-        spacing: from body to body, sideways and upwards; 2 SIZE where they just touch [m].
-        height: of the lowest above the ground [m].
-        layers: how many there are; each upper one is shifted by a quarter of the spacing.
+        spacing: distance between bodies, sideways and upwards; at 2 SIZE they just touch [m].
+        height: height of the lowest bodies above the ground [m].
+        layers: number of layers; every second one is shifted by a quarter of the spacing.
     """
     builder = ModelBuilder()
     builder.add_ground(friction=0.8)

@@ -1,6 +1,6 @@
-"""Golf: a linkage with a club hits a ball off a tee, and the ball comes to rest somewhere on the ground.
+"""Golf: a linkage with a club hits a ball off a tee, and the ball rolls to rest on the ground.
 
-The club starts drawn back. Joint torques are free at every step; at the end the ball should lie at the target.
+The club starts drawn back. The joint torques of every step are free; at the end the ball should lie at the target.
 """
 
 from dataclasses import dataclass
@@ -17,32 +17,32 @@ SHOULDER_HEIGHT = 1.27
 BALL_RADIUS = 0.0214
 BALL_MASS = 0.046
 TEE = (0.012, 0.012, 0.015)  # half extents of the block under the ball
-# Head and ball meet a little past the lowest point of the swing.
+# Head and ball meet slightly past the lowest point of the swing.
 TEE_POSITION = (0.05, 0.0)
 # Drawn back: the arm behind the shoulder, the wrist cocked.
 START_POSE = np.array([0.0, 0.9, 0.4])
-# Of short grass: a rolling ball loses about 3.9 m/s of its speed every second.
+# As on short grass: a rolling ball loses about 3.9 m/s of its speed per second.
 ROLLING_FRICTION = 0.012
 STEPS = 2000
 DT = 2.0e-3
 TARGET = (3.0, 0.3)
-# Random targets lie here: azimuth [rad] and distance from the tee [m].
+# Ranges of random targets: azimuth [rad] and distance from the tee [m].
 AZIMUTH_RANGE = (-0.3, 0.3)
 DISTANCE_RANGE = (2.0, 6.0)
 
 
 @dataclass(frozen=True)
 class GolfScene:
-    """What an optimisation of the shot needs.
+    """A scene for optimising the shot.
 
     Attributes:
         model: ground, tee, golfer and ball.
         golfer: the part with the three joints; ``model.qd_slice(golfer)`` are the degrees of freedom with a motor.
         ball: the part with the ball.
-        q0: start coordinates [nq], the ball at rest on the tee.
-        qd0: start velocities [nv], zero.
+        q0: initial coordinates [nq], with the ball at rest on the tee.
+        qd0: initial velocities [nv], zero.
         steps: number of time steps.
-        dt: their length [s].
+        dt: time step [s].
         target: where the ball's centre should be after the last step, world frame [3].
     """
 
@@ -57,7 +57,7 @@ class GolfScene:
 
     @property
     def ball_position(self) -> slice:
-        """The slice of q that holds the position of the ball's centre in the world frame [m]."""
+        """Slice of q with the position of the ball's centre in the world frame [m]."""
         start = self.model.q_slice(self.ball).start
         return slice(start, start + 3)
 
@@ -78,13 +78,13 @@ def build(
         target: where the ball should lie at the end, x and y on the ground in the world frame [m].
         dtype: "float32" or "float64" (for checks).
         steps: number of time steps.
-        dt: their length [s].
-        friction: Coulomb friction of the ball with everything.
-        restitution: of the ball on the club; on the ground it is half of that.
-        rolling_friction: of the ball [m].
+        dt: time step [s].
+        friction: Coulomb friction of the ball.
+        restitution: restitution of the ball on the club; on the ground it is half of that.
+        rolling_friction: rolling friction of the ball [m].
 
     Raises:
-        ModelError: for a target that is not two finite numbers, steps or dt that are not positive.
+        ModelError: if the target is not two finite numbers, or steps or dt are not positive.
     """
     goal = np.asarray(target, dtype=np.float64)
     if goal.shape != (2,) or not np.isfinite(goal).all():
@@ -92,10 +92,10 @@ def build(
     if steps < 1 or not (np.isfinite(dt) and dt > 0.0):
         raise ModelError(f"steps is {steps} and dt is {dt}; both must be positive")
     builder = ModelBuilder()
-    # A pair's friction and restitution are products of the two, so one factor of each pair is 1.
+    # A pair's friction and restitution are products, so one factor of each pair is 1.
     builder.add_ground(friction=1.0, restitution=0.5)
     tee = (*TEE_POSITION, TEE[2])
-    # The tee touches the ball alone: the club must pass.
+    # The tee only touches the ball: the club must pass through it.
     builder.add_geometry("world", "box", name="tee", size=TEE, position=tee, friction=1.0, group=2, mask=2)
     golfer = builder.add_urdf(GOLFER_URDF, position=(0.0, 0.0, SHOULDER_HEIGHT), friction=1.0, restitution=1.0)
     ball = builder.add_sphere(
@@ -110,7 +110,7 @@ def build(
 
 
 def random_targets(seed: int, count: int) -> np.ndarray:
-    """Targets on the ground within reach, x and y in the world frame [count, 2]; the same for the same seed."""
+    """Random targets on the ground within reach, x and y in the world frame [count, 2]; the same for the same seed."""
     rng = np.random.default_rng(seed)
     azimuth = rng.uniform(*AZIMUTH_RANGE, count)
     distance = rng.uniform(*DISTANCE_RANGE, count)

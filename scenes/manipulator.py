@@ -1,4 +1,4 @@
-"""A manipulator of seven joints whose links stand beside their axes, alone and bolted to the ground."""
+"""A seven-joint manipulator whose links are offset from their joint axes, bolted to the ground."""
 
 from pathlib import Path
 

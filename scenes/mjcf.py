@@ -1,4 +1,4 @@
-"""A model as an MJCF file, to run the same robot in MuJoCo."""
+"""Converts a model to MJCF, to run the same robot in MuJoCo."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -13,21 +13,21 @@ from sim.model.model import Model
 
 
 def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
-    """The links, joints and colliding geometries of a model as MJCF, with a solver like ours.
+    """The links, joints and colliding geometries of a model as MJCF, with a solver like Backswing's.
 
-    :func:`sim.exporters.write_mjcf` writes all of a model to a file.
+    :func:`sim.exporters.write_mjcf` writes the whole model to a file.
 
     Args:
-        model: the model. Its restitution, which MuJoCo doesn't have, is left to the caller.
-        dt: time step [s]. MuJoCo's implicit integrators take the velocity at the end of the step but the position at
-            its start; with dt * kp added to its kv an actuator exerts the force that it has here.
-        sweeps: iterations of the projected Gauss-Seidel solver; its early exit is switched off.
+        model: the model. Its restitution, which MuJoCo does not have, is left to the caller.
+        dt: time step [s]. MuJoCo's implicit integrators use the velocity at the end of the step but the position at its
+            start. With dt * kp added to its kv, an actuator exerts the same force as in Backswing.
+        sweeps: iterations of the projected Gauss-Seidel solver, without early termination.
 
     Returns:
         the text of the file.
 
     Raises:
-        ModelError: for what MJCF can't hold; for a colliding mesh, which would need a file of its own.
+        ModelError: for anything that MJCF cannot represent, and for a colliding mesh, which would need a separate file.
     """
     losses = Losses("backswing", "MJCF", MJCFWarning, lossy=False)
     parameters = model.parameters | {"restitution": np.zeros(model.num_geometries)}

@@ -1,4 +1,4 @@
-"""A chain of n links hung from a point, swinging in a plane: chaotic from two on, a closed form for small swings."""
+"""A chain of n links hung from a point that swings in a plane: chaotic for n > 1, in closed form for small swings."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ class PendulumScene:
 
     Attributes:
         model: the links, each hinged about y; at q = 0 they hang straight down.
-        q0: start coordinates [nq], angle of each link to the one above [rad].
-        qd0: start velocities [nv], zero.
+        q0: initial coordinates [nq], the angle of each link relative to the one above [rad].
+        qd0: initial velocities [nv], zero.
     """
 
     model: Model
@@ -38,20 +38,20 @@ def build(
     angle: float = 1.0,
     gravity: Vector = (0.0, 0.0, -9.81),
 ) -> PendulumScene:
-    """Make a pendulum of equal solid capsules that touch nothing.
+    """Make a pendulum of equal solid capsules without collision.
 
     Args:
-        links: their number.
+        links: number of links.
         dtype: "float32" or "float64" (for checks).
-        length: from one joint to the next [m].
-        mass: of each link [kg].
-        radius: of each link [m], at most half its length.
-        damping: of each joint [N m s/rad].
-        angle: start angle of the first joint; the others start straight [rad].
-        gravity: in the world frame [m/s^2].
+        length: distance from one joint to the next [m].
+        mass: mass of each link [kg].
+        radius: radius of each link [m], less than half its length.
+        damping: damping of each joint [N m s/rad].
+        angle: initial angle of the first joint; the others start straight [rad].
+        gravity: gravity in the world frame [m/s^2].
 
     Raises:
-        ModelError: for less than one link, or a radius that leaves no room for a capsule.
+        ModelError: for less than one link, or a radius too large for the length.
     """
     if links < 1:
         raise ModelError(f"a pendulum of {links} links: it needs at least one")

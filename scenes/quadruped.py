@@ -11,9 +11,9 @@ from sim.model.model import Model, Part
 
 QUADRUPED_URDF = Path(__file__).parent / "robots" / "quadruped.urdf"
 LEGS = ("fl", "fr", "rl", "rr")
-LEG_LENGTH = 0.213  # of thigh and calf alike [m]
+LEG_LENGTH = 0.213  # length of both thigh and calf [m]
 FOOT_RADIUS = 0.02
-THIGH_ANGLE = 0.8  # the calf bends back by twice as much, so that each foot is below its hip [rad]
+THIGH_ANGLE = 0.8  # the calf bends back by twice this angle, so that each foot is below its hip [rad]
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class QuadrupedScene:
     Attributes:
         model: ground and robot.
         robot: the part with the robot; its base comes first in q and qd.
-        q0: start coordinates [nq], all four feet just touching the ground.
-        qd0: start velocities [nv], zero.
+        q0: initial coordinates [nq], with all four feet just touching the ground.
+        qd0: initial velocities [nv], zero.
     """
 
     model: Model
@@ -39,7 +39,7 @@ def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0)
     Args:
         dtype: "float32" or "float64" (for checks).
         friction: Coulomb friction between feet and ground.
-        height: of the feet above the ground [m].
+        height: height of the feet above the ground [m].
     """
     builder = ModelBuilder()
     builder.add_ground(friction=friction)

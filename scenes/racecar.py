@@ -1,6 +1,7 @@
 """A racecar that slides to rest with its brakes on.
 
-It starts at 1 m/s, all wheels locked, so that it is the sliding friction alone that stops it: after ``v^2 / (2 mu g)``.
+It starts at 1 m/s with all wheels locked, so that only sliding friction stops it, after a distance of ``v^2 / (2 mu
+g)``.
 """
 
 from dataclasses import dataclass
@@ -20,16 +21,16 @@ DT = 1.0 / 240.0
 
 @dataclass(frozen=True)
 class RacecarScene:
-    """What the estimation of the friction needs.
+    """A scene for estimating the friction.
 
     Attributes:
-        model: ground and car. The friction of a pair is the product of the two; that of the wheels is 1.
+        model: ground and car. A pair's friction is the product; the wheels have friction 1.
         car: the part with the car; its chassis comes first in q and qd.
-        ground: index of the ground's geometry, whose friction is to be found.
-        q0: start coordinates [nq], the wheels just touching the ground.
-        qd0: start velocities [nv]: 1 m/s along x.
+        ground: index of the ground's geometry, whose friction is unknown.
+        q0: initial coordinates [nq], with the wheels just touching the ground.
+        qd0: initial velocities [nv]: 1 m/s along x.
         steps: number of time steps.
-        dt: their length [s].
+        dt: time step [s].
     """
 
     model: Model
@@ -48,10 +49,10 @@ def build(dtype: str = "float32", *, friction: float = 0.2, steps: int = STEPS, 
         dtype: "float32" or "float64".
         friction: sliding friction between wheels and ground.
         steps: number of time steps.
-        dt: their length [s].
+        dt: time step [s].
 
     Raises:
-        ModelError: for a friction that is negative or not finite.
+        ModelError: if the friction is negative or not finite.
     """
     builder = ModelBuilder()
     builder.add_ground(friction=friction)

@@ -1,7 +1,7 @@
 """The throw: a 9-DoF arm with a ball in its hand, and a target for the ball.
 
-The arm stands on the ground with the hand behind its shoulder, the palm up and the ball at rest in it. Joint torques
-are free at every step; after the last one the ball should be at the target.
+The arm stands on the ground with its hand behind its shoulder, palm up, and the ball at rest in it. The joint torques
+of every step are free; after the last step the ball should be at the target.
 """
 
 from dataclasses import dataclass
@@ -21,39 +21,39 @@ BALL_RADIUS = 0.035
 BALL_MASS = 0.1
 # Where the ball rests, in the frame of the hand (see arm.urdf).
 BALL_IN_HAND = np.array([0.048, 0.0, 0.085])
-# Upper arm back and up, forearm back and down, the hand level with the palm up: the pitches sum up to -90 degrees.
+# Upper arm back and up, forearm back and down, hand level with the palm up: the pitches add up to -90 degrees.
 START_POSE = np.array([0.0, -0.9, 0.0, -1.2, 0.0, 2.1 - np.pi / 2.0, 0.0, 0.0, 0.0])
 STEPS = 1000
 DT = 1.0e-3
-# How a search begins: after so long [s] the sixth joint, the wrist, bends the palm away with this torque [N m] on top
-# of what holds the arm, and the ball drops.
+# Initial guess of an optimisation: after this time [s], this torque [N m] at the sixth joint, the wrist, is added to
+# the torques that hold the arm. It bends the palm away, and the ball drops.
 DROP_TIME = 0.5
 DROP_JOINT, DROP_TORQUE = 5, -3.75
 TARGET = (1.5, 0.0, 0.5)
-# To come to rest on the ground the ball needs longer, and ground that slows its rolling: by 4 m/s every second.
+# To come to rest on the ground the ball needs more time, and rolling friction: it loses 4 m/s per second.
 SETTLING_STEPS = 2500
 ROLLING_FRICTION = 0.02
-# Random targets lie here: azimuth [rad], distance from the arm's axis and height [m], all out of the hand's reach.
+# Ranges of random targets, out of the hand's reach: azimuth [rad], distance from the arm's axis and height [m].
 AZIMUTH_RANGE = (-0.35, 0.35)
 DISTANCE_RANGE = (1.2, 1.8)
 HEIGHT_RANGE = (0.2, 0.8)
-# Random targets on the ground lie at these distances [m].
+# Range of distances of random targets on the ground [m].
 SETTLING_DISTANCE_RANGE = (1.2, 2.2)
 
 
 @dataclass(frozen=True)
 class ThrowScene:
-    """What an optimisation of the throw needs.
+    """A scene for optimising the throw.
 
     Attributes:
         model: ground, arm and ball.
         arm: the part with the nine joints; ``model.qd_slice(arm)`` are the degrees of freedom with a motor.
         ball: the part with the ball.
-        q0: start coordinates [nq].
-        qd0: start velocities [nv], zero.
-        hold: motor torques that keep arm and ball at rest in the start pose [nv]; zero for the ball [N m, N].
+        q0: initial coordinates [nq].
+        qd0: initial velocities [nv], zero.
+        hold: motor torques that keep arm and ball at rest in the initial pose [nv]; zero for the ball [N m, N].
         steps: number of time steps.
-        dt: their length [s].
+        dt: time step [s].
         target: where the ball's centre should be after the last step, world frame [3].
     """
 
@@ -69,16 +69,16 @@ class ThrowScene:
 
     @property
     def ball_position(self) -> slice:
-        """The slice of q that holds the position of the ball's centre in the world frame [m]."""
+        """Slice of q with the position of the ball's centre in the world frame [m]."""
         start = self.model.q_slice(self.ball).start
         return slice(start, start + 3)
 
     @property
     def drop(self) -> np.ndarray:
-        """Torques to begin a search with [steps, nv]: they hold the arm still, and then let the ball drop.
+        """Initial guess of the torques [steps, nv]: they hold the arm still, then let the ball drop.
 
-        Where a dropped ball ends depends on where it is let go and on how fast it is then. A ball that is held ends
-        in the hand, and a search from there stretches the arm out towards the target instead of throwing.
+        The final position of a dropped ball depends on the position and velocity at its release. A ball that is held
+        ends in the hand, and an optimisation from there stretches the arm out towards the target instead of throwing.
         """
         tau = np.tile(self.hold, (self.steps, 1))
         tau[round(DROP_TIME / self.dt) :, self.model.qd_slice(self.arm).start + DROP_JOINT] += DROP_TORQUE
@@ -106,13 +106,13 @@ def build(
         target: where the ball's centre should be after the last step, world frame [m].
         dtype: "float32" or "float64" (for checks).
         steps: number of time steps.
-        dt: their length [s].
-        friction: Coulomb friction between all that touch.
+        dt: time step [s].
+        friction: Coulomb friction of all contacts.
         restitution: restitution of the ball on the ground.
-        rolling_friction: of the ball [m].
+        rolling_friction: rolling friction of the ball [m].
 
     Raises:
-        ModelError: for a target that is not three finite numbers, steps or dt that are not positive.
+        ModelError: if the target is not three finite numbers, or steps or dt are not positive.
     """
     goal = np.asarray(target, dtype=np.float64)
     if goal.shape != (3,) or not np.isfinite(goal).all():
@@ -120,7 +120,7 @@ def build(
     if steps < 1 or not (np.isfinite(dt) and dt > 0.0):
         raise ModelError(f"steps is {steps} and dt is {dt}; both must be positive")
     builder = ModelBuilder()
-    # A pair's friction is the product of the two, so one factor of each pair is 1.
+    # A pair's friction is a product, so one factor of each pair is 1.
     builder.add_ground(friction=friction)
     arm = builder.add_urdf(ARM_URDF, friction=1.0, restitution=0.0)
     alone = builder.finalize(dtype)
@@ -153,7 +153,7 @@ def build_settling(target: tuple[float, float], dtype: str = "float32", *, steps
 
 
 def random_places(seed: int, count: int) -> np.ndarray:
-    """Places on the ground to which a ball can be thrown, x and y [count, 2]; the same for the same seed."""
+    """Random targets on the ground, x and y in the world frame [count, 2]; the same for the same seed."""
     rng = np.random.default_rng(seed)
     azimuth = rng.uniform(*AZIMUTH_RANGE, count)
     distance = rng.uniform(*SETTLING_DISTANCE_RANGE, count)
@@ -161,7 +161,7 @@ def random_places(seed: int, count: int) -> np.ndarray:
 
 
 def random_targets(seed: int, count: int) -> np.ndarray:
-    """Targets that a throw can reach and the hand can't, world frame [count, 3]; the same for the same seed."""
+    """Random targets that a throw can reach but the hand cannot, world frame [count, 3]; the same for the same seed."""
     rng = np.random.default_rng(seed)
     azimuth = rng.uniform(*AZIMUTH_RANGE, count)
     distance = rng.uniform(*DISTANCE_RANGE, count)
@@ -174,11 +174,11 @@ def holding_torques(arm: Model, q: np.ndarray, ball: np.ndarray) -> np.ndarray:
 
     Args:
         arm: a model of the arm alone.
-        q: its joint coordinates [9].
-        ball: where the ball rests in the hand, world frame [m].
+        q: joint coordinates [9].
+        ball: position of the ball in the hand, world frame [m].
 
     Returns:
-        torques [9] in N m, and N for the fingers.
+        torques [9] in N m, and in N for the fingers.
     """
     link = arm.frame("hand").link
     carrier = forward_kinematics(arm, q[None]).numpy()[0, link, :3]

@@ -1,1 +1,1 @@
-"""Scenes with a known answer, each with what is measured in it: the fidelity suite of tests and bench."""
+"""Scenes with a known answer, each with the quantities to measure: the fidelity suite of tests and benchmarks."""

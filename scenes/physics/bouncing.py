@@ -6,11 +6,11 @@ from scenes.physics.scene import G, Motion, PhysicsScene, Quantity
 from sim.model.builder import ModelBuilder
 
 RADIUS = 0.1
-DROP = 0.5  # of the ball [m]
+DROP = 0.5  # drop height of the ball [m]
 BALLS = 5
-STRING = 1.0  # [m]
+STRING = 1.0  # length [m]
 GAP = 5e-3  # between the cradle's balls [m]
-SWING = 0.5  # of the first one at the start [rad]
+SWING = 0.5  # initial angle of the first ball [rad]
 
 
 def bouncing_ball(restitution: float) -> PhysicsScene:
@@ -27,7 +27,7 @@ def bouncing_ball(restitution: float) -> PhysicsScene:
         return float(motion.q[bounced, 2].max() - RADIUS)
 
     quantities = (
-        Quantity("height", "m", restitution**2 * DROP, 1.1 * speed * dt, "it turns back up to one step early", height),
+        Quantity("height", "m", restitution**2 * DROP, 1.1 * speed * dt, "it may bounce up to one step early", height),
     )
     seconds = fall + 1.2 * restitution * speed / G
     return PhysicsScene(
@@ -36,9 +36,9 @@ def bouncing_ball(restitution: float) -> PhysicsScene:
 
 
 def newtons_cradle() -> PhysicsScene:
-    """Five elastic balls on rods, a hair apart, so that each meets the next one alone; the first one swings in.
+    """Five elastic balls on rods, slightly apart, so that each meets the next one alone; the first one swings in.
 
-    A rod turns its ball about the hinge, so each ball is a pendulum of inertia m l^2 + 2/5 m r^2; equal ones swap
+    A rod turns its ball about the hinge, so each ball is a pendulum of inertia m l^2 + 2/5 m r^2. Equal balls exchange
     their velocities.
     """
     mass, dt = 1.0, 1e-4
@@ -55,14 +55,14 @@ def newtons_cradle() -> PhysicsScene:
             f"ball_{k}", "sphere", size=(RADIUS, 0.0, 0.0), position=(0.0, 0.0, -STRING), friction=0.0, restitution=1.0
         )
     quarter = 0.5 * np.pi * np.sqrt((STRING**2 + 0.4 * RADIUS**2) / (G * STRING))
-    # The gaps delay the last ball's start: each is crossed at the speed of the impact.
+    # The gaps delay the last ball: each is crossed at the speed of the impact.
     quantities = (
         Quantity(
             "swing of the last ball", "rad", SWING, 1e-3, "gaps and steps of 0.1 ms",
             lambda m: float(-m.q[:, BALLS - 1].min()),
         ),
         Quantity(
-            "swing of the others then", "rad", 0.0, 5e-3, "they rest up to a gap from where they hung",
+            "swing of the others", "rad", 0.0, 5e-3, "they rest within a gap of their initial positions",
             lambda m: float(np.abs(m.q[np.argmin(m.q[:, BALLS - 1]), : BALLS - 1]).max()),
         ),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Boxes on boxes: a stack that stays, dominoes that fall one after the other."""
+"""Piles of boxes: a stack that stands, dominoes that fall one after the other."""
 
 import numpy as np
 
@@ -6,13 +6,14 @@ from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
 from sim.model.builder import ModelBuilder
 from sim.simulation.options import ContactOptions
 
-HALF = 0.1  # of the stacked cubes [m]
-# Forty contacts on ten boxes leave their impulses open, and the sweeps creep towards one solution among many. A little
-# softness singles one out, and a warm start lets them arrive; each contact then sags by cfm * impulse * dt.
+HALF = 0.1  # half edge of the stacked cubes [m]
+# The impulses of forty contacts on ten boxes are not unique, and the sweeps creep towards one of many solutions. A
+# little softness makes the solution unique, and a warm start lets the sweeps reach it; each contact then sags by cfm *
+# impulse * dt.
 STACKED = ContactOptions(warm_start=True, cfm=0.1)
 DOMINO = (0.01, 0.05, 0.1)  # half extents [m]
 SPACING = 0.08
-LEAN = 0.2  # of the first one at the start [rad]
+LEAN = 0.2  # initial tilt of the first domino [rad]
 
 
 def stack(
@@ -31,13 +32,13 @@ def stack(
         return float(np.linalg.norm(places - places[0], axis=-1).max())
 
     quantities = (
-        Quantity("drift of a box", "m", 0.0, 1e-3, "what a stack may move", drift),
+        Quantity("drift of a box", "m", 0.0, 1e-3, "tolerance for a standing stack", drift),
         Quantity(
             "contact forces, vertical",
             "N",
             weight,
             1e-5 * weight,
-            "what the sweeps leave",
+            "residual of the sweeps",
             lambda m: float(m.support[2]),
         ),
     )
@@ -56,8 +57,8 @@ def dominoes(count: int = 8, dt: float = 1e-3) -> PhysicsScene:
         place = (k * SPACING + across, 0.0, up)
         builder.add_box(half_extents=DOMINO, mass=0.1, position=place, orientation=turn_about(1, angle))
     model = builder.finalize("float64")
-    # Each comes to lie on the next one's foot, the last one on the ground.
-    flat = Quantity("tilt of the last", "rad", 0.5 * np.pi, 1e-3, "it lies", lambda m: float(tilts(m)[-1, -1]))
+    # Each ends up leaning on the foot of the next one, the last one flat on the ground.
+    flat = Quantity("tilt of the last", "rad", 0.5 * np.pi, 1e-3, "it lies flat", lambda m: float(tilts(m)[-1, -1]))
     fallen = Quantity(
         "fallen", "", float(count), 0.0, "each pushes the next", lambda m: float((tilts(m)[-1] > 1.0).sum())
     )

@@ -1,4 +1,4 @@
-"""What the scenes of the fidelity suite are made of, and how Backswing runs them."""
+"""Data types of the fidelity suite, and how Backswing runs its scenes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ G = 9.81
 
 @dataclass(frozen=True)
 class Motion:
-    """The motion of one world, in Backswing's conventions whoever computed it.
+    """The motion of one world, in Backswing's conventions for every engine.
 
     Attributes:
-        time: of every state [steps + 1], s.
+        time: time of every state [steps + 1], s.
         q: coordinates [steps + 1, nq].
         qd: velocities [steps + 1, nv].
-        support: force of the world's own geometries on the bodies in the step that begins at the last state [3], N.
+        support: force of the world's geometries on the bodies, in the step that starts at the last state [3], N.
     """
 
     time: np.ndarray
@@ -31,15 +31,15 @@ class Motion:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number to be read off a motion.
+    """A quantity to measure in a motion.
 
     Attributes:
-        name: what it is.
+        name: name of the quantity.
         unit: its unit.
-        expected: by closed form or another integrator.
-        bound: of its difference from that in Backswing.
-        why: where the bound comes from.
-        measure: reads it off.
+        expected: value from a closed form or another integrator.
+        bound: largest error allowed in Backswing.
+        why: reason for the bound.
+        measure: computes the quantity from a motion.
     """
 
     name: str
@@ -52,16 +52,16 @@ class Quantity:
 
 @dataclass(frozen=True)
 class PhysicsScene:
-    """A scene, how long it is watched, and what is measured.
+    """A scene, its duration, and the quantities to measure.
 
     Attributes:
-        name: of the scene.
-        model: of float64.
-        qd0: start velocities [nv]; the start coordinates are the model's.
+        name: name of the scene.
+        model: the model, in float64.
+        qd0: initial velocities [nv]; the initial coordinates are the model's.
         dt: time step [s].
-        seconds: how long.
-        quantities: what is measured.
-        contact: Backswing's options.
+        seconds: duration [s].
+        quantities: the quantities to measure.
+        contact: options of Backswing.
     """
 
     name: str
@@ -83,7 +83,7 @@ class PhysicsScene:
         return self.dt * np.arange(self.steps + 1)
 
     def run(self, device: str = "cpu") -> Motion:
-        """The motion as Backswing computes it."""
+        """Simulate the scene in Backswing."""
         simulator = sim.Simulator(self.model, self.dt, device=device, contact=self.contact)
         trajectory = simulator.rollout(simulator.state(self.model.q0, self.qd0), steps=self.steps)
         contacts = simulator.contacts(trajectory.final_state)
@@ -93,7 +93,7 @@ class PhysicsScene:
 
 
 def rotate(quaternion: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Turn vectors [..., 3] by unit quaternions xyzw [..., 4]."""
+    """Rotate vectors [..., 3] by unit quaternions xyzw [..., 4]."""
     u, w = quaternion[..., :3], quaternion[..., 3:]
     return vector + 2.0 * np.cross(u, np.cross(u, vector) + w * vector)
 

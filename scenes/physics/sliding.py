@@ -1,4 +1,4 @@
-"""A block on an incline and on the ground, a ball that slides until it rolls: Coulomb friction in closed form."""
+"""A block on an incline and on the ground, and a ball that slides until it rolls: closed forms of Coulomb friction."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
 from sim.model.builder import ModelBuilder
 
 FRICTION = 0.5
-SPEED = 2.0  # at the start [m/s]
+SPEED = 2.0  # initial speed [m/s]
 RADIUS = 0.1
 DT = 1e-3
 
@@ -22,7 +22,7 @@ def incline(ratio: float) -> PhysicsScene:
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=0.05 * normal, orientation=slope)
     model = builder.finalize("float64")
     acceleration = float(G * (np.sin(angle) - FRICTION * np.cos(angle)))
-    why = "what 50 sweeps leave; 400 leave less than 1e-8"
+    why = "residual of 50 sweeps; with 400 it is below 1e-8"
     quantities = (
         Quantity("distance", "m", 0.0, 5e-5, why, lambda m: float((m.q[-1, :3] - m.q[0, :3]) @ downhill))
         if ratio < 1.0
@@ -41,7 +41,9 @@ def sliding_block() -> PhysicsScene:
     builder.add_ground(friction=FRICTION)
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=(0.0, 0.0, 0.05))
     quantities = (
-        Quantity("distance", "m", SPEED**2 / (2 * FRICTION * G), SPEED * DT, "one step at the start speed", _distance),
+        Quantity(
+            "distance", "m", SPEED**2 / (2 * FRICTION * G), SPEED * DT, "one step at the initial speed", _distance
+        ),
     )
     return PhysicsScene("sliding block", builder.finalize("float64"), _along_x(), DT, 0.6, quantities)
 
@@ -59,7 +61,7 @@ def rolling_ball() -> PhysicsScene:
 
     quantities = (
         Quantity("speed", "m/s", 5 / 7 * SPEED, 1e-9, "exact in each step", lambda m: float(m.qd[-1, 0])),
-        Quantity("rolls after", "s", rolls_after, 1.1 * DT, "one step", start_of_rolling),
+        Quantity("time until rolling", "s", rolls_after, 1.1 * DT, "one step", start_of_rolling),
     )
     return PhysicsScene("rolling ball", builder.finalize("float64"), _along_x(), DT, 0.5, quantities)
 

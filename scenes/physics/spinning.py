@@ -1,7 +1,7 @@
-"""Free rotation: a precessing top, the flips of a body about its intermediate axis, a chain afloat.
+"""Free rotation: a precessing top, the flips of a body about its intermediate axis, a floating chain.
 
-The integrator takes the gyroscopic forces of the state before a step (semi-implicit Euler), which makes the figures
-here first order in the time step.
+The integrator evaluates gyroscopic forces at the state before a step (semi-implicit Euler), so the errors here are
+first order in the time step.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 
 FIRST_ORDER = "first order in the time step"
-# Of the tossed body: moments about its axes [kg m^2], angular velocity along them [rad/s], little beside the second.
+# The tossed body: moments of inertia [kg m^2] and angular velocity [rad/s] along its axes, mostly about the second.
 MOMENTS = np.array([0.01, 0.02, 0.03])
 SPIN = np.array([0.02, 6.0, 0.0])
 
@@ -22,7 +22,7 @@ SPIN = np.array([0.02, 6.0, 0.0])
 def top(dt: float = 1e-3) -> PhysicsScene:
     """A disc on a fixed tip in steady precession: I1 W^2 cos a - I3 w W + m g l = 0 (Goldstein, section 5.7)."""
     mass, height, tilt, spin = 0.5, 0.04, 0.4, 100.0
-    moment, axial = 1.25e-3, 2.5e-3  # about the centre of mass, of a radius of 0.1 m
+    moment, axial = 1.25e-3, 2.5e-3  # about the centre of mass, for a radius of 0.1 m
     about_tip = moment + mass * height**2
     cosine, momentum = np.cos(tilt), axial * spin
     root = np.sqrt(momentum**2 - 4 * about_tip * cosine * mass * G * height)
@@ -30,7 +30,7 @@ def top(dt: float = 1e-3) -> PhysicsScene:
     builder = ModelBuilder()
     builder.add_link("top", mass=mass, com=(0.0, 0.0, height), inertia=(moment, moment, axial))
     builder.add_joint("tip", "spherical", child="top", q0=turn_about(1, tilt))
-    # Along the top's axes: the precession is about the vertical, (-sin a, 0, cos a) there.
+    # Along the top's axes, in which the vertical, the axis of precession, is (-sin a, 0, cos a).
     qd0 = np.array([-rate * np.sin(tilt), 0.0, spin])
 
     def axis(motion: Motion) -> np.ndarray:
@@ -52,7 +52,7 @@ def top(dt: float = 1e-3) -> PhysicsScene:
 
 
 def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
-    """A body that spins about its intermediate axis and flips over and over (Dzhanibekov), without gravity."""
+    """A body that spins about its intermediate axis and flips repeatedly (Dzhanibekov), without gravity."""
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=1.0, inertia=MOMENTS)
     builder.add_joint("free", "free", child="body")
@@ -65,7 +65,7 @@ def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
     quantities = (
         Quantity("first flip", "s", float(expected[0]), 4e-3, FIRST_ORDER, lambda m: float(flips(m)[0])),
         Quantity(
-            "time from flip to flip",
+            "time between flips",
             "s",
             float(expected[1] - expected[0]),
             3e-6,
@@ -78,14 +78,14 @@ def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
 
 
 def crossings(time: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Times at which a sampled function changes its sign, by linear interpolation."""
+    """Times at which a sampled function changes sign, by linear interpolation."""
     k = np.flatnonzero(np.diff(np.sign(value)) != 0)
     share = value[k] / (value[k] - value[k + 1])
     return time[k] + share * (time[k + 1] - time[k])
 
 
 def floating_chain(dt: float = 1e-3) -> PhysicsScene:
-    """Seven links with joints of all kinds that tumble without gravity: momenta and energy stay."""
+    """Seven links with all kinds of joints that tumble without gravity: momenta and energy are conserved."""
     rng = np.random.default_rng(4)
     builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
     kinds = ("free", "revolute", "spherical", "revolute", "prismatic", "spherical", "revolute")
@@ -109,12 +109,12 @@ def floating_chain(dt: float = 1e-3) -> PhysicsScene:
 
 
 def _own_axes(motion: Motion) -> np.ndarray:
-    """Angular velocity of a free body along its own axes."""
+    """Angular velocity of a free body in body axes."""
     return rotate(conjugate(motion.q[:, 3:7]), motion.qd[:, 3:6])
 
 
 def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
-    """The second angular velocity by an integrator of high order."""
+    """The second component of the angular velocity from a high-order integrator."""
     time = np.linspace(0.0, seconds, 20001)
 
     def rate(_: float, w: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conserved(model: Model, *, energy: float, angular: float) -> tuple[Quantity, Quantity]:
-    """What a body afloat keeps, with bounds of the largest relative change."""
+    """Conserved quantities, with bounds on their largest relative change."""
     return (
         Quantity(
             "energy, change", "", 0.0, energy, FIRST_ORDER,
@@ -143,6 +143,6 @@ def _momentum(model: Model, motion: Motion) -> np.ndarray:
 
 
 def _change(values: np.ndarray) -> float:
-    """Largest change from the first value, relative to that."""
+    """Largest change from the first value, relative to it."""
     values = values.reshape(len(values), -1)
     return float(np.linalg.norm(values - values[0], axis=1).max() / np.linalg.norm(values[0]))

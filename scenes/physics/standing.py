@@ -1,4 +1,4 @@
-"""A quadruped that stands, and one that is dropped: it settles, and the ground carries its weight."""
+"""A quadruped that stands, and one that is dropped and settles: the ground carries its weight."""
 
 from dataclasses import replace
 
@@ -7,19 +7,19 @@ import numpy as np
 from scenes import quadruped
 from scenes.physics.scene import G, PhysicsScene, Quantity
 
-STIFFNESS = 200.0  # of every joint spring [N m/rad]
-DAMPING = 5.0  # of every joint [N m s/rad]
+STIFFNESS = 200.0  # stiffness of every joint spring [N m/rad]
+DAMPING = 5.0  # damping of every joint [N m s/rad]
 
 
 def robot(height: float) -> PhysicsScene:
-    """The quadruped of :mod:`scenes.quadruped`, held by springs in its joints, its feet so far above the ground [m]."""
+    """The quadruped of :mod:`scenes.quadruped`, held by joint springs, its feet ``height`` above the ground [m]."""
     scene = quadruped.build("float64", height=height)
     joints = scene.model.dof_q >= 0
     rest = np.where(joints, scene.q0[scene.model.dof_q], 0.0)
     springs = {"stiffness": STIFFNESS * joints, "damping": DAMPING * joints, "rest_position": rest}
     model = replace(scene.model, q0=scene.q0, parameters={**scene.model.parameters, **springs})
     weight = float(model.parameters["mass"].sum()) * G
-    settled = "it oscillates no more"
+    settled = "the oscillation has died out"
     quantities = (
         Quantity("contact forces, vertical", "N", weight, 1e-4, settled, lambda m: float(m.support[2])),
         Quantity("contact forces, sideways", "N", 0.0, 1e-4, settled, lambda m: float(np.abs(m.support[:2]).max())),

@@ -5,7 +5,7 @@ from scenes.physics.scene import PhysicsScene
 
 
 def scenes() -> list[PhysicsScene]:
-    """In the order in which they are reported."""
+    """All scenes, in the order in which they are reported."""
     return [
         sliding.incline(0.99),
         sliding.incline(1.01),

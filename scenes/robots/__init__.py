@@ -1,1 +1,1 @@
-"""Robot files written by hand; a package, so that an installation brings them along."""
+"""Hand-written robot files. A package, so that they are part of an installation."""

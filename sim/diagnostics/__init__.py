@@ -1,1 +1,1 @@
-"""Is a gradient right, and have the sweeps converged?"""
+"""Checks of gradients against finite differences, and of the convergence of the solver's sweeps."""

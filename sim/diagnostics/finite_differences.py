@@ -1,4 +1,4 @@
-"""Finite differences of a rollout: every perturbed rollout is a world of one simulator, all of them run together."""
+"""Finite differences of a rollout. All perturbed rollouts run together, each in a world of one simulator."""
 
 import warnings
 from collections.abc import Sequence
@@ -13,38 +13,39 @@ from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 
-# What isn't a parameter.
+# Arguments of a rollout that are not parameters.
 INPUTS = ("q", "qd", "tau", "control")
-# Widths relative to the scale of an entry. There is none for all: a distance acts on velocities divided by the time
-# step, a force times the time step, and a kink may lie near. The finer ones are taken where these don't settle.
+# Widths relative to the scale of an entry. No single width suits all entries: a distance changes velocities by its
+# value divided by the time step, a force by its value times the time step, and a kink may be near. The finer widths are
+# used if these do not agree.
 WIDTHS = (1e-3, 2e-5, 3e-7)
 FINER_WIDTHS = (1e-8, 5e-10)
-# One-sided differences of second order and central ones of fourth, from the values at these multiples of the width.
+# Second-order one-sided and fourth-order central differences use the values at these multiples of the width.
 OFFSETS = (-2.0, -1.0, 1.0, 2.0)
 CENTRAL = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
 LEFT = np.array([0.5, -2.0, 0.0, 0.0])
 RIGHT = np.array([0.0, 0.0, 2.0, -0.5])
-# Rounding is measured: at so narrow a width second differences of one side hold nothing else, also at a kink.
+# Rounding is measured: at this width one-sided second differences contain nothing else, even at a kink.
 NOISE_WIDTH = FINER_WIDTHS[-1]
 NOISE_SAMPLES = 16
-NOISE_MARGIN = 5.0  # standard deviations that it may be off
+NOISE_MARGIN = 5.0  # allowance for rounding, in standard deviations
 WORLDS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A rollout of one world and a linear loss of its states, in float64.
+    """A rollout of one world with a linear loss of its states, in float64.
 
     Attributes:
-        model: of float64.
+        model: the model, in float64.
         dt: time step [s].
         contact: options of the contact solver.
         device: Warp device or its name.
-        values: by name, what the rollout depends on: q [nq], qd [nv], tau [steps, nv] and control [steps, nu] if there
-            are any, parameters [n, ...]; those not named have the model's value.
+        values: arguments of the rollout by name: q [nq], qd [nv], tau [steps, nv] and control [steps, nu] if given,
+            and parameters [n, ...]. Other parameters have the model's values.
         q_weight: derivative of the loss in every q [steps + 1, nq].
         qd_weight: the same for qd [steps + 1, nv].
-        impulses: of a warm start, with which the first step begins: values [max_constraints, 3] and keys
+        impulses: impulses of a warm start for the first step: values [max_constraints, 3] and keys
             [max_constraints, 2].
     """
 
@@ -58,7 +59,7 @@ class Problem:
     impulses: tuple[np.ndarray, np.ndarray] | None = None
 
     def simulator(self, num_worlds: int, parameters: dict[str, np.ndarray]) -> Simulator:
-        """A simulator of so many worlds."""
+        """Make a simulator with ``num_worlds`` worlds."""
         return Simulator(self.model, self.dt, num_worlds, self.device, self.contact, parameters)
 
     def _state(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray) -> State:
@@ -68,14 +69,14 @@ class Problem:
         return start_state(simulator, q, qd, impulses)
 
     def losses(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """Losses [count] of rollouts with other values [count, ...] of some inputs."""
+        """Losses [count] of rollouts with perturbed values [count, ...] of some inputs."""
         count = len(next(iter(values.values())))
         worlds = min(count, WORLDS_AT_ONCE)
         shared = {name: value for name, value in self.values.items() if name not in INPUTS and name not in values}
         simulator: Simulator | None = None
         found = []
         for first in range(0, count, worlds):
-            # The last rows once more fill up the last batch.
+            # Repeat the last row to fill the last batch.
             rows = np.minimum(np.arange(first, first + worlds), count - 1)
             batch = {name: value[rows] for name, value in values.items()}
             parameters = {name: value for name, value in batch.items() if name not in INPUTS}
@@ -88,7 +89,7 @@ class Problem:
             given |= batch
             tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[2:])
             with warnings.catch_warnings():
-                # What it would say of a perturbed world has been said of the one itself.
+                # The unperturbed world has already issued this warning.
                 warnings.simplefilter("ignore", ContactOverflowWarning)
                 state = self._state(simulator, given["q"], given["qd"])
                 trajectory = simulator.rollout(state, tau, len(self.q_weight) - 1, control=control)
@@ -98,7 +99,7 @@ class Problem:
 
 
 def start_state(simulator: Simulator, q: np.ndarray, qd: np.ndarray, impulses: Sequence[np.ndarray] | None) -> State:
-    """A state of a float64 simulator; impulses: values [num_worlds, max_constraints, 3] and keys [..., 2], or None."""
+    """State of a float64 simulator; impulses are values [num_worlds, max_constraints, 3] and keys [..., 2], or None."""
     state = simulator.state(q, qd)
     if impulses is None:
         return state
@@ -109,12 +110,12 @@ def start_state(simulator: Simulator, q: np.ndarray, qd: np.ndarray, impulses: S
 
 @dataclass(frozen=True)
 class Direction:
-    """One way to change an input.
+    """A direction in which to change an input.
 
     Attributes:
         places: flat indices into the input of one world.
-        coefficients: what is added there for each unit along the direction.
-        scale: of a change that matters; widths are relative to it.
+        coefficients: change at these indices per unit along the direction.
+        scale: magnitude of a significant change; widths are relative to it.
     """
 
     places: tuple[int, ...]
@@ -122,7 +123,7 @@ class Direction:
     scale: float
 
     def along(self, gradient: np.ndarray) -> float:
-        """Derivative along the direction, of a gradient in the shape of the input."""
+        """Derivative along the direction, from a gradient shaped like the input."""
         return float(np.dot(gradient.reshape(-1)[list(self.places)], self.coefficients))
 
 
@@ -131,14 +132,14 @@ class Differences:
     """Differences along the directions of one input [directions].
 
     Attributes:
-        left: of the side below, second order.
-        right: of the side above.
-        central: of both, fourth order; at the width at which the sides agree best.
-        left_doubt: by how much the left differences of neighbouring widths differ, rounding included; taken is the
-            width at which this is least.
-        right_doubt: the same on the right.
-        width: of the central differences.
-        rounding: error by rounding of the central differences.
+        left: one-sided differences from below, second order.
+        right: one-sided differences from above, second order.
+        central: central differences, fourth order, at the width at which the two sides agree best.
+        left_doubt: uncertainty of ``left``: difference between neighbouring widths plus rounding, at the width at which
+            it is least.
+        right_doubt: the same for ``right``.
+        width: width of the central differences.
+        rounding: rounding error of the central differences.
     """
 
     left: np.ndarray
@@ -153,7 +154,7 @@ class Differences:
 def finite_differences(problem: Problem, directions: dict[str, Sequence[Direction]]) -> dict[str, Differences]:
     """Differences of the loss along directions of some inputs, by name.
 
-    Which width is taken depends on the differences alone and knows nothing of the gradient that is checked.
+    The choice of width depends on the differences only, not on the gradient that is checked.
     """
     wanted = [(name, direction) for name, some in directions.items() for direction in some]
     if not wanted:
@@ -180,7 +181,7 @@ def finite_differences(problem: Problem, directions: dict[str, Sequence[Directio
 
 
 def _sample(problem: Problem, wanted: Sequence[tuple[str, Direction]], widths: Sequence[float]) -> np.ndarray:
-    """Losses [directions, widths, offsets], the unperturbed one last."""
+    """Losses [directions, widths, offsets + 1], the unperturbed one last."""
     count = len(wanted) * len(widths) * len(OFFSETS)
     names = {name for name, _ in wanted}
     inputs = {name: np.repeat(problem.values[name][None], count + 1, axis=0) for name in names}
@@ -198,9 +199,9 @@ def _sample(problem: Problem, wanted: Sequence[tuple[str, Direction]], widths: S
 
 
 def _noise(problem: Problem, wanted: Sequence[tuple[str, Direction]]) -> float:
-    """Error of a loss by rounding, which a long or stiff motion amplifies; the same in all directions.
+    """Rounding error of a loss, which a long or stiff motion amplifies; the same in all directions.
 
-    Second differences as in Moré and Wild, *Estimating Computational Noise* (2011), of both sides apart.
+    From second differences as in Moré and Wild, *Estimating Computational Noise* (2011), separately on both sides.
     """
     some = [wanted[i] for i in np.unique(np.linspace(0, len(wanted) - 1, NOISE_SAMPLES).astype(int))]
     values = _sample(problem, some, [NOISE_WIDTH])[:, 0]
@@ -208,16 +209,16 @@ def _noise(problem: Problem, wanted: Sequence[tuple[str, Direction]]) -> float:
     second = np.abs(
         np.concatenate([values[:, 0] - 2.0 * values[:, 1] + base, values[:, 3] - 2.0 * values[:, 2] + base])
     )
-    # Directions on which nothing depends have no rounding either.
+    # Directions that have no effect have no rounding either.
     second = second[np.isfinite(second) & (second > 0.0)]
     deviation = np.median(second) / np.sqrt(6.0) if len(second) else 0.0
     return float(max(NOISE_MARGIN * deviation, np.finfo(np.float64).eps * np.abs(base[0])))
 
 
 def _best(values: np.ndarray, widths: np.ndarray, noise: float) -> Differences:
-    """At each direction the differences of the width at which they are best.
+    """The differences of each direction at its best width.
 
-    values: losses as from :func:`_sample`, NaN where there are none; widths [directions, widths], descending.
+    ``values`` are losses from :func:`_sample`, NaN if missing; ``widths`` [directions, widths] are descending.
     """
     changes = (values[..., :-1] - values[..., -1:]) / widths[..., None]
     rounding = noise / widths

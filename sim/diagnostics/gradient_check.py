@@ -1,4 +1,4 @@
-"""The gradients of a rollout beside finite differences, on a user's own scene."""
+"""Checks the gradients of a rollout against finite differences, on a user's own scene."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -34,35 +34,35 @@ def check_gradients(
     bound: float = 1e-6,
     seed: int = 0,
 ) -> GradientReport:
-    """Compare the gradients of a rollout with finite differences of it.
+    """Compare the gradients of a rollout with its finite differences.
 
-    Both are taken in float64, whatever the simulator's dtype, from a simulator of the same model, options and
-    parameters made for it. All perturbed rollouts are worlds of one simulator and run together. Differences on both
-    sides and several widths tell an error from a kink, where the motion itself has two derivatives (see
-    docs/contact.md). Nothing is raised for a mismatch; see :meth:`GradientReport.raise_if_wrong`.
+    Both are computed in float64, whatever the simulator's dtype, by a separate simulator with the same model, options
+    and parameters. All perturbed rollouts are worlds of one simulator and run together. One-sided differences with
+    several widths distinguish an error from a kink, where the motion has two derivatives (see docs/contact.md). A
+    mismatch does not raise; see :meth:`GradientReport.raise_if_wrong`.
 
-    A change of a quaternion is a rotation about an axis [rad], one of an inertia keeps it symmetric. Parameters are
-    changed in each world of its own, also those that all worlds share. Left out are entries without a derivative on
-    both sides: infinite limits, sizes and dry friction of zero.
+    A change of a quaternion is a rotation about an axis [rad], and a change of an inertia keeps it symmetric.
+    Parameters are changed separately in each world, even if all worlds share them. Entries without a derivative on both
+    sides are skipped: infinite limits, and sizes and dry friction of zero.
 
     Args:
         simulator: the simulator.
         state: the state before the first step; a warm start begins with zero impulses.
         tau: joint forces, as for :meth:`sim.Simulator.rollout`.
-        wrt: what to differentiate in: "q", "qd", "tau", "control" and names of parameters
-            (:data:`sim.model.parameters.PARAMETERS`); default: state, tau and control, where they are given.
+        wrt: arguments to differentiate in: "q", "qd", "tau", "control" and names of parameters
+            (:data:`sim.model.parameters.PARAMETERS`). Default: the state, and tau and control if given.
         control: inputs of the actuators, as for :meth:`sim.Simulator.rollout`.
-        steps: number of steps; needed where neither tau nor control is given.
-        q_grad: derivative of the loss in the last q [num_worlds, nq], or in every one [steps + 1, num_worlds, nq].
-        qd_grad: the same for qd. Without both, the loss is a random projection of the last state.
+        steps: number of steps; required if neither tau nor control is given.
+        q_grad: derivative of the loss in the final q [num_worlds, nq], or in every q [steps + 1, num_worlds, nq].
+        qd_grad: the same for qd. Without both, the loss is a random projection of the final state.
         worlds: the worlds to check, one after the other.
-        most: entries of one argument that are compared in each world, drawn at random.
-        bound: of the error of a right gradient, relative to the largest derivative of the same argument.
-        seed: of the random projection and of the entries drawn.
+        most: number of entries per argument and world to compare, chosen at random.
+        bound: largest error of a right gradient, relative to the largest derivative of the same argument.
+        seed: seed of the random projection and of the choice of entries.
 
     Raises:
         ModelError: for wrong shapes, names or worlds.
-        FloatingPointError: if the rollout itself isn't finite.
+        FloatingPointError: if the rollout itself is not finite.
     """
     names = _names(simulator, wrt, {"tau": tau, "control": control})
     chosen_worlds = _worlds(simulator, worlds)
@@ -95,7 +95,7 @@ def check_gradients(
 def _doubled(
     simulator: Simulator, state: State, tau: Any, control: Any, steps: int | None, worlds: list[int]
 ) -> Trajectory:
-    """The rollout of some worlds in float64, with all parameters given per world."""
+    """The rollout of some worlds in float64, with all parameters per world."""
     m = simulator.model
     q, qd = (
         simulator.batches.of_worlds(value, size, name).numpy()[worlds]
@@ -115,7 +115,7 @@ def _doubled(
     trajectory = double.rollout(start_state(double, q, qd, impulses), tau, steps, control=control)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
         raise FloatingPointError(
-            "check_gradients: the rollout itself is not finite; check_finite=True of the simulator says from where on"
+            "check_gradients: the rollout itself is not finite; the simulator's check_finite=True shows where it starts"
         )
     return trajectory
 
@@ -127,9 +127,9 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
     for name in names:
         known = [*INPUTS, *simulator.model.parameters]
         if name not in known:
-            raise ModelError(f"wrt: there is no '{name}'; there are {', '.join(known)}")
+            raise ModelError(f"wrt: there is no '{name}'; choose from {', '.join(known)}")
         if name in inputs and inputs[name] is None:
-            raise ModelError(f"wrt names '{name}', but no {name} was given; give zeros if need be")
+            raise ModelError(f"wrt names '{name}', but no {name} was given; pass zeros if necessary")
     return names
 
 
@@ -139,14 +139,14 @@ def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
         if not 0 <= world < simulator.num_worlds:
             raise ModelError(f"worlds: there is no world {world}; there are {simulator.num_worlds}")
     if not chosen:
-        raise ModelError("worlds is empty; name at least one")
+        raise ModelError("worlds is empty; give at least one")
     return chosen
 
 
 def _weights(
     simulator: Simulator, shape: tuple[int, int], q_grad: Any, qd_grad: Any, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives of the loss in every state, [steps + 1, num_worlds, nq] and [..., nv]; shape: the first two."""
+    """Derivatives of the loss in every state, [steps + 1, num_worlds, nq] and [..., nv]; ``shape`` is [:2] of both."""
     shapes = (*shape, simulator.model.nq), (*shape, simulator.model.nv)
     if q_grad is None and qd_grad is None:
         rng = np.random.default_rng(seed)
@@ -164,7 +164,7 @@ def _weights(
 
 
 def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], world: int) -> Problem:
-    """What happens in one world of a trajectory."""
+    """The problem of one world of a trajectory."""
     simulator = trajectory.simulator
     values = {name: value[world] for name, value in simulator.parameter_values().items()}
     values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world]}
@@ -181,7 +181,7 @@ def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], wor
 
 
 def _of_world(gradients: Gradients, name: str, world: int) -> np.ndarray:
-    """The gradient in one input of one world, in the shape of the input."""
+    """The gradient in one input of one world, shaped like the input."""
     if name in gradients.parameters:
         return gradients.parameters[name][world]
     if name in ("tau", "control"):
@@ -207,7 +207,7 @@ def judge(
     wrong = ~np.isfinite(analytic) | (np.maximum(low - analytic, analytic - high) > doubt + tolerance)
     verdicts = np.where(wrong, "wrong", np.where(high - low > doubt, "kink", "unclear"))
     verdicts[miss <= tolerance] = "right"
-    # So measured, those within the bound are the right ones.
+    # Scaled such that entries with an error within the bound are right.
     error = miss / (tolerance / bound)
     return [
         CheckedEntry(
@@ -219,16 +219,16 @@ def judge(
 
 
 def _about(simulator: Simulator, steps: int, residual: float, projected: bool, seed: int) -> tuple[str, ...]:
-    loss = f"a random projection of the last state (seed {seed})" if projected else "the given derivatives of states"
+    loss = f"a random projection of the final state (seed {seed})" if projected else "the given loss"
     own = simulator.model.dtype
     note = "" if own == "float64" else f"; the simulator itself computes in {own}, which adds rounding"
     lines = [
-        f"Gradients of {steps} steps of {simulator.dt:g} s beside finite differences, of {loss}.",
-        f"Both in float64{note}.",
+        f"Gradients of {loss} over {steps} steps of {simulator.dt:g} s, compared with finite differences.",
+        f"Both are computed in float64{note}.",
     ]
     if simulator.contact.adjoint == "implicit":
         lines.append(
-            f"The adjoint is implicit, that of sweeps that have converged; these left {residual:.1e} m/s. Where that "
-            'is much, compare with adjoint="unrolled".'
+            f"The adjoint is implicit, which assumes converged sweeps; the residual was {residual:.1e} m/s. If that is "
+            'large, compare with adjoint="unrolled".'
         )
     return tuple(lines)

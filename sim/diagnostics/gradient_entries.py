@@ -1,4 +1,4 @@
-"""The entries of what a rollout depends on, each with a name and a direction in which to change it."""
+"""The entries of a rollout's arguments, each with a name and a direction in which to change it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from warp_kernels.types import FREE, SPHERICAL
 
 AXES = ("x", "y", "z")
-# Without a derivative on both sides where they are zero: a shape has no such size, a joint no row of dry friction, an
-# actuator no such gain.
+# At zero these have no derivative on both sides: the shape does not use the size, the joint has no row of dry friction,
+# the actuator no such gain.
 ONLY_POSITIVE = (
     "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
     "actuator_kd",
 )  # fmt: skip
-# What only revolute and prismatic joints have.
+# Parameters of revolute and prismatic joints only.
 SCALAR_JOINTS = ("stiffness", "rest_position", "lower_limit", "upper_limit")
 
 
@@ -27,11 +27,11 @@ class Entry:
 
     Attributes:
         argument: "q", "qd", "tau", "control", or the name of a parameter.
-        index: in the argument of one world, (dof,) for q and qd, (step, dof) for tau, (step, actuator) for control; a
-            rotation counts from 3 on.
+        index: index in the argument of one world: (dof,) for q and qd, (step, dof) for tau, (step, actuator) for
+            control. The rotation of a pose has indices from 3 on.
         owner: the joint, link, geometry or actuator, such as "joint 'hip'".
-        component: which of its numbers, such as "rotation about x"; empty where there is one.
-        direction: how it is changed.
+        component: component of its value, such as "rotation about x"; empty for a single number.
+        direction: how to change it.
     """
 
     argument: str
@@ -47,7 +47,7 @@ class Entry:
 
 
 def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
-    """All entries of an argument that have a derivative on both sides. value: of one world."""
+    """All entries of an argument that have a derivative on both sides, for its ``value`` in one world."""
     if argument == "q":
         return list(_coordinates(model, value))
     if argument in ("qd", "tau"):
@@ -58,7 +58,7 @@ def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
 
 
 def rotation(quaternion: np.ndarray, axis: int, local: bool) -> np.ndarray:
-    """Change [4] of a quaternion xyzw of any length by a unit rotation about an axis, the body's own if local."""
+    """Derivative [4] of a quaternion xyzw of any length for a rotation about a world axis, or a body axis if local."""
     e = np.eye(3)[axis]
     v, w = quaternion[:3], quaternion[3]
     turned = w * e + (np.cross(v, e) if local else np.cross(e, v))
@@ -103,7 +103,7 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
     size = int(np.prod(spec.shape, dtype=int))
     largest = float(np.abs(value[np.isfinite(value)]).max(initial=0.0)) or 1.0
     if name in NOT_NEGATIVE:
-        largest = min(largest, 1.0)  # the scale of a zero, next to which negative values must be small
+        largest = min(largest, 1.0)  # the scale for zeros, whose perturbations below zero must be small
     for item, numbers in enumerate(items):
         owner, own = _owner(model, spec.per, item)
         if name in SCALAR_JOINTS and model.dof_q[item] < 0:
@@ -122,7 +122,7 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
 def _components(
     numbers: np.ndarray, shape: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], str, tuple[int, ...], tuple[float, ...]]]:
-    """Index, name, places and coefficients of each number of one parameter value."""
+    """Index, name, places and coefficients of each number of a parameter's value."""
     if shape == ():
         yield (), "", (0,), (1.0,)
     elif shape == (3,):
@@ -142,7 +142,7 @@ def _components(
 
 
 def _height(model: Model, item: int) -> tuple[str, str]:
-    """The heightfield that a height belongs to, and its place there."""
+    """The heightfield of a height, and its position in it."""
     for geometry in model.geometries:
         if geometry.heights is not None:
             if item < geometry.heights.size:
@@ -153,7 +153,7 @@ def _height(model: Model, item: int) -> tuple[str, str]:
 
 
 def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
-    """Owner of a parameter's value, and which part of it where it has several."""
+    """Owner of a parameter's value, and the component if it has several."""
     if per == "height":
         return _height(model, item)
     if per == "dof":

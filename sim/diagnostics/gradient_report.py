@@ -1,4 +1,4 @@
-"""What a check of gradients found, entry by entry, and how it reads."""
+"""The result of a gradient check, entry by entry, and its printed report."""
 
 from dataclasses import dataclass
 
@@ -14,20 +14,21 @@ LISTED = 20
 
 @dataclass(frozen=True)
 class CheckedEntry:
-    """One entry of a gradient beside its finite differences.
+    """One entry of a gradient with its finite differences.
 
     Attributes:
-        entry: what was changed: argument, index, names.
-        world: the world in which it was.
-        analytic: derivative by the backward pass.
-        left: difference on the side below.
-        right: difference on the side above.
-        central: difference of both sides.
-        width: of the central difference.
-        error: of the analytic derivative to the central difference, relative to the largest derivative of the same
-            argument and world, what rounding leaves open aside.
-        verdict: "right": it agrees with the central difference. "kink": the sides differ, and it is that of one of
-            them or between. "unclear": the same, but the differences depend on their width. "wrong": none of these.
+        entry: the changed entry: argument, index, names.
+        world: the world in which it was changed.
+        analytic: derivative from the backward pass.
+        left: one-sided difference from below.
+        right: one-sided difference from above.
+        central: central difference.
+        width: width of the central difference.
+        error: difference between the analytic derivative and the central difference, relative to the largest derivative
+            of the same argument and world, with an allowance for rounding.
+        verdict: "right": it agrees with the central difference. "kink": the one-sided differences differ, and it equals
+            one of them or lies between. "unclear": the same, but the differences depend on their width. "wrong": none
+            of these.
     """
 
     entry: Entry
@@ -49,13 +50,13 @@ class CheckedEntry:
 
 @dataclass(frozen=True)
 class GradientReport:
-    """What :func:`check_gradients` found. Print it.
+    """The result of :func:`check_gradients`. Print it.
 
     Attributes:
-        entries: all that were compared.
-        totals: number of entries that each argument has, of which ``most`` were compared.
-        norms: of the derivatives in each state of the worlds that were checked.
-        about: lines that say what was compared.
+        entries: all entries that were compared.
+        totals: number of entries of each argument, of which at most ``most`` were compared.
+        norms: norms of the derivatives in each state of the worlds that were checked.
+        about: lines that describe what was compared.
     """
 
     entries: tuple[CheckedEntry, ...]
@@ -65,7 +66,7 @@ class GradientReport:
 
     @property
     def wrong(self) -> tuple[CheckedEntry, ...]:
-        """Entries whose gradient is not that of the motion."""
+        """Entries with a wrong gradient."""
         return self.of("wrong")
 
     @property
@@ -74,7 +75,7 @@ class GradientReport:
         return self.of("kink")
 
     def of(self, verdict: str) -> tuple[CheckedEntry, ...]:
-        """Entries of one verdict, the largest error first."""
+        """Entries with a verdict, the largest error first."""
         found = [entry for entry in self.entries if entry.verdict == verdict]
         return tuple(sorted(found, key=lambda entry: -np.nan_to_num(entry.error, nan=np.inf)))
 
@@ -106,11 +107,11 @@ class GradientReport:
     def _growth(self) -> str:
         bad = self.norms.first_beyond()
         if bad:
-            return f"The derivatives in q and qd are not finite from state {bad[0]} back; print report.norms."
+            return f"The derivatives in q and qd are not finite at state {bad[0]} and before; see print(report.norms)."
         size = np.hypot(self.norms.q, self.norms.qd).max(axis=1)
         state = int(np.argmax(size))
         where = f"state {state} of {len(size) - 1}"
         return (
-            f"The derivative in a state is largest at {where}, {size[state]:.2e}; in the last state it is "
-            f"{size[-1]:.2e}. print(report.norms) shows all."
+            f"The largest derivative in a state is {size[state]:.2e}, at {where}; in the final state it is "
+            f"{size[-1]:.2e}. See print(report.norms)."
         )

@@ -1,4 +1,4 @@
-"""How many sweeps a scene needs: what a rollout with few of them leaves, beside one with many."""
+"""How many sweeps a scene needs: rollouts with few sweeps compared with one with many."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,23 +13,23 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 
-# Of the states of a rollout so many are looked at for overlap, evenly spaced, and the last.
+# Number of evenly spaced states that are checked for overlap, besides the final one.
 LOOKS = 50
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What so many sweeps leave.
+    """Errors of a rollout with a number of sweeps.
 
     Attributes:
-        sweeps: of every step.
-        warm_start: whether each step began with the impulses of the one before.
+        sweeps: number of sweeps per step.
+        warm_start: whether each step started from the impulses of the previous one.
         residual: largest change of a row's velocity in the last sweep of a step [m/s].
-        position: largest difference of the last q from the reference's [m or rad].
-        drift: largest change of a coordinate in the second half of the rollout [m or rad]: how a scene at rest creeps.
+        position: largest difference of the final q from the reference [m or rad].
+        drift: largest change of a coordinate in the second half of the rollout [m or rad]; in a scene at rest, creep.
         penetration: deepest overlap in a contact [m].
-        gradient: difference of the gradient of a random projection of the last state, in the initial q and qd, from
-            the reference's, relative to that in the Euclidean norm.
+        gradient: relative error (Euclidean norm) of the gradient of a random projection of the final state in the
+            initial q and qd, compared with the reference.
     """
 
     sweeps: int
@@ -43,11 +43,11 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class SweepStudy:
-    """What :func:`study_sweeps` found. Print it.
+    """The result of :func:`study_sweeps`. Print it.
 
     Attributes:
-        results: for each number of sweeps, from zero impulses and with a warm start.
-        reference: of the rollout that they are compared with; its position and gradient are zero by definition.
+        results: results for each number of sweeps, from zero impulses and with a warm start.
+        reference: result of the reference rollout; its position and gradient are zero by definition.
     """
 
     results: tuple[SweepResult, ...]
@@ -76,24 +76,24 @@ def study_sweeps(
     world: int = 0,
     seed: int = 0,
 ) -> SweepStudy:
-    """Roll a scene out with several numbers of sweeps, each from zero impulses and with a warm start.
+    """Roll out a scene with several numbers of sweeps, each from zero impulses and with a warm start.
 
-    All in float64, whatever the simulator's dtype, and without early exit. The way back of the reference keeps three
-    vectors for every constraint and sweep.
+    All rollouts are in float64, whatever the simulator's dtype, and without early termination. The backward pass of the
+    reference stores three vectors per constraint and sweep.
 
     Args:
         simulator: the simulator; its other options and its parameters are kept.
-        state: the state before the first step; impulses in it are left aside.
+        state: the state before the first step; its impulses are ignored.
         tau: joint forces, as for :meth:`sim.Simulator.rollout`.
-        control: inputs of the actuators, as there.
-        steps: number of steps; needed where neither tau nor control is given.
-        sweeps: the numbers to try.
-        reference: that of the rollout they are compared with, from zero impulses.
+        control: inputs of the actuators, as for :meth:`sim.Simulator.rollout`.
+        steps: number of steps; required if neither tau nor control is given.
+        sweeps: numbers of sweeps to try.
+        reference: number of sweeps of the reference rollout, which starts from zero impulses.
         world: the world to study.
-        seed: of the random projection.
+        seed: seed of the random projection.
 
     Raises:
-        ModelError: for wrong shapes, a world that isn't there, or numbers of sweeps that are no whole numbers.
+        ModelError: for wrong shapes, a world that does not exist, or numbers of sweeps that are not whole numbers.
     """
     if not is_whole(world, 0) or world >= simulator.num_worlds:
         raise ModelError(f"study_sweeps: there is no world {world!r}; there are {simulator.num_worlds}")
@@ -117,7 +117,7 @@ def study_sweeps(
 
     def result(trajectory: Trajectory) -> SweepResult:
         options = trajectory.simulator.contact
-        residual = float(trajectory.simulator.residual[0])  # before the contacts below take further steps
+        residual = float(trajectory.simulator.residual[0])  # read before the contacts below take further steps
         q = trajectory.q.numpy()
         position = float(np.abs(q[-1] - best.q.numpy()[-1]).max())
         drift = float(np.abs(q[trajectory.steps // 2 :] - q[-1]).max())
@@ -130,7 +130,7 @@ def study_sweeps(
 
 
 def _alone(simulator: Simulator, world: int, sweeps: int, warm_start: bool) -> Simulator:
-    """One world of a simulator in float64, with other sweeps."""
+    """One world of a simulator in float64, with another number of sweeps."""
     m = simulator.model
     parameters = {
         name: value[world] if value.ndim > m.parameters[name].ndim else value
@@ -146,7 +146,7 @@ def _gradient(trajectory: Trajectory, weights: list[np.ndarray]) -> np.ndarray:
 
 
 def _penetration(trajectory: Trajectory) -> float:
-    """The deepest overlap [m], zero if there is none."""
+    """The deepest overlap [m]; zero if there is none."""
     simulator = trajectory.simulator
     looks = np.unique(np.linspace(0, trajectory.steps, LOOKS + 1).astype(int))
     distances = [simulator.contacts(trajectory.state(int(step))).distance for step in looks]

@@ -4,9 +4,9 @@ import numpy as np
 
 
 def to_angles(xyzw: np.ndarray) -> np.ndarray:
-    """Roll, pitch and yaw [3] of a quaternion [4]: turns about the fixed x, then y, then z axis [rad].
+    """Roll, pitch and yaw [3] of a quaternion [4]: rotations about the fixed x, then y, then z axis [rad].
 
-    Where the pitch is a right angle, and only one turn is left of the other two, the yaw is zero.
+    If the pitch is a right angle, roll and yaw are about the same axis, and the yaw is set to zero.
     """
     x, y, z, w = np.asarray(xyzw, dtype=np.float64) / np.linalg.norm(xyzw)
     sine = 2.0 * (w * y - z * x)

@@ -1,4 +1,4 @@
-"""Checks of what a viewer is given."""
+"""Checks of the arguments of a viewer."""
 
 import itertools
 from typing import Any
@@ -13,15 +13,15 @@ from warp_kernels import types as codes
 
 
 def numbers(name: str, value: Any) -> np.ndarray:
-    """A caller's array, Warp's or anything that numpy reads, as float64; raises ModelError."""
+    """Convert a Warp array, or anything that NumPy reads, to float64. Raises ModelError."""
     return as_numbers(name, value.numpy() if isinstance(value, wp.array) else value)
 
 
 def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
-    """Coordinates [nq] or [num_worlds, nq] as [num_worlds, nq].
+    """Broadcast coordinates [nq] or [num_worlds, nq] to [num_worlds, nq].
 
     Raises:
-        ModelError: for another shape, values that aren't finite, or a quaternion that is zero.
+        ModelError: for a wrong shape, non-finite values, or a zero quaternion.
     """
     q = numbers("show: q", value)
     shapes = ((model.nq,), (num_worlds, model.nq))
@@ -34,10 +34,10 @@ def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
 
 
 def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
-    """Coordinates [states, num_worlds, nq], or [states, nq] of one world, with all three dimensions.
+    """Coordinates [states, num_worlds, nq], or [states, nq] for one world, as [states, num_worlds, nq].
 
     Raises:
-        ModelError: for another shape, values that aren't finite, or a quaternion that is zero.
+        ModelError: for a wrong shape, non-finite values, or a zero quaternion.
     """
     q = numbers("play: q", value)
     full = q[:, None] if q.ndim == 2 and num_worlds == 1 else q
@@ -51,10 +51,10 @@ def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
 
 
 def link_gradients(model: Model, num_worlds: int, states: int, value: Any) -> np.ndarray:
-    """Gradients [steps, num_worlds, num_links, 3], not more than there are states.
+    """Check gradients [steps, num_worlds, num_links, 3], with at most as many steps as states.
 
     Raises:
-        ModelError: for another shape or values that aren't finite.
+        ModelError: for a wrong shape or non-finite values.
     """
     array = numbers("play: gradients", value)
     shape = (num_worlds, model.num_links, 3)
@@ -68,32 +68,32 @@ def link_gradients(model: Model, num_worlds: int, states: int, value: Any) -> np
 
 
 def vectors(points: Any, directions: Any, worlds: Any, num_worlds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vectors [n, 3] at points [n, 3] of worlds [n].
+    """Check vectors [n, 3] at points [n, 3] of worlds [n].
 
     Raises:
-        ModelError: for other shapes, values that aren't finite, or a world that isn't there.
+        ModelError: for wrong shapes, non-finite values, or a world that does not exist.
     """
     places, arrows = numbers("show_gradients: points", points), numbers("show_gradients: vectors", directions)
     if places.ndim != 2 or places.shape[1] != 3 or arrows.shape != places.shape:
         raise ModelError(
-            f"show_gradients: points have shape {places.shape} and vectors {arrows.shape}; give [n, 3] of both"
+            f"show_gradients: points have shape {places.shape} and vectors {arrows.shape}; both must be [n, 3]"
         )
     if not (np.isfinite(places).all() and np.isfinite(arrows).all()):
         raise ModelError("show_gradients: points or vectors aren't finite")
     try:
         owners = np.broadcast_to(np.asarray(worlds, dtype=int), len(places))
     except ValueError:
-        raise ModelError(f"show_gradients: worlds is {worlds!r}; give one number, or one for each point") from None
+        raise ModelError(f"show_gradients: worlds is {worlds!r}; give one number, or one per point") from None
     if len(owners) and not 0 <= owners.min() <= owners.max() < num_worlds:
         raise ModelError(f"show_gradients: worlds go from 0 to {num_worlds - 1}")
     return places, arrows, owners
 
 
 def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:
-    """Inputs of the actuators [nu] or [num_worlds, nu]; None stays None.
+    """Check inputs of the actuators [nu] or [num_worlds, nu]; None stays None.
 
     Raises:
-        ModelError: for another shape.
+        ModelError: for a wrong shape.
     """
     if value is None:
         return None
@@ -105,7 +105,7 @@ def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:
 
 
 def _require_states(model: Model, name: str, q: np.ndarray) -> None:
-    """Raise ModelError for coordinates [states, num_worlds, nq] that aren't finite, or a quaternion that is zero."""
+    """Raise ModelError if coordinates [states, num_worlds, nq] are not finite or have a zero quaternion."""
     starts = np.append(model.joint_q_start, model.nq)
     for link, (first, end) in enumerate(itertools.pairwise(starts)):
         part = q[..., first:end]

@@ -1,4 +1,4 @@
-"""Arrows for vectors at points: forces of contacts, gradients."""
+"""Arrows for vectors at points: contact forces and gradients."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from warp_kernels import types as codes
 if TYPE_CHECKING:
     from viser import SceneApi
 
-LONGEST = 4.0  # longer arrows, in lengths of the one that stands for the reference, are cut
+LONGEST = 4.0  # arrows are clipped to this length, relative to the arrow of the reference
 
 
 class Arrows:
     """Arrows of one kind.
 
     Args:
-        scene: of the viser server.
-        name: of their node.
+        scene: scene of the viser server.
+        name: name of their node.
         color: red, green and blue from 0 to 255.
-        length: of the arrow of the reference [m].
-        dots: draw balls where they begin.
+        length: length of the arrow of the reference [m].
+        dots: whether to draw dots at their starting points.
     """
 
     def __init__(self, scene: SceneApi, name: str, color: tuple[int, int, int], length: float, dots: bool):
@@ -44,7 +44,7 @@ class Arrows:
             )  # fmt: skip
 
     def draw(self, points: np.ndarray, vectors: np.ndarray, reference: float) -> None:
-        """Draw vectors [n, 3] at points [n, 3] in the picture; reference: the norm of one that is ``length`` long."""
+        """Draw vectors [n, 3] at points [n, 3]. A vector whose norm is ``reference`` is ``length`` long."""
         self._points, self._vectors, self._reference = points, vectors, reference
         sizes = np.linalg.norm(vectors, axis=1, keepdims=True) / reference
         shown = sizes[:, 0] > 0.0
@@ -57,20 +57,20 @@ class Arrows:
                 node.visible = bool(len(drawn))
 
     def clear(self) -> None:
-        """Draw none."""
+        """Remove all arrows."""
         self.draw(np.zeros((0, 3)), np.zeros((0, 3)), 1.0)
 
     def zoom(self, factor: float) -> None:
-        """Draw all of them so many times as long as by themselves."""
+        """Scale the length of all arrows by a factor."""
         self._zoom = factor
         self.draw(self._points, self._vectors, self._reference)
 
     def show(self, visible: bool) -> None:
-        """Show or hide them."""
+        """Show or hide the arrows."""
         self._folder.visible = visible
 
     def legend(self, what: str, unit: str) -> str:
-        """How long which vector is, a line of Markdown; empty if none is drawn."""
+        """The scale of the arrows as a line of Markdown; empty if none is drawn."""
         if not len(self._points):
             return ""
         red, green, blue = self._color
@@ -79,7 +79,7 @@ class Arrows:
 
 
 def typical_force(model: Model) -> float:
-    """The weight of the heaviest tree that moves freely, or of all links if none does [N]; 1 if there is no weight."""
+    """Weight of the heaviest freely moving tree, or of all links if there is none [N]; 1 without weight."""
     mass, roots = model.parameters["mass"], model.tree_link_start[:-1]
     trees = [tree.sum() for tree in np.split(mass, roots[1:])]
     free = [tree for tree, root in zip(trees, roots, strict=False) if model.joint_type[root] == codes.FREE]

@@ -17,20 +17,21 @@ from warp_kernels import types as codes
 if TYPE_CHECKING:
     from viser import GuiApi
 
-DIGITS = 4  # after the point
-FINE, COARSE = 1e-4, 1e-3  # steps of sliders over less than 0.5, and over more [rad, m]
-REACH = 2.0  # of the sliders of what has no limit, either way [m]
+DIGITS = 4  # decimal places
+FINE, COARSE = 1e-4, 1e-3  # steps of sliders with a range below 0.5, and above [rad, m]
+REACH = 2.0  # range of sliders without limits, in both directions [m]
 
 
 @dataclass(frozen=True)
 class Coordinate:
-    """What one slider shows.
+    """A coordinate with a slider.
 
     Attributes:
-        name: beside the slider.
-        hint: what more there is to say.
-        low: its left end; high: its right end [rad, m].
-        turns: whether a full turn changes nothing.
+        name: label of the slider.
+        hint: tooltip.
+        low: left end [rad, m].
+        high: right end [rad, m].
+        turns: whether the coordinate is periodic with a full turn.
     """
 
     name: str
@@ -42,11 +43,11 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Group:
-    """Sliders that make a stretch of q together.
+    """Sliders that together set a slice of q.
 
     Attributes:
-        part: joint coordinates that they make.
-        coordinates: one for each slider.
+        part: slice of q that they set.
+        coordinates: one per slider.
         angles: whether they are the angles of a quaternion, see :func:`sim.viewer.angles.to_angles`.
     """
 
@@ -61,17 +62,17 @@ class Group:
         return np.where(turns, (values + np.pi) % (2.0 * np.pi) - np.pi, values)
 
     def write(self, values: list[float], q: np.ndarray) -> None:
-        """Put values of the sliders into q [nq]."""
+        """Write the sliders' values to q [nq]."""
         q[self.part] = Rotation.from_euler("xyz", values).as_quat() if self.angles else values
 
 
 class JointSliders:
-    """A slider for every degree of freedom; joints that follow another by a coupling have one that can't be moved.
+    """A slider for every degree of freedom. The sliders of joints that follow another one are disabled.
 
     Args:
-        gui: of the viser server; the sliders go where it stands now.
+        gui: interface of the viser server; sliders are added at its current position.
         model: the model.
-        moved: called with the number of a group after the user has moved one of its sliders.
+        moved: called with the index of a group after the user has moved one of its sliders.
     """
 
     def __init__(self, gui: GuiApi, model: Model, moved: Callable[[int], None]):
@@ -80,7 +81,7 @@ class JointSliders:
         self._sliders: list[list[Any]] = []
         followers = {int(model.dof_q[dof]) for dof in model.equalities.coupling_dof}
         for number, group in enumerate(self._groups):
-            # Without a client it is the program that has set the value.
+            # Without a client, the program itself has set the value.
             update = partial(lambda number, event: None if event.client_id is None else moved(number), number)
             sliders = []
             for coordinate, start in zip(group.coordinates, group.read(model.q0), strict=True):
@@ -100,7 +101,7 @@ class JointSliders:
             self._sliders.append(sliders)
 
     def show(self, q: np.ndarray) -> None:
-        """Move the sliders to coordinates [nq]; those that lie beyond an end move it."""
+        """Move the sliders to coordinates [nq], extending their range if necessary."""
         for group, sliders in zip(self._groups, self._sliders, strict=True):
             for slider, number in zip(sliders, group.read(q), strict=True):
                 value = round(float(number), DIGITS)
@@ -108,14 +109,14 @@ class JointSliders:
                 slider.value = value
 
     def apply(self, number: int, q: np.ndarray) -> np.ndarray:
-        """Coordinates q [nq] with those of one group as its sliders say, and of joints that follow them."""
+        """Coordinates q [nq], updated from the sliders of one group and for the joints that follow it."""
         q = q.copy()
         self._groups[number].write([slider.value for slider in self._sliders[number]], q)
         return follow(self._model, q)
 
 
 def follow(model: Model, q: np.ndarray) -> np.ndarray:
-    """Coordinates in which coupled joints are where the others put them."""
+    """Coordinates [nq] in which all couplings hold."""
     equalities, q = model.equalities, q.copy()
     ratio, offset = (model.parameters[f"coupling_{name}"] for name in ("ratio", "offset"))
     for _ in equalities.coupling_names:  # the other may follow a third

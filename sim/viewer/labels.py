@@ -1,4 +1,4 @@
-"""Names beside links and joints, and the axes of the links."""
+"""Names of links and joints, and the axes of links."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Labels:
-    """Names at the origins of links, made when they are first shown.
+    """Names at the origins of links, created when first shown.
 
     Args:
-        scene: of the viser server.
-        folder: name of the node above theirs.
-        names: one for each link; an empty one isn't shown.
-        anchor: the corner of the label that lies at the origin, as viser calls it.
+        scene: scene of the viser server.
+        folder: name of their parent node.
+        names: one per link; empty names are not shown.
+        anchor: corner of the label at the origin, in viser's terms.
     """
 
     def __init__(self, scene: SceneApi, folder: str, names: Sequence[str], anchor: Any):
@@ -31,13 +31,13 @@ class Labels:
         self._origins = np.zeros((len(names), 3))
 
     def place(self, origins: np.ndarray) -> None:
-        """Move them to the origins of the links in the picture [num_links, 3]."""
+        """Move the labels to the displayed origins of the links [num_links, 3]."""
         self._origins = origins
         for number, node in self._nodes.items():
             node.position = origins[number]
 
     def show(self, visible: bool) -> None:
-        """Show or hide them."""
+        """Show or hide the labels."""
         if self._folder is None and visible:
             self._folder = self._scene.add_frame(self._name, show_axes=False)
             for number, text in self._texts.items():
@@ -53,10 +53,10 @@ class Axes:
     """The axes of all links of all worlds: x red, y green, z blue.
 
     Args:
-        scene: of the viser server.
-        name: of their node.
+        scene: scene of the viser server.
+        name: name of their node.
         count: number of links in all worlds.
-        length: of an axis [m].
+        length: length of an axis [m].
     """
 
     def __init__(self, scene: SceneApi, name: str, count: int, length: float):
@@ -66,10 +66,10 @@ class Axes:
         )  # fmt: skip
 
     def place(self, poses: np.ndarray) -> None:
-        """Move them to poses in the picture [count, 7]."""
+        """Move the axes to displayed poses [count, 7]."""
         self._node.batched_positions = poses[:, :3]
         self._node.batched_wxyzs = to_wxyz(poses[:, 3:])
 
     def show(self, visible: bool) -> None:
-        """Show or hide them."""
+        """Show or hide the axes."""
         self._node.visible = visible

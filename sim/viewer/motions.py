@@ -1,4 +1,4 @@
-"""What the viewer plays: states one after the other, and what touches in each."""
+"""Motions that the viewer plays: sequences of states, with the contacts in each."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 
-MEMORY = 2**28  # a live simulation ends when its states take so many bytes
+MEMORY = 2**28  # memory of the states at which a live simulation ends [bytes]
 
 
 class Motion(Protocol):
-    """States at equal distances in time, of all worlds."""
+    """States of all worlds at a constant time step."""
 
     dt: float
 
     def __len__(self) -> int:
-        """How many states there are so far."""
+        """Number of states so far."""
 
     def q(self, number: int) -> np.ndarray:
         """Coordinates of a state [num_worlds, nq]."""
 
     def contacts(self, number: int) -> Contacts | None:
-        """The contacts of the step that begins at a state; None if they aren't known."""
+        """The contacts of the step that starts at a state; None if unknown."""
 
     def grow(self, steps: int) -> None:
-        """Make up to so many further states, if there can be more."""
+        """Add up to ``steps`` states, if the motion can continue."""
 
 
 class Coordinates:
-    """Coordinates alone [states, num_worlds, nq]."""
+    """A motion given by coordinates [states, num_worlds, nq] only."""
 
     def __init__(self, q: np.ndarray, dt: float):
         self.dt, self._q = dt, q
@@ -47,22 +47,22 @@ class Coordinates:
         return self._q[number]
 
     def contacts(self, number: int) -> Contacts | None:
-        """They aren't known."""
+        """Unknown."""
         return None
 
     def grow(self, steps: int) -> None:
-        """There are no more."""
+        """The motion cannot continue."""
 
 
 class Rollout(Coordinates):
-    """A trajectory; q: its coordinates, checked. The contacts of a step come from taking it again."""
+    """A trajectory with its checked coordinates q. The contacts of a step are computed by taking it again."""
 
     def __init__(self, trajectory: Trajectory, q: np.ndarray):
         super().__init__(q, trajectory.simulator.dt)
         self._trajectory = trajectory
 
     def contacts(self, number: int) -> Contacts | None:
-        """See :class:`Motion`; there is no step at the last state."""
+        """See :class:`Motion`. No step starts at the last state."""
         if number >= self._trajectory.steps:
             return None
         tau, control = (None if a is None else a[number] for a in (self._trajectory.tau, self._trajectory.control))
@@ -70,12 +70,12 @@ class Rollout(Coordinates):
 
 
 class Live:
-    """A simulation that goes on while it is looked at.
+    """A simulation that continues while it is played.
 
     Args:
-        simulator: of all worlds.
-        state: where it begins.
-        control: inputs of the actuators, held [nu] or [num_worlds, nu]; None for zeros.
+        simulator: simulator of all worlds.
+        state: initial state.
+        control: constant inputs of the actuators [nu] or [num_worlds, nu]; None for zeros.
     """
 
     def __init__(self, simulator: Simulator, state: State, control: np.ndarray | None):
@@ -99,10 +99,10 @@ class Live:
         return self._simulator.contacts(self._states[number], control=self._control)
 
     def grow(self, steps: int) -> None:
-        """Simulate on.
+        """Continue the simulation.
 
         Raises:
-            ModelError: when a state isn't finite; those before it remain.
+            ModelError: if a state is not finite; the states before it are kept.
         """
         steps = min(steps, self._most - len(self))
         if steps < 1:
@@ -116,5 +116,5 @@ class Live:
         if len(bad):
             raise ModelError(
                 f"the simulation isn't finite after {len(self) * self.dt:.3g} s in world {bad[0][1]}; "
-                "take a smaller time step, or another start"
+                "use a smaller time step or another initial state"
             )

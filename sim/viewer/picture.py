@@ -1,4 +1,4 @@
-"""What the browser shows of a model: shapes, ground, names, arrows."""
+"""The browser's view of a model: shapes, ground, names, arrows."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 FORCE, GRADIENT = (214, 0, 147), (0, 150, 70)
 COLLIDER = (1.0, 0.55, 0.15, 0.4)
-ARROW_LENGTH = 0.2  # of the height of a picture of one world, for the reference
+ARROW_LENGTH = 0.2  # length of the reference arrow, relative to the height of a picture of one world
 
 
 class Picture:
     """Everything that is drawn of all worlds.
 
     Args:
-        scene: of the viser server.
+        scene: scene of the viser server.
         model: the model of one world.
-        poses: link poses at first [num_worlds, num_links, 7].
-        offsets: where the origin of each world is drawn [num_worlds, 3].
-        markers: balls that stand still in every world.
+        poses: initial link poses [num_worlds, num_links, 7].
+        offsets: displayed position of the origin of each world [num_worlds, 3].
+        markers: fixed balls in every world.
 
     Raises:
         ModelError: for a plane on a link.
@@ -67,7 +67,7 @@ class Picture:
         self.place(poses, 0)
 
     def place(self, poses: np.ndarray, world: int) -> None:
-        """Move everything to link poses [num_worlds, num_links, 7]; names are those of one world."""
+        """Move everything to link poses [num_worlds, num_links, 7]. Names are shown for ``world`` only."""
         self._poses = poses
         origins = poses.copy()
         origins[..., :3] += self._offsets[:, None]
@@ -79,11 +79,11 @@ class Picture:
             labels.place(origins[world, :, :3])
 
     def draw_contacts(self, contacts: Contacts) -> None:
-        """Draw points and forces of those that bear."""
+        """Draw points and forces of the contacts that carry load."""
         self._forces.draw(contacts.point + self._offsets[contacts.world], contacts.force, self._typical_force)
 
     def draw_gradients(self, points: np.ndarray, vectors: np.ndarray, worlds: np.ndarray) -> None:
-        """Draw vectors [n, 3] at points [n, 3] of worlds [n], the longest of the usual length."""
+        """Draw vectors [n, 3] at points [n, 3] of worlds [n]. The longest gets the length of the reference arrow."""
         longest = float(np.linalg.norm(vectors, axis=1).max(initial=0.0))
         self._gradients.draw(points + self._offsets[worlds], vectors, longest if longest > 0.0 else 1.0)
 
@@ -93,25 +93,25 @@ class Picture:
         self.draw_gradients(self._poses[..., :3].reshape(-1, 3), vectors.reshape(-1, 3), worlds)
 
     def clear_contacts(self) -> None:
-        """Draw none."""
+        """Remove the contact forces."""
         self._forces.clear()
 
     def clear_gradients(self) -> None:
-        """Draw none."""
+        """Remove the gradients."""
         self._gradients.clear()
 
     def zoom_arrows(self, factor: float) -> None:
-        """Draw all arrows so many times as long as by themselves."""
+        """Scale the length of all arrows by a factor."""
         self._forces.zoom(factor)
         self._gradients.zoom(factor)
 
     def fade(self, opacity: float) -> None:
-        """See through the shapes."""
+        """Set the opacity of the shapes."""
         self._visuals.fade(opacity)
 
     @property
     def switches(self) -> Sequence[tuple[str, bool, Callable[[bool], None]]]:
-        """What can be shown and hidden: name, whether it is at first, and a function that does it."""
+        """Switches for showing and hiding: name, initial value, and a function that applies it."""
         bare = not any(geometry.visible for geometry in self._model.geometries)
         return (
             ("Shapes", True, self._visuals.show),
@@ -125,11 +125,11 @@ class Picture:
 
     @property
     def legend(self) -> str:
-        """How long which arrow is."""
+        """The scale of the arrows."""
         return f"{self._forces.legend('contact force', ' N')}{self._gradients.legend('gradient', '')}"
 
     def _light(self) -> None:
-        # The environment map that viser begins with takes a browser without a GPU a quarter of a minute.
+        # viser's default environment map takes a quarter of a minute in a browser without a GPU.
         self._scene.configure_environment_map(None)
         self._scene.add_light_hemisphere(
             "/light", sky_color=(255, 255, 255), ground_color=(150, 150, 150), intensity=1.5
@@ -137,7 +137,7 @@ class Picture:
         self._scene.set_up_direction("+z")
 
     def _show_colliders(self, visible: bool) -> None:
-        if self._colliders is None and visible:  # made when they are first asked for
+        if self._colliders is None and visible:  # created when first shown
             touching = [g for g in self._model.geometries if g.collides and g.type != codes.PLANE]
             self._colliders = Shapes(self._scene, "/colliders", touching, self._offsets, COLLIDER)
             self._colliders.place(self._poses)

@@ -1,4 +1,4 @@
-"""Play, pause, step and scrub: which state of a motion is shown."""
+"""Playback controls: play, pause, step and scrub."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Player:
     """The controls of a motion, and the thread that plays it.
 
     Args:
-        gui: of the viser server; the controls go where it stands now.
+        gui: interface of the viser server; controls are added at its current position.
         lock: held while a state is shown.
-        show: called with the motion and the number of a state.
+        show: called with the motion and the number of the state to show.
     """
 
     def __init__(self, gui: GuiApi, lock: threading.RLock, show: Callable[[Motion, int], None]):
         self._lock, self._show = lock, show
         self._motion: Motion | None = None
-        self._place = 0.0  # in states, with a fraction
-        self._problem = ""  # why there are no further states
+        self._place = 0.0  # position in the motion, a fractional number of states
+        self._problem = ""  # why the motion could not continue
         self._running, self._closed = threading.Event(), False
         self._folder: Any = gui.add_folder("Motion", visible=False)
         with self._folder:
@@ -38,31 +38,31 @@ class Player:
             self._slider: Any = gui.add_slider("State", 0, 1, 1, 0, hint="number of the state; drag to scrub")
             self._play: Any = gui.add_button("Play")
             self._forth: Any = gui.add_button("Step", hint="to the next state")
-            self._back: Any = gui.add_button("Step back", hint="to the state before")
+            self._back: Any = gui.add_button("Step back", hint="to the previous state")
             self._speed: Any = gui.add_dropdown(
-                "Speed", tuple(SPEEDS), initial_value="1", hint="seconds of the motion per second"
+                "Speed", tuple(SPEEDS), initial_value="1", hint="speed relative to real time"
             )
-            self._loop: Any = gui.add_checkbox("Loop", True, hint="begin again at the end")
+            self._loop: Any = gui.add_checkbox("Loop", True, hint="restart at the end")
         self._play.on_click(lambda _: self.play(not self.playing))
         self._forth.on_click(lambda _: self.step(1))
         self._back.on_click(lambda _: self.step(-1))
-        # Without a client it is the program that has set the value.
+        # Without a client, the program itself has set the value.
         self._slider.on_update(lambda event: None if event.client_id is None else self.seek(self._slider.value))
         self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
         self._thread.start()
 
     @property
     def playing(self) -> bool:
-        """Whether states follow each other by themselves."""
+        """Whether the motion is playing."""
         return self._running.is_set()
 
     @property
     def number(self) -> int:
-        """Number of the state that was shown last."""
+        """Number of the state shown last."""
         return int(self._place)
 
     def start(self, motion: Motion, playing: bool) -> None:
-        """Take another motion, from its first state."""
+        """Start another motion from its first state."""
         with self._lock:
             self._motion, self._problem = motion, ""
             self._folder.visible = True
@@ -81,7 +81,7 @@ class Player:
             self._show(self._motion, self.number)
 
     def seek(self, number: int) -> None:
-        """Pause at a state, or at the last one."""
+        """Pause at a state, or at the last one if it is beyond the end."""
         with self._lock:
             if self._motion is not None:
                 self._place = float(min(max(number, 0), len(self._motion) - 1))
@@ -89,7 +89,7 @@ class Player:
                 self._tell()
 
     def step(self, states: int) -> None:
-        """Pause so many states further on."""
+        """Pause and move by ``states``."""
         with self._lock:
             if self._motion is not None:
                 self._advance(self.number + states)
@@ -123,7 +123,7 @@ class Player:
             self.seek(self.number)
 
     def _advance(self, place: float) -> bool:
-        """Go to a place, or the nearest one; False if that place isn't there."""
+        """Move to a position, or to the nearest one. Returns False if the motion ends before it."""
         assert self._motion is not None
         try:
             self._motion.grow(int(place) - (len(self._motion) - 1))

@@ -1,4 +1,4 @@
-"""How a loss answers to forces on links, for arrows that show it."""
+"""Gradients of a loss in forces on links, to draw as arrows."""
 
 from typing import Any
 
@@ -10,13 +10,14 @@ from sim.simulation.trajectory import Trajectory
 
 
 def force_gradients(trajectory: Trajectory, q_grad: Any = None, qd_grad: Any = None) -> np.ndarray:
-    """Gradient of a loss in forces on the links: what a force at the origin of a link, held for one step, would change.
+    """Gradient of a loss in forces at the origins of the links, each held for one step.
 
-    Such a force f is the joint force J^T f, with the Jacobian J of the link's origin before the step, so that the
-    gradient in f is J times that in tau: the velocity that the origin would have with that as joint velocity.
+    Such a force f is equivalent to the joint force J^T f, where J is the Jacobian of the link's origin before the step.
+    The gradient in f is therefore J times the gradient in tau. It is computed as the velocity of the origin for a joint
+    velocity equal to that gradient.
 
     Args:
-        trajectory: a rollout that was given ``tau`` (zeros will do) and keeps all its states.
+        trajectory: a rollout with ``tau`` (which may be zeros) that stores all its states.
         q_grad: derivative of the loss in every q or in the last one, as for :meth:`sim.Trajectory.backward`.
         qd_grad: the same for qd.
 
@@ -27,9 +28,9 @@ def force_gradients(trajectory: Trajectory, q_grad: Any = None, qd_grad: Any = N
         ModelError: for a trajectory without tau or with a checkpoint interval, and for wrong shapes.
     """
     if trajectory.tau is None:
-        raise ModelError("force_gradients: the rollout has no tau; give it zeros [steps, num_worlds, nv]")
+        raise ModelError("force_gradients: the rollout has no tau; pass zeros [steps, num_worlds, nv]")
     if trajectory.checkpoint_interval != 1:
-        raise ModelError("force_gradients: the rollout doesn't keep all its states; leave out checkpoint_interval")
+        raise ModelError("force_gradients: the rollout does not store all its states; omit checkpoint_interval")
     model = trajectory.simulator.model
     tau_bar: Any = trajectory.backward(q_grad, qd_grad).tau
     steps, worlds = tau_bar.shape[:2]

@@ -1,4 +1,4 @@
-"""The server that the browser talks to."""
+"""The server that the browser connects to."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def serve(host: str, port: int) -> ViserServer:
-    """A server that listens where it was told to, or an error.
+    """Start a server.
 
     Args:
-        host: address to listen at.
-        port: port to listen at; 0 for any that is free.
+        host: address to listen on.
+        port: port to listen on; 0 for any free port.
 
     Raises:
-        ModelError: without the package viser, and where it can't listen.
+        ModelError: without the package viser, or if it cannot listen there.
     """
     try:
         import viser
@@ -32,24 +32,24 @@ def serve(host: str, port: int) -> ViserServer:
     if not is_whole(port, 0) or port > 65535:
         raise ModelError(f"Viewer: port is {port!r}; it must be a whole number from 0 to 65535")
     try:
-        # viser would take the next port that is free, and wait for ever where there is none.
+        # viser would use the next free port, and wait forever if there is none.
         with socket.create_server((host, port)):
             pass
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
         raise ModelError(
-            f"Viewer: can't listen at {host}, port {port}: {reason}; choose another port, 0 for any"
+            f"Viewer: cannot listen on {host}, port {port}: {reason}; choose another port, or 0 for any"
         ) from None
     with quiet():
         return viser.ViserServer(host=host, port=int(port), verbose=False)
 
 
 def address(server: ViserServer) -> str:
-    """Where to look."""
+    """URL of the page."""
     host = server.get_host()
     return f"http://{'localhost' if host in ('0.0.0.0', '127.0.0.1') else host}:{server.get_port()}"
 
 
 def quiet() -> contextlib.AbstractContextManager[Any]:
-    """What viser prints about its server is left out."""
+    """Context that suppresses viser's messages about its server."""
     return contextlib.redirect_stdout(io.StringIO())

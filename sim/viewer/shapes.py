@@ -1,4 +1,4 @@
-"""The geometries of all worlds in the browser: a node for each, with an instance for every world."""
+"""The geometries of all worlds in the browser: one node per geometry, with an instance per world."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Shapes:
     """Geometries that are shown and hidden together.
 
     Args:
-        scene: of the viser server.
-        folder: name of the node above theirs.
-        geometries: of one model, without planes.
-        offsets: where the origin of each world is drawn [num_worlds, 3].
-        rgba: of all of them, instead of each one's own.
+        scene: scene of the viser server.
+        folder: name of their parent node.
+        geometries: geometries of one model, without planes.
+        offsets: displayed position of the origin of each world [num_worlds, 3].
+        rgba: colour of all geometries, overriding their own.
     """
 
     def __init__(
@@ -52,30 +52,30 @@ class Shapes:
                     batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(offsets), 1)),
                     batched_colors=byte_color(color),
                     opacity=see_through(color[3]),
-                    side="double",  # the meshes of files aren't always closed
+                    side="double",  # meshes from files are not always closed
                     lod="off",
                 )
             )
 
     def place(self, link_poses: np.ndarray) -> None:
-        """Move them to link poses [num_worlds, num_links, 7], each in the frame of its world."""
+        """Move the shapes to link poses [num_worlds, num_links, 7], each in the frame of its world."""
         poses = instance_poses(self._geometries, link_poses, self._offsets)
         for node, of_worlds in zip(self._nodes, poses.swapaxes(0, 1), strict=True):
             node.batched_positions = of_worlds[:, :3]
             node.batched_wxyzs = to_wxyz(of_worlds[:, 3:])
 
     def fade(self, opacity: float) -> None:
-        """Let what is behind them be seen through them; 1: as they are."""
+        """Multiply the opacity of all shapes by ``opacity``."""
         for node, geometry in zip(self._nodes, self._geometries, strict=True):
             node.opacity = see_through(opacity * geometry.rgba[3])
 
     def show(self, visible: bool) -> None:
-        """Show or hide them."""
+        """Show or hide the shapes."""
         self._folder.visible = visible
 
 
 def add_plane(scene: SceneApi, name: str, plane: Geometry) -> None:
-    """A piece of a plane that is fixed to the world, with lines on it."""
+    """Draw a finite part of a plane that is fixed to the world, with grid lines."""
     color = np.array(byte_color(plane.rgba))
     scene.add_grid(
         name,
@@ -94,9 +94,9 @@ def add_plane(scene: SceneApi, name: str, plane: Geometry) -> None:
 
 
 def split_creases(triangles: Triangles) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices [n, 3] and faces [m, 3] in which corners share a vertex only where they share a normal.
+    """Vertices [n, 3] and faces [m, 3] in which corners share a vertex only if they share a normal.
 
-    The browser smooths over all faces about a vertex.
+    The browser smooths across all faces at a vertex.
     """
     corners = np.column_stack([triangles.faces.ravel(), np.round(triangles.normals.reshape(-1, 3), 3)])
     _, first, number = np.unique(corners, axis=0, return_index=True, return_inverse=True)
@@ -110,10 +110,10 @@ def byte_color(rgba: Sequence[float]) -> tuple[int, int, int]:
 
 
 def see_through(alpha: float) -> float | None:
-    """Opacity as viser has it: None for what hides all behind it."""
+    """Opacity in viser's convention: None if opaque."""
     return float(alpha) if alpha < 1.0 else None
 
 
 def to_wxyz(xyzw: np.ndarray) -> np.ndarray:
-    """Quaternions [..., 4] in the order of viser."""
+    """Convert quaternions [..., 4] to viser's order."""
     return np.roll(xyzw, 1, axis=-1)

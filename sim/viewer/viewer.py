@@ -1,4 +1,4 @@
-"""The viewer: a page in the browser that shows a model, its motion, and what acts on it."""
+"""The viewer: a page in the browser that shows a model, its motion, and forces on it."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from sim.viewer.picture import Picture
 from sim.viewer.player import Player
 from sim.viewer.server import address, quiet, serve
 
-SLIDER_PERIOD = 0.2  # between updates of the sliders while a motion plays [s]
-CAMERA_STATES = 50  # of a motion that the camera is made to see
+SLIDER_PERIOD = 0.2  # time between updates of the sliders while a motion plays [s]
+CAMERA_STATES = 50  # number of states of a motion that the camera is fitted to
 
 
 class Viewer:
     """Shows one or several worlds of a model in the browser.
 
-    The page has sliders for the joints, the controls of a motion, and switches for what is drawn. Methods may be called
-    from any thread; what the user does on the page happens in threads of its own.
+    The page has joint sliders, playback controls, and switches for what is drawn. Methods may be called from any
+    thread. Actions of the user on the page run in separate threads.
 
     Args:
         model: the model of one world.
-        num_worlds: number of worlds, drawn beside each other.
-        host: address to listen at; "0.0.0.0" for all of the machine's, also from outside.
-        port: port to listen at; 0 for any that is free.
-        spacing: distance of neighbouring worlds [m]; None for the extent of one and a little room.
-        markers: balls that stand still in every world, such as a target.
+        num_worlds: number of worlds, drawn side by side.
+        host: address to listen on; "0.0.0.0" for all network interfaces, which allows access from other machines.
+        port: port to listen on; 0 for any free port.
+        spacing: distance between neighbouring worlds [m]; None for slightly more than the extent of one.
+        markers: fixed balls in every world, such as a target.
 
     Raises:
-        ModelError: without the package viser, for a port that is in use or an address that isn't this machine's, for a
-            number that makes no sense, and for planes on links.
+        ModelError: without the package viser, if it cannot listen on the port or address, for invalid numbers, and for
+            planes on links.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class Viewer:
 
     @property
     def url(self) -> str:
-        """Where to look."""
+        """Address of the page."""
         return address(self._server)
 
     @property
     def q(self) -> np.ndarray:
-        """The coordinates that are shown, as the user has set them [num_worlds, nq]."""
+        """The coordinates shown, including changes by the user [num_worlds, nq]."""
         with self._lock:
             return self._q.copy()
 
     def show(self, q: Any) -> None:
-        """Show coordinates; a motion that plays pauses, arrows go.
+        """Show coordinates. Pauses the motion and removes arrows.
 
         Args:
-            q: [nq], the same in all worlds, or [num_worlds, nq].
+            q: coordinates [nq], the same in all worlds, or [num_worlds, nq].
 
         Raises:
-            ModelError: for another shape, values that aren't finite, or a quaternion that is zero.
+            ModelError: for a wrong shape, non-finite values, or a zero quaternion.
         """
         self._hold(arguments.pose(self.model, self.num_worlds, q))
 
@@ -113,16 +113,16 @@ class Viewer:
 
         Args:
             motion: a :class:`sim.Trajectory`, whose contacts are drawn too; or coordinates [states, num_worlds, nq], or
-                [states, nq] of one world.
-            dt: time between states [s]; that of the simulator for a trajectory.
-            gradients: vectors at the origins of the links, [steps, num_worlds, num_links, 3], such as those of
-                :func:`sim.viewer.force_gradients`. In each state the longest is as long as that of
-                :meth:`show_gradients`, since they may grow a thousandfold over a motion.
-            playing: begin at once.
+                [states, nq] for one world.
+            dt: time between states [s]. A trajectory uses the time step of its simulator.
+            gradients: vectors at the origins of the links [steps, num_worlds, num_links, 3], for example from
+                :func:`sim.viewer.force_gradients`. They may grow a thousandfold over a motion, so the arrows are scaled
+                separately in each state, as in :meth:`show_gradients`.
+            playing: whether to start playing immediately.
 
         Raises:
-            ModelError: for another shape, values that aren't finite, a trajectory that doesn't keep all its states, or
-                a dt that is missing or not positive.
+            ModelError: for a wrong shape, non-finite values, a trajectory that does not store all its states, or a dt
+                that is missing or not positive.
         """
         played = self._motion(motion, dt)
         vectors = None
@@ -136,22 +136,22 @@ class Viewer:
             self._player.start(played, playing)
 
     def offer_simulation(self, simulator: Simulator, qd: Any = None, control: Any = None) -> None:
-        """Add a button that simulates on from the pose that is shown, as the user may have set it.
+        """Add a button that starts a simulation from the pose shown, which the user may have changed.
 
         Args:
-            simulator: of the same model and as many worlds.
-            qd: velocities to begin with [nv] or [num_worlds, nv]; None for rest.
-            control: inputs of the actuators, held, [nu] or [num_worlds, nu]; None for zeros.
+            simulator: a simulator with the same model and number of worlds.
+            qd: initial velocities [nv] or [num_worlds, nv]; None for zero.
+            control: constant inputs of the actuators [nu] or [num_worlds, nu]; None for zeros.
 
         Raises:
-            ModelError: for a simulator of another model or number of worlds, and for wrong shapes.
+            ModelError: for a simulator with another model or number of worlds, and for wrong shapes.
         """
         if simulator.model is not self.model or simulator.num_worlds != self.num_worlds:
             raise ModelError(
                 f"offer_simulation: the simulator has {simulator.num_worlds} worlds of its model; it must have "
-                f"{self.num_worlds} of the viewer's"
+                f"{self.num_worlds} worlds of the viewer's model"
             )
-        simulator.state(self._q, qd)  # complains of qd
+        simulator.state(self._q, qd)  # raises if qd is invalid
         held = arguments.inputs(self.model, self.num_worlds, control)
 
         def simulate(_: object) -> None:
@@ -163,16 +163,16 @@ class Viewer:
         self._simulate.on_click(simulate)
 
     def show_contacts(self, contacts: Contacts) -> None:
-        """Draw points and forces of contacts, as from :meth:`sim.Simulator.contacts`, until another pose is shown.
+        """Draw points and forces of contacts from :meth:`sim.Simulator.contacts`, until another pose is shown.
 
-        Those that carry nothing are left out. A force is that on ``geometry_b``.
+        Contacts without load are omitted. The forces are those on ``geometry_b``.
 
         Raises:
-            ModelError: for contacts of a world that isn't there.
+            ModelError: for contacts of a world that does not exist.
         """
         if len(contacts) and contacts.world.max() >= self.num_worlds:
             raise ModelError(
-                f"show_contacts: a contact is in world {contacts.world.max()}, of {self.num_worlds} worlds"
+                f"show_contacts: a contact is in world {contacts.world.max()}, but there are {self.num_worlds} worlds"
             )
         with self._lock:
             self._picture.draw_contacts(contacts)
@@ -184,12 +184,12 @@ class Viewer:
         They are scaled so that the longest is a fifth of the height of a picture of one world.
 
         Args:
-            points: where they begin, in the frame of their world [n, 3].
-            vectors: [n, 3].
-            worlds: world of each [n], or of all.
+            points: starting points in the frame of their world [n, 3].
+            vectors: the vectors [n, 3].
+            worlds: world of each vector [n], or one world for all.
 
         Raises:
-            ModelError: for wrong shapes, numbers that aren't finite, or a world that isn't there.
+            ModelError: for wrong shapes, non-finite values, or a world that does not exist.
         """
         places, arrows, owners = arguments.vectors(points, vectors, worlds, self.num_worlds)
         with self._lock:
@@ -199,8 +199,8 @@ class Viewer:
     # ---- running -----------------------------------------------------------------------------------------------
 
     def wait(self) -> None:
-        """Print where to look, and wait for Ctrl-C."""
-        print(f"{self.url} (Ctrl-C ends)", flush=True)
+        """Print the address, and wait for Ctrl-C."""
+        print(f"{self.url} (stop with Ctrl-C)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 time.sleep(3600.0)
@@ -212,13 +212,13 @@ class Viewer:
             self._server.stop()
 
     def __enter__(self) -> Viewer:
-        """For a ``with`` block, at whose end it is closed."""
+        """Enter a ``with`` block, which closes the viewer at its end."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
+        """Close the viewer."""
         self.close()
 
     # ---- inside ------------------------------------------------------------------------------------------------
@@ -229,11 +229,11 @@ class Viewer:
         gui.main_panel.dock_right()
         self._player = Player(gui, self._lock, self._show_state)
         self._simulate: Any = gui.add_button(
-            "Simulate from here", visible=False, color="green", hint="from the pose that is shown"
+            "Simulate from here", visible=False, color="green", hint="starts from the pose shown"
         )
         self._world: Any = gui.add_dropdown(
             "World", tuple(map(str, range(self.num_worlds))), visible=self.num_worlds > 1,
-            hint="that the sliders and names belong to",
+            hint="world that sliders and names belong to",
         )  # fmt: skip
         self._world.on_update(self._locked(lambda: self._place(self._q, self._poses(self._q))))
         with gui.add_folder("Joints", visible=self.model.nv > 0):
@@ -242,7 +242,7 @@ class Viewer:
         with gui.add_folder("Show"):
             for name, chosen, show in self._picture.switches:
                 self._add_switch(name, chosen, show)
-            opacity: Any = gui.add_slider("Opacity", 0.1, 1.0, 0.1, 1.0, hint="of the shapes")
+            opacity: Any = gui.add_slider("Opacity", 0.1, 1.0, 0.1, 1.0, hint="opacity of the shapes")
             opacity.on_update(self._locked(lambda: self._picture.fade(opacity.value)))
             length: Any = gui.add_slider("Arrow length", 0.1, 10.0, 0.1, 1.0)
             length.on_update(self._locked(lambda: self._picture.zoom_arrows(length.value)))
@@ -254,7 +254,7 @@ class Viewer:
         box.on_update(self._locked(lambda: show(box.value)))
 
     def _locked(self, work: Callable[[], None]) -> Callable[[object], None]:
-        """For what the user does on the page."""
+        """Make a callback for an action of the user."""
 
         def run(_: object) -> None:
             with self._lock:
@@ -264,14 +264,14 @@ class Viewer:
         return run
 
     def _moved(self, group: int) -> None:
-        """The user has moved a slider."""
+        """Apply a slider moved by the user."""
         with self._lock:
             q, world = self._q.copy(), int(self._world.value)
             q[world] = self._sliders.apply(group, q[world])
             self._hold(q)
 
     def _hold(self, q: np.ndarray) -> None:
-        """Show a pose [num_worlds, nq] that belongs to no motion."""
+        """Show a pose [num_worlds, nq] that is not part of a motion."""
         poses = self._poses(q)
         with self._lock, self._server.atomic():
             self._player.play(False)
@@ -281,10 +281,10 @@ class Viewer:
             self._write_legend()
 
     def _show_state(self, motion: Motion, number: int) -> None:
-        """Show a state of a motion, and what belongs to it."""
+        """Show a state of a motion, with its contacts and gradients."""
         q = motion.q(number)
         now = time.perf_counter()
-        # Many sliders that move keep the browser busy.
+        # Moving many sliders keeps the browser busy.
         calm = not self._player.playing or now > self._sliders_shown + SLIDER_PERIOD
         contacts = motion.contacts(number)
         with self._server.atomic():
@@ -317,9 +317,9 @@ class Viewer:
                 raise ModelError(f"play: dt is {dt!r}; it must be the time between states, a positive number")
             return Coordinates(arguments.motion(self.model, self.num_worlds, motion), float(np.asarray(dt)))
         if motion.checkpoint_interval != 1:
-            raise ModelError("play: the trajectory doesn't keep all its states; leave out checkpoint_interval")
+            raise ModelError("play: the trajectory does not store all its states; omit checkpoint_interval")
         if dt is not None:
-            raise ModelError("play: dt is given, but a trajectory has that of its simulator")
+            raise ModelError("play: dt is given, but a trajectory uses that of its simulator")
         return Rollout(motion, arguments.motion(self.model, self.num_worlds, motion.q))
 
     def _poses(self, q: np.ndarray) -> np.ndarray:
@@ -327,7 +327,7 @@ class Viewer:
         return check_poses(self.model, forward_kinematics(self.model, q).numpy())
 
     def _aim(self, poses: np.ndarray) -> None:
-        """Begin with a camera that sees link poses [frames, num_worlds, num_links, 7]."""
+        """Set the initial camera so that it sees link poses [frames, num_worlds, num_links, 7]."""
         camera = fit_worlds_camera(self.model, poses, self._offsets, markers=self._markers, aspect=1.0, margin=1.3)
         first = self._server.initial_camera
         first.position, first.look_at = np.array(camera.position), np.array(camera.target)

@@ -119,7 +119,7 @@ def test_control_c_ends_it():
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as viewer:
         try:
-            url = re.match(r"(http://localhost:\d+) \(Ctrl-C ends\)", viewer.stdout.readline()).group(1)
+            url = re.match(r"(http://localhost:\d+) \(stop with Ctrl-C\)", viewer.stdout.readline()).group(1)
             with urllib.request.urlopen(url, timeout=20) as page:
                 assert page.status == 200
             viewer.send_signal(signal.SIGINT)

@@ -47,7 +47,7 @@ def test_runs_one(monkeypatch, capsys):
 
 
 def test_names_those_there_are(monkeypatch):
-    with pytest.raises(SystemExit, match="there is no example 'thrown'; there is .*throw"):
+    with pytest.raises(SystemExit, match="there is no example 'thrown'; the examples are .*throw"):
         run(monkeypatch, "thrown")
 
 
@@ -70,7 +70,7 @@ def test_goes_on_with_what_was_kept(tmp_path, capsys):
 def test_a_broken_file_is_no_obstacle(tmp_path, capsys):
     (tmp_path / "interrupted.npz").write_bytes(b"PK\x03\x04 half a file")
     assert Progress(tmp_path / "interrupted.npz", {}).load() is None
-    assert "can't be read" in capsys.readouterr().out
+    assert "cannot read" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -109,7 +109,7 @@ def test_goes_on_after_being_killed_as_if_it_had_not_been(name, monkeypatch, tmp
     assert [path.name for path in (tmp_path / "parts").iterdir()] == ["interrupted.npz"]
     capsys.readouterr()
     start(tmp_path / "parts")
-    assert "going on with" in capsys.readouterr().out
+    assert "resuming from" in capsys.readouterr().out
     files = {path.name for path in (tmp_path / "parts").iterdir()}
     assert files == {path.name for path in (tmp_path / "whole").iterdir()}
     assert files >= {"loss.png", f"{name}.npz", f"{name}.usda"}
@@ -142,5 +142,5 @@ def test_goes_on_after_a_real_kill(tmp_path):
     assert first.returncode == -signal.SIGKILL
     assert [path.name for path in tmp_path.iterdir()] == ["interrupted.npz"]
     again = subprocess.run([sys.executable, "-m", "examples", *arguments], check=True, capture_output=True, text=True)
-    assert "going on with" in again.stdout
+    assert "resuming from" in again.stdout
     assert (tmp_path / "friction.usda").is_file()

@@ -132,7 +132,7 @@ def test_estimates_and_goes_on_after_an_interruption(monkeypatch, tmp_path, caps
     capsys.readouterr()
     run(monkeypatch, *arguments, "--out", tmp_path / "parts")
     printed = capsys.readouterr().out
-    assert "going on with" in printed
+    assert "resuming from" in printed
     assert "2 of 2 fits are as good as the noise allows" in printed
     names = {"loss.png", "estimates.png", "estimate.npz", "estimate.usda"}
     assert {path.name for path in (tmp_path / "parts").iterdir()} == names

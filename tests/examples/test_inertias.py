@@ -85,7 +85,7 @@ def test_masses_are_found(arm):
     assert least < found < least + 45 + 3 * np.sqrt(2 * 45)
     # And no parameters, the true ones included, are better by its own measure.
     assert found + drawing.deviations(learnt).square().sum() < given + drawing.deviations(true).square().sum()
-    # It foretells torques better than least squares, which know nothing of what can exist.
+    # It predicts torques better than least squares, which ignore physical consistency.
     assert learning["torque error"][-1] < linear.torque_error < 0.01
     assert linear.error(learnt, true) < 0.01
     # Bodies that can exist: no principal moment above the sum of the others.
@@ -99,7 +99,7 @@ def test_files_and_what_is_said(monkeypatch, tmp_path, capsys):
     example.main()
     assert {path.name for path in tmp_path.iterdir()} == {"loss.png", "masses.png", "inertias.npz", "inertias.usda"}
     printed = capsys.readouterr().out
-    assert "torques show 45 combinations of 70 numbers" in printed
+    assert "torques determine 45 combinations of 70 numbers" in printed
     assert "not reached after 1 iterations" in printed
     with np.load(tmp_path / "inertias.npz") as file:
         assert file["inertia_learnt"].shape == (7, 3, 3)

@@ -16,7 +16,7 @@ def arm():
     return robot
 
 
-def test_foretells_what_is_observed_with_the_true_friction(arm):
+def test_predicts_the_observations_with_the_true_friction(arm):
     """What is left is the noise of the observations and steps of 2 ms instead of 0.5 ms; without friction far more."""
     true = example.TrueFriction(arm.effort_limit / example.WEAKNESS)
     seen = example.observe(arm, true, 3, 1.0, seed=3)
@@ -25,7 +25,7 @@ def test_foretells_what_is_observed_with_the_true_friction(arm):
     piece = seen.windows(50, 20, seed=1)
     assert piece.qd.shape == (51, 20, 7)
     with torch.no_grad():
-        errors = [(example.foretell(arm, f, piece)[1] - piece.qd[1:]).square().mean().sqrt()
+        errors = [(example.predict(arm, f, piece)[1] - piece.qd[1:]).square().mean().sqrt()
                   for f in (true, example.NoFriction())]  # fmt: skip
     assert errors[0] < 3.0 * example.NOISE_QD
     assert errors[1] > 30.0 * errors[0]

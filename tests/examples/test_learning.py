@@ -76,7 +76,7 @@ def test_a_motion_keeps_the_limits_and_is_its_derivative():
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("missing.urdf", "missing.urdf"), (str(QUADRUPED_URDF), "its joints must be of one degree of freedom each")],
+    [("missing.urdf", "missing.urdf"), (str(QUADRUPED_URDF), "each joint must have one degree of freedom")],
 )
 def test_a_robot_that_does_not_fit_is_named(file, message, capsys, monkeypatch):
     if file == str(QUADRUPED_URDF):

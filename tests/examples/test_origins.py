@@ -65,7 +65,7 @@ def test_positions_show_what_pinocchio_says(device):
     robot = sim.torch.Robot(MANIPULATOR_URDF, dtype=torch.float64, device=device)
     links = example.chain(robot, "link7")
     assert [robot.link_names[link] for link in links] == [f"link{k}" for k in range(1, 8)]
-    numbers = example.let_move(robot, links)
+    numbers = example.make_origins_learnable(robot, links)
     q = np.random.default_rng(5).uniform(-2.0, 2.0, (40, 7))
     model, data = peer(MANIPULATOR_URDF)
     rows = []

@@ -127,7 +127,7 @@ def test_files(monkeypatch, tmp_path, capsys):
     with np.load(tmp_path / "reach.npz") as file:
         assert file["figures"].shape == (2, 4)
         ways = file["ways"].tolist()
-        assert ways[: example.PASSES + 1] == [example.told(k) for k in range(example.PASSES + 1)]
+        assert ways[: example.PASSES + 1] == [example.way_name(k) for k in range(example.PASSES + 1)]
         for k, way in enumerate(ways):
             (line,) = (line for line in printed.splitlines() if line.startswith(way))
             distance, angle = 1e3 * file[f"distance_{k}"], np.degrees(file[f"angle_{k}"])
@@ -145,7 +145,7 @@ def test_files(monkeypatch, tmp_path, capsys):
         (["--proposals", 0], "--proposals must be at least 1"),
         (["--frame", "tip"], "--frame tip: .*no frame named 'tip'"),
         (["--frame", "base"], "--frame base: no joint moves it"),
-        (["--robot", ARM_URDF], f"--frame is needed; {ARM_URDF} has base, link1.*hand"),
+        (["--robot", ARM_URDF], f"--frame is required; the frames of {ARM_URDF} are base, link1.*hand"),
         (["--robot", "panda"], 'comes with example-robot-data, which the extra "peers" installs'),
     ],
 )

@@ -54,8 +54,8 @@ def test_against_central_differences():
 def test_needs_joint_forces_and_all_states():
     model = arm_and_box()
     simulator = sim.Simulator(model, DT)
-    with pytest.raises(sim.ModelError, match="has no tau; give it zeros"):
+    with pytest.raises(sim.ModelError, match="has no tau; pass zeros"):
         force_gradients(simulator.rollout(simulator.initial_state(), steps=2))
     tau = np.zeros((4, 1, model.nv))
-    with pytest.raises(sim.ModelError, match="doesn't keep all its states"):
+    with pytest.raises(sim.ModelError, match="does not store all its states"):
         force_gradients(simulator.rollout(simulator.initial_state(), tau, checkpoint_interval=2))

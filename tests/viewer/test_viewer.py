@@ -248,7 +248,7 @@ def rolled(viewer, **options):
         (lambda v: v.play(nan_at(v, 3), 0.1), "q isn't finite in state 1, world 1, joint 'wheel'"),
         (lambda v: v.play(rest(v, 3)), "dt is None"),
         (lambda v: v.play(rolled(v), 0.1), "dt is given"),
-        (lambda v: v.play(rolled(v, checkpoint_interval=2)), "keep all"),
+        (lambda v: v.play(rolled(v, checkpoint_interval=2)), "does not store all"),
         (lambda v: v.play(rest(v, 3), 0.1, gradients=np.zeros((3, 2, 1, 3))), "gradients have shape"),
         (lambda v: v.show_gradients([[0, 0, 0]], [[0, 0, 1], [1, 0, 0]]), r"vectors \(2, 3\)"),
         (lambda v: v.show_gradients([[0, 0, 0]], [[0, 0, np.nan]]), "aren't finite"),
@@ -258,7 +258,7 @@ def rolled(viewer, **options):
         (lambda v: Viewer(v.model, 0), "num_worlds is 0"),
         (lambda v: Viewer(v.model, port=70000), "port is 70000"),
         (lambda v: Viewer(v.model, port=v._server.get_port()), "Address already in use; choose another port"),
-        (lambda v: Viewer(v.model, host="192.0.2.1", port=0), "can't listen at 192.0.2.1"),
+        (lambda v: Viewer(v.model, host="192.0.2.1", port=0), "cannot listen on 192.0.2.1"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(viewer, work, message):
