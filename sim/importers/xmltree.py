@@ -8,9 +8,7 @@ from xml.parsers import expat
 import numpy as np
 
 from sim.errors import ImportFileError
-
-# Other readers of URDF refuse "inf", so that files write a number like this.
-UNREACHABLE = 1e30
+from sim.model.specs import UNREACHABLE
 
 
 @dataclass(eq=False)

@@ -1,10 +1,12 @@
 """Checks of what is given to a :class:`sim.ModelBuilder`; a :class:`sim.ModelError` names what is wrong."""
 
+from collections.abc import Container
+
 import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.compile import NEGLIGIBLE_INERTIA
+from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.specs import (
     IDENTITY_QUATERNION,
     JOINT_COORDINATES,
@@ -19,6 +21,17 @@ from warp_kernels import types as codes
 
 # Contacts number the parts of bodies and of the surface in 32 bits.
 MOST_HEIGHTS = 10_000_000
+
+
+def check_name(name: str, taken: Container[str], what: str) -> None:
+    """Raise ModelError for an empty name, or one that another thing of this kind has."""
+    one = f"an {what}" if what == "actuator" else f"a {what}"
+    if not name:
+        raise ModelError(f"{one} needs a name that is not empty")
+    if name in taken:
+        raise ModelError(
+            f"{what} '{name}': {one} of this name exists already; give each its own, or a robot its own name="
+        )
 
 
 def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:

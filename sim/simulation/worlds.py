@@ -16,7 +16,7 @@ from sim.arrays.device_model import DeviceModel, find_device
 from sim.arrays.warp_lock import serialized, warp_lock
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
-from sim.model.inertia_check import require_inertia
+from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter
 from sim.simulation.batches import Batches
@@ -77,7 +77,7 @@ class Worlds(ABC):
         self._threads = threads or (os.cpu_count() or 1)
         self._present_layout = self._layout()
         self.shards = self._make_shards()
-        require_inertia(model, self._values, self.dt)
+        check_mass_matrix(model, self._values, self.dt)
         self._shards_by_layout = {self._present_layout: self.shards}
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0

@@ -171,7 +171,10 @@ class TestJoints:
     def test_two_parents(self):
         builder = chain("free", "revolute")
         builder.add_joint("k", "fixed", child="l1")
-        with pytest.raises(sim.ModelError, match="link 'l1' has two joints, 'j1' and 'k'; loops are not supported"):
+        message = (
+            "link 'l1' has two joints, 'j1' and 'k'; a link has one joint, close the loop with add_point_constraint"
+        )
+        with pytest.raises(sim.ModelError, match=message):
             builder.finalize()
 
     @pytest.mark.parametrize("length", [1, 2, 3])

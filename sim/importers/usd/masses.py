@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
-from sim.model.mass_properties import solid, solid_mesh
+from sim.model.mass_properties import mesh_mass_properties, solid_mass_properties
 from sim.model.poses import compose
 from sim.usd.annotations import agreed, kept
 from warp_kernels import types as codes
@@ -95,10 +95,10 @@ def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.
 def _solid(shape: Shape) -> tuple[float, np.ndarray, np.ndarray]:
     """Volume, centre in the frame of the shape, and inertia of a kilogram about it; nothing of a plane or terrain."""
     if shape.mesh is not None:
-        return solid_mesh(shape.mesh)
+        return mesh_mass_properties(shape.mesh)
     if shape.type in (codes.PLANE, codes.HEIGHTFIELD):
         return 0.0, np.zeros(3), np.zeros((3, 3))
-    volume, moments = solid(shape.type, shape.size)
+    volume, moments = solid_mass_properties(shape.type, shape.size)
     return volume, np.zeros(3), np.diag(moments)
 
 
