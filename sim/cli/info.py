@@ -10,6 +10,7 @@ import numpy as np
 from sim.cli.files import add_file, is_urdf, read_builder, say
 from sim.model.builder import ModelBuilder
 from sim.model.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, JOINT_TYPE_NAMES, Model
+from sim.model.names import counted
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
 
@@ -46,7 +47,7 @@ def report(model: Model, title: str, base: str = "") -> str:
     """The whole text; ``base`` is a line on the base of a robot."""
     mass = model.parameters["mass"]
     lines = [
-        f"{title}: {_count(model.num_links, 'link')} in {_count(model.num_trees, 'tree')}, nq {model.nq}, "
+        f"{title}: {counted(model.num_links, 'link')} in {counted(model.num_trees, 'tree')}, nq {model.nq}, "
         f"nv {model.nv}, {mass.sum():.6g} kg",
         *textwrap.wrap(base, WIDTH, break_on_hyphens=False),
         "",
@@ -90,7 +91,7 @@ def _rest(model: Model) -> list[str]:
     equalities = model.equalities
     rest = (
         ("colliding", ", ".join(f"{count} {kind}" for kind, count in shapes.items())),
-        ("drawn only", f"{_count(drawn, 'geometry')}" if drawn else ""),
+        ("drawn only", f"{counted(drawn, 'geometry')}" if drawn else ""),
         ("actuators", ", ".join(drives)),
         ("constraints", ", ".join([*equalities.anchor_names, *equalities.coupling_names])),
         ("keyframes", ", ".join(keyframes)),
@@ -102,11 +103,6 @@ def _rest(model: Model) -> list[str]:
         for label, text in rest
         if text
     ]
-
-
-def _count(number: int, what: str) -> str:
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else plural}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.equalities import Equalities
+from sim.model.names import counted
 from warp_kernels import types as codes
 
 JOINT_TYPE_NAMES = {
@@ -55,6 +56,9 @@ class Mesh:
 
     vertices: np.ndarray
     faces: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
 
 
 @dataclass(frozen=True)
@@ -192,6 +196,19 @@ class Model:
     actuator_dof: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     massless_links: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, type in zip(self.joint_names, self.joint_type, strict=True):
+            if type not in JOINT_TYPE_NAMES:
+                known = ", ".join(f"{code} ({known})" for code, known in JOINT_TYPE_NAMES.items())
+                raise ModelError(f"joint '{name}': unknown type {type}; known are {known}")
+
+    def __repr__(self) -> str:
+        parts = ", ".join(part.name for part in self.parts[:3]) + (", ..." if len(self.parts) > 3 else "")
+        links, trees = counted(self.num_links, "link"), counted(self.num_trees, "tree")
+        geometries = counted(self.num_geometries, "geometry")
+        numbers = f"{links} in {trees}, nq {self.nq}, nv {self.nv}, nu {self.nu}, {geometries}, {self.dtype}"
+        return f"Model({parts}: {numbers})" if parts else f"Model({numbers})"
 
     @property
     def num_links(self) -> int:

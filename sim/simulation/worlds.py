@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from sim.model.checks import is_positive, is_whole
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter
-from sim.simulation.batches import Batches
+from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.collision import CollisionModel, default_max_contacts
 from sim.simulation.constraint_layout import constraint_layout
 from sim.simulation.contacts import Contacts
@@ -83,7 +82,7 @@ class Worlds(ABC):
         self._pool_process = 0
 
     @abstractmethod
-    def contacts(self, state: State, tau: Any = None, control: Any = None) -> Contacts:
+    def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
         """What touches in the step that begins at a state; see :meth:`sim.Simulator.contacts`."""
 
     # ---- parameters --------------------------------------------------------------------------------------------

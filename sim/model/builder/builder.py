@@ -6,6 +6,7 @@ from sim.model.builder.constraints import Constraints
 from sim.model.builder.files import Files
 from sim.model.compile import compile_model
 from sim.model.model import Model
+from sim.model.names import counted
 from sim.model.spec_checks import finite
 from sim.model.specs import Vector
 
@@ -19,6 +20,11 @@ class ModelBuilder(Bodies, Actuators, Constraints, Files):
 
     def __init__(self, gravity: Vector = (0.0, 0.0, -9.81)):
         super().__init__(gravity=finite("gravity", gravity, (3,)))
+
+    def __repr__(self) -> str:
+        links, joints = counted(len(self.links), "link"), counted(len(self.joints), "joint")
+        geometries, actuators = counted(len(self.geometries), "geometry"), counted(len(self.actuators), "actuator")
+        return f"ModelBuilder({links}, {joints}, {geometries}, {actuators})"
 
     def finalize(self, dtype: str = "float32", *, collapse_fixed: bool = True) -> Model:
         """Check everything and make the model.
