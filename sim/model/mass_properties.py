@@ -1,4 +1,4 @@
-"""Volume and moments of inertia of solid shapes, principal moments of any."""
+"""Volume and moments of inertia of solid shapes, and the principal moments of any inertia."""
 
 import numpy as np
 import trimesh
@@ -12,7 +12,7 @@ NEGLIGIBLE_INERTIA = 1e-16
 
 
 def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarray]:
-    """Volume [m^3] of a solid primitive about the origin of its frame, and principal moments of a kilogram of it [3].
+    """Volume [m^3] of a solid primitive, and its principal moments about the origin of its frame per unit mass [3].
 
     Args:
         type: a geometry code of :mod:`warp_kernels.types`: sphere, capsule, cylinder, box or ellipsoid.
@@ -31,18 +31,18 @@ def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarra
         return 8.0 * x * y * z, squares / 3.0
     if type == codes.ELLIPSOID:
         return 4.0 / 3.0 * np.pi * x * y * z, squares / 5.0
-    raise ValueError(f"a shape of type {type} is no solid primitive")
+    raise ValueError(f"a shape of type {type} is not a solid primitive")
 
 
 def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume [m^3] inside a closed mesh, its centre [3] and the inertia of a kilogram of it about that [3, 3]."""
+    """Volume [m^3] of a closed mesh, its centre [3], and its inertia about that per unit mass [3, 3]."""
     whole = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
     volume = float(whole.volume)
     return volume, np.array(whole.center_mass), np.array(whole.moment_inertia) / volume
 
 
 def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarray:
-    """Principal moments [3] of a solid capsule along z, from a cylinder and two half balls."""
+    """Principal moments [3] of a solid capsule along z, composed of a cylinder and two hemispheres."""
     length = 2.0 * half_length
     cylinder = mass * length / (length + 4.0 * radius / 3.0)
     balls = mass - cylinder

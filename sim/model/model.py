@@ -1,4 +1,4 @@
-"""Model: what one world is made of. Topology as integer arrays, physical parameters as float64 arrays, names.
+"""Model: the description of one world. Topology as integer arrays, physical parameters as float64 arrays, names.
 
 A model is made by :class:`sim.ModelBuilder` and never changes. The simulator and the functions of
 :mod:`sim.dynamics.dynamics` copy what they need to their device in the model's dtype.
@@ -102,7 +102,7 @@ class Keyframe:
     Attributes:
         q: coordinates of its joints, in the model at ``model.q_slice(part)`` [n].
         qd: their velocities, at ``model.qd_slice(part)``.
-        control: inputs of its actuators by name; those of which the file has none are zero.
+        control: inputs of its actuators by name; zero where the file states none.
     """
 
     q: np.ndarray
@@ -118,8 +118,8 @@ class Part:
         name: prefix of its names, or the name of its only link.
         links: its link names.
         joints: its joint names.
-        keyframes: states that its file has names for.
-        timestep: the time step that its file asks for [s]; None if it says nothing.
+        keyframes: named states of its file.
+        timestep: the time step that its file asks for [s]; None if it states none.
     """
 
     name: str
@@ -156,8 +156,8 @@ class Model:
         dof_depth: number of degrees of freedom before it on that path [nv].
         dof_row_start: offset of its row in packed ancestor storage [nv].
         dof_q: its index in q, -1 where the joint isn't revolute or prismatic [nv].
-        effort_limit: largest joint force of the file [nv]; what an actuator's force limit is made of if it is given
-            none, and not enforced otherwise.
+        effort_limit: largest joint force of the file [nv]; the default of an actuator's force limit, not enforced
+            otherwise.
         velocity_limit: largest joint velocity of the file, not enforced [nv].
         actuator_names: [nu].
         actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
@@ -305,8 +305,8 @@ class Model:
             return slice(0, 0)
         if any(starts[link] < ends[link] for link in set(range(min(links), max(links) + 1)) - set(links)):
             raise ModelError(
-                f"part '{getattr(part, 'name', part)}': its joints don't stand next to each other, so that "
-                "no slice holds them; ask for each joint by name"
+                f"part '{getattr(part, 'name', part)}': its joints are not next to each other, so no slice holds them; "
+                "ask for each joint by name"
             )
         return slice(int(starts[min(links)]), int(ends[max(links)]))
 

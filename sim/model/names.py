@@ -11,7 +11,7 @@ def free_name(wanted: str, taken: Container[str]) -> str:
 
 
 def some(names: Iterable[str], most: int = 6) -> str:
-    """Names in quotes, no more than a message can hold."""
+    """Names in quotes, at most as many as fit into a message."""
     listed = [f"'{name}'" for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more

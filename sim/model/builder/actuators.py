@@ -46,7 +46,7 @@ class Actuators(WorldSpec):
 
         Raises:
             ModelError: for a duplicate name, an unknown joint or one that is neither revolute nor prismatic, an unknown
-                kind, a gain that the kind doesn't have or lacks, values that are negative or not finite.
+                kind, a gain that the kind doesn't have, a missing gain, values that are negative or not finite.
         """
         name = joint if name is None else name
         check_name(name, self.actuators, "actuator")

@@ -55,8 +55,8 @@ class Constraints(WorldSpec):
     ) -> str:
         """Hold a frame of one link on a frame of another, as MuJoCo's ``weld``.
 
-        Frames near the place where the weld bears most make the solver converge fastest. Collisions of the two links
-        stay as they are; see :meth:`exclude_collision`.
+        The solver converges fastest if the frames are where the weld carries most of its load. Collisions of the two
+        links stay as they are; see :meth:`exclude_collision`.
 
         Args:
             name: unique name.
@@ -87,8 +87,8 @@ class Constraints(WorldSpec):
     def add_joint_coupling(self, joint: str, other: str, *, ratio: float = 1.0, offset: float = 0.0) -> str:
         """Make a joint follow another: q = ratio * q_other + offset, as URDF's ``mimic`` and MuJoCo's ``joint``.
 
-        Both move; forces on either act on both, as through a gear. The initial coordinate of ``joint`` becomes the one
-        that fits; :meth:`finalize` refuses rings of followers.
+        Both move; a force on either acts on both, as through a gear. The initial coordinate of ``joint`` is set to
+        match; :meth:`finalize` refuses rings of followers.
 
         Args:
             joint: name of the revolute or prismatic joint that follows.

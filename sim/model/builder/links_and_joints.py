@@ -28,10 +28,10 @@ class LinksAndJoints(WorldSpec):
 
         Args:
             name: unique name.
-            mass: mass [kg]; None for a link without inertial data, which kinematics accept and dynamics refuse.
+            mass: mass [kg]; None for a link without inertial data, which kinematics accepts and dynamics refuses.
             com: centre of mass in the link frame [m].
             inertia: rotational inertia about the centre of mass in link axes [kg m^2], [3, 3] or its diagonal [3].
-            allow_unphysical: accept principal moments that no body has, as in many published robot files;
+            allow_unphysical: accept principal moments that no physical body has, as in many published robot files;
                 :meth:`finalize` still refuses them where they leave a moving body with a negative one.
 
         Returns:
@@ -43,7 +43,7 @@ class LinksAndJoints(WorldSpec):
         """
         check_name(name, self.links, "link")
         if name == WORLD:
-            raise ModelError(f"link '{name}': this name stands for the world; choose another")
+            raise ModelError(f"link '{name}': this name is reserved for the world; choose another")
         if name in self.frames:
             raise ModelError(f"link '{name}': a frame of this name exists already; choose another")
         tensor = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=np.float64)
@@ -92,14 +92,14 @@ class LinksAndJoints(WorldSpec):
                 normalised here.
             lower: lower limit [rad or m].
             upper: upper limit [rad or m].
-            effort: largest force of what drives the joint [N m or N]: the default limit of its actuators.
-            velocity: largest speed [rad/s or m/s], kept as data.
+            effort: largest driving force [N m or N]: the default force limit of the joint's actuators.
+            velocity: largest speed [rad/s or m/s]; stored, not enforced.
             damping: viscous damping.
             armature: rotor inertia.
             stiffness: spring constant about ``rest_position``; revolute and prismatic only.
             rest_position: position at which the spring is at rest.
             friction_loss: dry friction [N m or N].
-            limit_margin: how far before a limit it begins to bear [rad or m], as MuJoCo's margin.
+            limit_margin: distance before a limit at which it becomes active [rad or m], as MuJoCo's margin.
             limit_stiffness: stiffness of the limits [N m/rad or N/m]; infinite: hard.
             limit_damping: damping of compliant limits [N m s/rad or N s/m].
             swing_limit: largest angle between the axis and the axis that the child carries [rad]; spherical only.
@@ -157,7 +157,7 @@ class LinksAndJoints(WorldSpec):
     def add_frame(
         self, name: str, link: str, position: Vector = (0.0, 0.0, 0.0), orientation: Vector = IDENTITY_QUATERNION
     ) -> str:
-        """Name a frame fixed to a link. Every link is a frame of its own name already."""
+        """Name a frame fixed to a link. Every link already is a frame of its own name."""
         if not name:
             raise ModelError("a frame needs a name that is not empty")
         if name in self.frames or name in self.links:

@@ -74,8 +74,8 @@ class Shapes(WorldSpec):
             the name.
 
         Raises:
-            ModelError: for a duplicate name, sizes that are not positive, heights that are no grid, negative friction,
-                or restitution outside 0 to 1.
+            ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, negative
+                friction, or restitution outside 0 to 1.
         """
         if name is None:
             number = sum(spec.link == link for spec in self.geometries.values())
@@ -201,7 +201,7 @@ class Shapes(WorldSpec):
         """Add terrain that doesn't move: triangles over a grid of points, solid below.
 
         The grid is centred on the origin of the terrain's frame. Each cell has two triangles, divided along the
-        diagonal from its corner of least x and y to that of greatest. Beyond its border nothing is supported.
+        diagonal from the corner of smallest x and y to that of largest. Beyond its border there is no ground.
 
         Args:
             heights: heights over the plane z = 0 of that frame [m], [rows, columns] with at least two of each; rows
@@ -227,7 +227,7 @@ class Shapes(WorldSpec):
             the name.
 
         Raises:
-            ModelError: for heights that are not finite or no grid, a spacing or extent that is not positive, or what
+            ModelError: for heights that are not finite or not a grid, a spacing or extent that is not positive, or what
                 :meth:`add_geometry` refuses.
         """
         where = f"geometry '{name}'"
@@ -261,11 +261,11 @@ class Shapes(WorldSpec):
         )
 
     def exclude_collision(self, link_a: str, link_b: str) -> None:
-        """Never let two links touch each other. Links joined by a joint never do."""
+        """Never let two links collide. Links joined by a joint never do."""
         self.excluded.add(frozenset((link_a, link_b)))
 
     def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
-        """Never let two geometries touch each other, while others of their links may."""
+        """Never let two geometries collide, while others of their links may."""
         if geometry_a == geometry_b:
-            raise ModelError(f"geometry '{geometry_a}': it can't touch itself; name two geometries")
+            raise ModelError(f"geometry '{geometry_a}': it can't collide with itself; name two geometries")
         self.excluded_geometries.add(frozenset((geometry_a, geometry_b)))

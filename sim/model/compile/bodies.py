@@ -99,7 +99,7 @@ def merge_links(
 
 
 def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placement: np.ndarray) -> None:
-    """Add the mass of a welded link, given in its own frame at ``placement`` in the body's."""
+    """Add the mass of a welded link, whose frame is at ``placement`` in the body's."""
     rotation = Rotation.from_quat(placement[3:]).as_matrix()
     point = placement[:3] + rotation @ com
     total = body.mass + mass
@@ -118,9 +118,9 @@ def _point_inertia(mass: float, r: np.ndarray) -> np.ndarray:
 
 
 def check_masses(bodies: list[Body]) -> tuple[str, ...]:
-    """Names of moving links whose joint has nothing to move because inertial data is missing.
+    """Names of moving links whose joint has no mass to move because inertial data is missing.
 
-    A link without mass is fine where something further out, or an armature, gives its joint inertia.
+    A link without mass is fine if a link that it carries, or an armature, gives its joint inertia.
     """
     carried = [body.mass for body in bodies]
     for index in reversed(range(len(bodies))):

@@ -37,8 +37,8 @@ def place_anchors(
         a, b = links[row]
         if a == b or not any(link >= 0 and moves[link] for link in (a, b)):
             raise ModelError(
-                f"constraint '{spec.name}': links '{spec.link_a}' and '{spec.link_b}' can't move against each other; "
-                "there is nothing to hold together"
+                f"constraint '{spec.name}': links '{spec.link_a}' and '{spec.link_b}' can't move relative to each "
+                "other, so there is nothing to constrain"
             )
         anchors[0, row] = compose(home[spec.link_a][1], spec.anchor_a)
         if spec.anchor_b is not None:
