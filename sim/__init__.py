@@ -1,7 +1,12 @@
-"""Backswing: a differentiable simulator of articulated rigid bodies with frictional contact."""
+"""Backswing: a differentiable simulator of articulated rigid bodies with frictional contact.
+
+``sim.torch``, ``sim.render``, ``sim.viewer``, ``sim.usd`` and ``sim.exporters`` are imported when they are first used:
+``import sim`` alone loads neither PyTorch nor USD.
+"""
 
 import importlib
-from types import ModuleType
+import importlib.metadata
+from typing import Any
 
 from sim.arrays.device_model import DeviceModel
 from sim.diagnostics.gradient_check import check_gradients
@@ -96,8 +101,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    """``sim.torch`` is imported when it is first used, so that ``import sim`` does without PyTorch."""
-    if name == "torch":
-        return importlib.import_module("sim.torch")
+# Modules that are imported when they are first used.
+_LAZY = ("exporters", "importers", "render", "torch", "usd", "viewer")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a module, or look up the version, when it is first asked for."""
+    if name in _LAZY:
+        return importlib.import_module(f"sim.{name}")
+    if name == "__version__":
+        try:
+            return importlib.metadata.version("backswing")
+        except importlib.metadata.PackageNotFoundError:  # a checkout that isn't installed
+            return "0+unknown"
     raise AttributeError(f"module 'sim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, "__version__"})

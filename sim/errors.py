@@ -14,20 +14,20 @@ class ImportFileError(ModelError):
 
 
 class GradientError(ArithmeticError):
-    """A gradient that is not that of the motion; the message is the report of :func:`sim.check_gradients`."""
+    """A gradient that is wrong; the message is the report of :func:`sim.check_gradients`."""
 
 
 class URDFWarning(UserWarning):
-    """Something in a URDF file that was left out, or read in a way its author may not expect."""
+    """Something in a URDF file that was skipped, or read in a way that its author may not expect."""
 
 
 class USDWarning(UserWarning):
-    """Something in a USD file that was left out, or read in a way its author may not expect."""
+    """Something in a USD file that was skipped, or read in a way that its author may not expect."""
 
 
 class MJCFWarning(UserWarning):
-    """Something in an MJCF file that was left out, or is read as something else than it is in MuJoCo."""
+    """Something in an MJCF file that was skipped, or that means something else here than in MuJoCo."""
 
 
 class ContactOverflowWarning(UserWarning):
-    """Contacts were left out for lack of room; the message says how many, where, and what to do."""
+    """Contacts exceeded max_contacts and were dropped; the message says how many, where, and what to do."""

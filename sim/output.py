@@ -1,4 +1,4 @@
-"""Files to write. Every write is atomic: the file is there whole or not at all."""
+"""Writing files. Every write is atomic: the file is complete or not there at all."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ def write_file(path: str | os.PathLike[str], suffixes: Sequence[str], write: Cal
     """Let ``write`` fill a new file beside the target, then move it there.
 
     Raises:
-        ModelError: if the suffix is none of ``suffixes``, the folder does not exist or the path is a folder.
+        ModelError: if the suffix is not among ``suffixes``, the folder does not exist or the path is a folder.
     """
     target = check_target(path, suffixes)
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as folder:
@@ -23,7 +23,7 @@ def write_file(path: str | os.PathLike[str], suffixes: Sequence[str], write: Cal
 
 
 def check_target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
-    """A file that can be written; raises as :func:`write_file` does."""
+    """The path of a file that can be written; raises as :func:`write_file` does."""
     target = Path(path)
     if target.suffix.lower() not in suffixes:
         raise ModelError(f"{target}: the name must end in {' or '.join(suffixes)}")

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sim.importers.formats import reader_of
 from sim.importers.load import read_file as read_into_builder
+from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 
 
@@ -19,7 +21,9 @@ def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
     """The file and how to read it."""
     number = "?" if optional else None
     parser.add_argument("file", type=Path, nargs=number, metavar="FILE", help="a .urdf, MJCF (.xml) or USD file")
-    parser.add_argument("--floating-base", action="store_true", help="of a URDF: don't weld its root to the world")
+    parser.add_argument(
+        "--floating-base", action="store_true", help="of a URDF: leave its base free instead of fixing it to the world"
+    )
     parser.add_argument(
         "--ground", type=float, nargs="?", const=0.0, metavar="HEIGHT", help="add a ground, at z = 0 or this height [m]"
     )
@@ -40,19 +44,29 @@ def read_file(
         ModelError: see :func:`sim.load`.
         UsageError: for an option that files of this kind don't have.
     """
-    urdf = given.file.suffix.lower() == ".urdf"
+    builder, notes = read_builder(given, pictures=pictures)
+    return builder.finalize(dtype, collapse_fixed=collapse_fixed), notes
+
+
+def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[ModelBuilder, list[str]]:
+    """A builder with what the file holds, and what its reader warned about; arguments and errors as for read_file."""
     options: dict[str, Any] = {} if pictures else {"visual": False}
     if given.floating_base:
-        if not urdf:
+        if not is_urdf(given.file):
             raise UsageError(f"--floating-base is for URDF files; {given.file} says itself what is free")
         options["floating_base"] = True
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         builder = read_into_builder(given.file, **options)
-        if given.ground is not None:
-            builder.add_ground(height=given.ground)
-        model = builder.finalize(dtype, collapse_fixed=collapse_fixed)
-    return model, notes_of(caught, given.file)
+    if given.ground is not None:
+        builder.add_ground(height=given.ground)
+    return builder, notes_of(caught, given.file)
+
+
+def is_urdf(file: Path) -> bool:
+    """Whether a file is read as URDF."""
+    reader = reader_of(file)
+    return reader is not None and reader.name == "urdf"
 
 
 def notes_of(caught: Iterable[warnings.WarningMessage], file: Path) -> list[str]:

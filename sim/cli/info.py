@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim.cli.files import add_file, read_file, say
+from sim.cli.files import add_file, is_urdf, read_builder, say
+from sim.model.builder import ModelBuilder
 from sim.model.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, JOINT_TYPE_NAMES, Model
+from sim.model.names import counted
+from sim.model.specs import WORLD
 from warp_kernels import types as codes
 
 WIDTH = 110
@@ -21,18 +24,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
-    model, notes = read_file(given, "float64")
-    print(report(model, str(given.file)))
+    builder, notes = read_builder(given)
+    model = builder.finalize("float64")
+    print(report(model, str(given.file), base_of(builder, model) if is_urdf(given.file) else ""))
     say(notes)
     return 0
 
 
-def report(model: Model, title: str) -> str:
-    """The whole text."""
+def base_of(builder: ModelBuilder, model: Model) -> str:
+    """How the base of a robot is joined to the world; a hint where a fixed one looks as if it should move."""
+    base = next(joint for joint in builder.joints.values() if joint.parent == WORLD)
+    if base.type == codes.FREE:
+        return f"base '{base.child}' moves freely"
+    fixed, free = f"base '{base.child}' is fixed to the world", "give --floating-base (in Python floating_base=True)"
+    if model.num_trees == 1:
+        return f"{fixed}; to leave it free, {free}"
+    result = f"which leaves {model.num_trees} separate trees" if model.num_trees else "so nothing moves"
+    return f"{fixed}, {result}; for a robot that walks, drives or flies, {free}"
+
+
+def report(model: Model, title: str, base: str = "") -> str:
+    """The whole text; ``base`` is a line on the base of a robot."""
     mass = model.parameters["mass"]
     lines = [
-        f"{title}: {_count(model.num_links, 'link')} in {_count(model.num_trees, 'tree')}, nq {model.nq}, "
+        f"{title}: {counted(model.num_links, 'link')} in {counted(model.num_trees, 'tree')}, nq {model.nq}, "
         f"nv {model.nv}, {mass.sum():.6g} kg",
+        *textwrap.wrap(base, WIDTH, break_on_hyphens=False),
         "",
         *_table(
             ("link", "joint", "type", "parent", "mass [kg]", "limits"),
@@ -74,7 +91,7 @@ def _rest(model: Model) -> list[str]:
     equalities = model.equalities
     rest = (
         ("colliding", ", ".join(f"{count} {kind}" for kind, count in shapes.items())),
-        ("drawn only", f"{_count(drawn, 'geometry')}" if drawn else ""),
+        ("drawn only", f"{counted(drawn, 'geometry')}" if drawn else ""),
         ("actuators", ", ".join(drives)),
         ("constraints", ", ".join([*equalities.anchor_names, *equalities.coupling_names])),
         ("keyframes", ", ".join(keyframes)),
@@ -86,11 +103,6 @@ def _rest(model: Model) -> list[str]:
         for label, text in rest
         if text
     ]
-
-
-def _count(number: int, what: str) -> str:
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else plural}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

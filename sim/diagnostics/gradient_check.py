@@ -13,6 +13,7 @@ from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.errors import ModelError
 from sim.model.parameters import as_numbers
+from sim.simulation.batches import ArrayLike
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Gradients, Trajectory
@@ -22,13 +23,13 @@ from sim.simulation.trajectory import Gradients, Trajectory
 def check_gradients(
     simulator: Simulator,
     state: State,
-    tau: Any = None,
+    tau: ArrayLike | None = None,
     wrt: Iterable[str] | None = None,
     *,
-    control: Any = None,
+    control: ArrayLike | None = None,
     steps: int | None = None,
-    q_grad: Any = None,
-    qd_grad: Any = None,
+    q_grad: ArrayLike | None = None,
+    qd_grad: ArrayLike | None = None,
     worlds: Iterable[int] = (0,),
     most: int = 40,
     bound: float = 1e-6,
@@ -93,7 +94,12 @@ def check_gradients(
 
 
 def _doubled(
-    simulator: Simulator, state: State, tau: Any, control: Any, steps: int | None, worlds: list[int]
+    simulator: Simulator,
+    state: State,
+    tau: ArrayLike | None,
+    control: ArrayLike | None,
+    steps: int | None,
+    worlds: list[int],
 ) -> Trajectory:
     """The rollout of some worlds in float64, with all parameters per world."""
     m = simulator.model
@@ -144,7 +150,7 @@ def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
 
 
 def _weights(
-    simulator: Simulator, shape: tuple[int, int], q_grad: Any, qd_grad: Any, seed: int
+    simulator: Simulator, shape: tuple[int, int], q_grad: ArrayLike | None, qd_grad: ArrayLike | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Derivatives of the loss in every state, [steps + 1, num_worlds, nq] and [..., nv]; ``shape`` is [:2] of both."""
     shapes = (*shape, simulator.model.nq), (*shape, simulator.model.nv)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.simulation.batches import ArrayLike
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
@@ -67,8 +67,8 @@ class SweepStudy:
 def study_sweeps(
     simulator: Simulator,
     state: State,
-    tau: Any = None,
-    control: Any = None,
+    tau: ArrayLike | None = None,
+    control: ArrayLike | None = None,
     *,
     steps: int | None = None,
     sweeps: Iterable[int] = (5, 10, 20, 50),

@@ -1,22 +1,18 @@
 """load: from a robot file to a model in one call."""
 
+import inspect
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sim.errors import ModelError
-from sim.importers.mjcf.file import root_tag
+from sim.importers.formats import reader_of
 from sim.model.builder import ModelBuilder
+from sim.model.builder.readers import reader_by_suffix
 from sim.model.model import Model
 from sim.model.specs import Vector
 
-# Method of ModelBuilder that reads files of each suffix; of an .xml file its first element decides.
-READERS = {
-    ".urdf": "add_urdf",
-    ".xml": "add_mjcf",
-    **dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), "add_usd"),
-}
-XML_READERS = {"mujoco": "add_mjcf", "robot": "add_urdf"}
 EARTH = (0.0, 0.0, -9.81)
 
 
@@ -26,11 +22,25 @@ def load(
     dtype: str = "float32",
     collapse_fixed: bool = True,
     gravity: Vector | None = None,
-    **options: Any,
+    name: str | None = None,
+    position: Vector | None = None,
+    orientation: Vector | None = None,
+    floating_base: bool | None = None,
+    visual: bool | None = None,
+    collision: bool | None = None,
+    self_collision: bool | None = None,
+    world_geometry: bool | None = None,
+    friction: float | None = None,
+    restitution: float | None = None,
+    mimic: Literal["couple", "free"] | None = None,
+    drives: Literal["actuators", "springs"] | None = None,
+    package_dirs: Sequence[str | os.PathLike[str]] | None = None,
 ) -> Model:
     """Make a model of a file: of the robot of a URDF, or all that an MJCF or a USD file describes.
 
-    What was read is in ``model.parts``, with the keyframes and the time step of an MJCF file.
+    What was read is in ``model.parts``, with the keyframes and the time step of an MJCF file. Everything from ``name``
+    on is an option of the file's format: see :meth:`sim.ModelBuilder.add_urdf`, :meth:`sim.ModelBuilder.add_mjcf` and
+    :meth:`sim.ModelBuilder.add_usd`. None stands for the default of that method.
 
     Args:
         path: a ``.urdf``, ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file; or an ``.xml`` file, which is read as MJCF
@@ -38,45 +48,85 @@ def load(
         dtype: "float32" or "float64".
         collapse_fixed: see :meth:`sim.ModelBuilder.finalize`.
         gravity: gravity in the world frame [m/s^2]; None for that of the file, or (0, 0, -9.81) where it has none.
-        options: those of the reader, such as ``floating_base`` or ``package_dirs``; see
-            :func:`sim.importers.urdf.add_urdf`, :func:`sim.importers.mjcf.add_mjcf` and
-            :func:`sim.importers.usd.add_usd`.
+        name: prefix of all names, as "name/".
+        position: of the robot or scene in the world [m].
+        orientation: its orientation, quaternion xyzw.
+        floating_base: URDF: leave the base free instead of fixing it to the world.
+        visual: read geometry that is only drawn.
+        collision: read geometry that collides.
+        self_collision: URDF, MJCF: let links of the robot touch each other.
+        world_geometry: MJCF: read the geometry of what doesn't move, such as a floor.
+        friction: Coulomb friction; in USD of what has no physics material.
+        restitution: restitution, likewise.
+        mimic: URDF: "couple" or "free" joints that mimic another.
+        drives: USD: what drives of joints become, "actuators" or "springs".
+        package_dirs: URDF: folders to search for ``package://`` meshes.
 
     Returns:
         the model.
 
     Raises:
         ImportFileError: if the file can't be read, naming the file and the element.
-        ModelError: for an unknown suffix, or a model that can't be built.
+        ModelError: for an unknown suffix, an option that the format doesn't have, or a model that can't be built.
     """
-    return read_file(path, gravity, **options).finalize(dtype, collapse_fixed=collapse_fixed)
+    builder = read_file(
+        path,
+        gravity,
+        name=name,
+        position=position,
+        orientation=orientation,
+        floating_base=floating_base,
+        visual=visual,
+        collision=collision,
+        self_collision=self_collision,
+        world_geometry=world_geometry,
+        friction=friction,
+        restitution=restitution,
+        mimic=mimic,
+        drives=drives,
+        package_dirs=package_dirs,
+    )
+    return builder.finalize(dtype, collapse_fixed=collapse_fixed)
 
 
 def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **options: Any) -> ModelBuilder:
-    """A builder with what a file describes, to add more to; arguments and errors as for :func:`load`."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in READERS:
+    """A builder with what a file describes, to add more to.
+
+    Args:
+        path: as for :func:`load`.
+        gravity: as for :func:`load`.
+        options: those of :func:`load` that belong to a format; None for the format's default.
+
+    Raises:
+        ImportFileError: see :func:`load`.
+        ModelError: see :func:`load`.
+    """
+    found = reader_of(path)
+    if found is None:
+        suffix = Path(path).suffix.lower()
         hint = "; expand it with xacro first" if suffix == ".xacro" else ""
-        raise ModelError(
-            f"{path}: files of type '{suffix}' are not supported{hint}; supported are {', '.join(READERS)}"
-        )
-    reader = READERS[suffix]
-    if suffix == ".xml":
-        reader = XML_READERS.get(root_tag(Path(path)), reader)
-    builder = ModelBuilder(_gravity_of(path, reader) if gravity is None else EARTH)
+        supported = ", ".join(reader_by_suffix())
+        raise ModelError(f"{path}: files of type '{suffix}' are not supported{hint}; supported are {supported}")
+    given = {name: value for name, value in options.items() if value is not None}
+    _check_options(path, found.name, given)
     wanted = None if gravity is None else ModelBuilder(gravity).gravity
-    getattr(builder, reader)(path, **options)
+    stated = found.gravity(path) if gravity is None and found.gravity is not None else EARTH
+    builder = ModelBuilder(stated)
+    getattr(builder, f"add_{found.name}")(path, **given)
     if wanted is not None:
         builder.gravity = wanted
     return builder
 
 
-def _gravity_of(path: str | os.PathLike[str], reader: str) -> Vector:
-    """Gravity that a file states [m/s^2], where its reader doesn't give it to the builder."""
-    if reader != "add_usd":
-        return EARTH
-    from sim.importers.usd.importer import (
-        read_gravity,  # here: the reader of a file that isn't asked for need not be loaded
-    )
-
-    return read_gravity(path)
+def _check_options(path: str | os.PathLike[str], format: str, given: dict[str, Any]) -> None:
+    """Raise ModelError for options that the format doesn't have."""
+    method = f"add_{format}"
+    taken = [
+        name for name in inspect.signature(getattr(ModelBuilder, method)).parameters if name not in ("self", "path")
+    ]
+    foreign = [name for name in given if name not in taken]
+    if foreign:
+        raise ModelError(
+            f"{path}: {', '.join(foreign)} {'is no option' if len(foreign) == 1 else 'are no options'} of "
+            f"{format.upper()} files; ModelBuilder.{method} takes {', '.join(taken)}"
+        )

@@ -33,7 +33,7 @@ class Piece:
 
 
 class MeshLibrary:
-    """The meshes that one robot file refers to; each mesh file is read once.
+    """The meshes that a robot file refers to; each mesh file is read once.
 
     Args:
         folder: the folder of the robot file, absolute.
@@ -47,7 +47,7 @@ class MeshLibrary:
         self._hulls: dict[tuple[Path, tuple[float, ...]], Mesh] = {}
 
     def find(self, filename: str) -> Path:
-        """The file that a robot file calls ``filename``.
+        """The path of the mesh that a robot file calls ``filename``.
 
         ``package://name/rest`` is searched in the package folders, in ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, and in
         the folders above the robot file; each may hold the package or be the package. ``file://`` and plain names are
@@ -66,7 +66,7 @@ class MeshLibrary:
         else:
             raise ModelError(f"mesh '{filename}': '{scheme}://' is not supported; use package://, file:// or a path")
         for place in places:
-            if os.path.isfile(place):  # unlike Path.is_file, False too for names that no file can have
+            if os.path.isfile(place):  # unlike Path.is_file, also False for names that no file can have
                 return place
         searched = ", ".join(str(place) for place in places)
         hint = (
@@ -119,10 +119,10 @@ class MeshLibrary:
                 )
             try:
                 pieces = _read_pieces(path)
-            except Exception as error:  # the readers behind trimesh raise whatever a broken file leads them to
+            except Exception as error:  # trimesh's readers raise all kinds of errors for broken files
                 raise ModelError(f"mesh '{filename}' ({path}) can't be read: {_first_line(error)}") from None
             if not pieces:
-                raise ModelError(f"mesh '{filename}' ({path}) holds no triangles")
+                raise ModelError(f"mesh '{filename}' ({path}) contains no triangles")
             self._pieces[path] = pieces
         return self._pieces[path]
 
@@ -136,12 +136,12 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
     try:
         hull = trimesh.convex.convex_hull(vertices)
     except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
-        raise ModelError(f"has no convex hull with a volume: {_first_line(error)}") from None
+        raise ModelError(f"has no convex hull of positive volume: {_first_line(error)}") from None
     return Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
 
 
 def _read_pieces(path: Path) -> list[Piece]:
-    """Triangles by colour. Units of the file are applied, its up axis is not, as ROS has it."""
+    """Triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
     scene = _read_collada(path) if path.suffix.lower() == ".dae" else trimesh.load_scene(str(path))
     by_colour: dict[Colour | None, list[Mesh]] = {}
     factor = 1.0
@@ -158,7 +158,7 @@ def _read_pieces(path: Path) -> list[Piece]:
 
 
 def _read_collada(path: Path) -> Any:
-    """A .dae file as a scene: without colours if their definitions are broken, never without a part of its shape."""
+    """A .dae file as a scene: without colours if their definitions are broken, but always with its whole shape."""
     try:
         return trimesh.load_scene(str(path), ignore_broken=False)
     except collada.common.DaeError:
@@ -187,7 +187,7 @@ def _joined(meshes: list[Mesh]) -> Mesh:
 
 
 def _scaled(mesh: Mesh, scale: np.ndarray) -> Mesh:
-    # A mirrored mesh would show its inside: turn the triangles round.
+    # A mirrored mesh would show its inside: reverse its triangles.
     faces = mesh.faces[:, ::-1] if scale.prod() < 0.0 else mesh.faces
     return Mesh(mesh.vertices * scale, np.ascontiguousarray(faces))
 

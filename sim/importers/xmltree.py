@@ -1,4 +1,4 @@
-"""XML elements that know their file and line, so that every error can point at what is wrong."""
+"""XML elements that know their file and line, so that every error can say where it is."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,9 +8,7 @@ from xml.parsers import expat
 import numpy as np
 
 from sim.errors import ImportFileError
-
-# Other readers of URDF refuse "inf", so that files write a number like this.
-UNREACHABLE = 1e30
+from sim.model.specs import UNREACHABLE
 
 
 @dataclass(eq=False)
@@ -35,7 +33,7 @@ class Element:
 
     @property
     def label(self) -> str:
-        """What a message calls it: the nearest named link or joint, the tag inside it, and the line."""
+        """Its name in messages: the nearest named link or joint, the tag inside it, and the line."""
         named: Element | None = self
         while named is not None and not (named.tag in ("link", "joint") and named.attributes.get("name")):
             named = named.parent
@@ -70,25 +68,25 @@ class Element:
         return found
 
     def text(self, name: str) -> str:
-        """An attribute that must be there and not be empty."""
+        """An attribute that must exist and not be empty."""
         value = self.attributes.get(name, "")
         if not value.strip():
             raise self.error(f"attribute '{name}' is {'empty' if name in self.attributes else 'missing'}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """An attribute as a finite number; ``default`` None: it must be there."""
+        """An attribute as a finite number; ``default`` None: it must exist."""
         return float(self.vector(name, 1, None if default is None else (default,))[0])
 
     def bound(self, name: str, default: float) -> float:
-        """An attribute as a number that may be infinite, such as a limit; so are those that nothing reaches."""
+        """An attribute as a number that may be infinite, such as a limit; very large ones count as infinite."""
         value = self._numbers(name, 1)[0] if name in self.attributes else default
         if math.isnan(value):
             raise self.error(f"attribute '{name}' is not a number: '{self.attributes[name]}'")
         return math.copysign(math.inf, value) if abs(value) >= UNREACHABLE else value
 
     def vector(self, name: str, count: int, default: tuple[float, ...] | None = None) -> np.ndarray:
-        """An attribute as ``count`` finite numbers; ``default`` None: it must be there."""
+        """An attribute as ``count`` finite numbers; ``default`` None: it must exist."""
         if name not in self.attributes and default is not None:
             return np.array(default, dtype=np.float64)
         values = self._numbers(name, count)

@@ -1,4 +1,4 @@
-"""Joint coordinates and velocities in the conventions of Pinocchio and MuJoCo, both directions.
+"""Joint coordinates and velocities in the conventions of Pinocchio and MuJoCo, in both directions.
 
 ============================  ==========================  ==========================  ==========================
 joint                         Backswing                   Pinocchio                   MuJoCo

@@ -1,6 +1,6 @@
 """Vertices, faces and edges of the shapes that collide as hulls, at unit size, packed for the kernels.
 
-See :mod:`warp_kernels.collision.convex.shapes` for what the vertices of each shape stand for in convex pairs, and
+See :mod:`warp_kernels.collision.convex.shapes` for the meaning of each shape's vertices in convex pairs, and
 :mod:`warp_kernels.collision.field.hull_contact` for boxes and convex meshes on heightfields.
 """
 
@@ -12,13 +12,13 @@ from sim.model.model import Geometry
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS
 
-# Vertices closer to a triangle's plane than this part of the hull's extent lie on one face with it.
+# Vertices closer to a triangle's plane than this fraction of the hull's extent belong to the same face.
 COPLANAR = 1e-7
 
 
 @dataclass
 class PackedShapes:
-    """Shapes one after the other; equal ones stand once.
+    """Shapes one after the other; equal ones are stored once.
 
     Attributes:
         extent: for each geometry the first vertex, the number of vertices, the first face, the number of faces.
@@ -77,7 +77,7 @@ def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> list[tuple[int, 
             across = np.cross(vertices[face] - vertices[a], vertices[b] - vertices[a])
             farthest = face[int(np.linalg.norm(across, axis=1).argmax())]
             beside.setdefault((min(a, b), max(a, b)), []).append(farthest)
-    # A face that rounding has parted from its neighbour has its edge alone.
+    # A face that rounding has separated from its neighbour has its edge to itself.
     return [(a, b, far[0], far[-1]) for (a, b), far in beside.items()]
 
 
@@ -115,7 +115,7 @@ def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray) -> l
 
 
 def _thinned(face: list[int]) -> list[int]:
-    """The corners of a face; of more than MAX_CORNERS an even choice."""
+    """The corners of a face; an evenly spaced choice where there are more than MAX_CORNERS."""
     chosen = np.unique(np.linspace(0, len(face), min(len(face), MAX_CORNERS), endpoint=False).astype(int))
     return [face[index] for index in chosen]
 

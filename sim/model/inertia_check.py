@@ -1,6 +1,6 @@
-"""A check before the simulation: does something resist every motion that the joints allow?
+"""A check before the simulation: is the mass matrix regular?
 
-Without it a free body whose inertia was forgotten would turn into NaN in its first step.
+Without it a free body whose inertia was forgotten would give NaN in its first step.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS
-from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL
+from warp_kernels.types import FIXED, FREE, PRISMATIC, REVOLUTE, SPHERICAL
 
-# What is left of a joint's inertia once the joints further out give way; below this share it is rounding.
-NOTHING = 1e-12
+# Smallest share of a joint's inertia that may be left once the joints further out give way; less is rounding.
+SMALLEST_SHARE = 1e-12
 
 
-def require_inertia(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
+def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
     """Check that the mass matrix is regular, damping and springs of a step included.
 
     The recursion of the articulated-body algorithm (Featherstone 2008, chapter 7) at joint positions drawn at random,
@@ -29,7 +29,7 @@ def require_inertia(model: Model, parameters: Mapping[str, np.ndarray], dt: floa
         dt: time step [s].
 
     Raises:
-        ModelError: naming the first link with a joint that nothing resists.
+        ModelError: naming the first joint with a direction without inertia.
     """
     value = {
         name: array[0] if array.ndim > model.parameters[name].ndim else array
@@ -46,11 +46,10 @@ def require_inertia(model: Model, parameters: Mapping[str, np.ndarray], dt: floa
         own = np.diag(implicit[start : start + axes.shape[1]])
         left = axes.T @ articulated[link] @ axes + own
         whole = np.sqrt(np.maximum(np.diag(axes.T @ composite[link] @ axes + own), 0.0))
-        if axes.shape[1] and ((whole == 0.0).any() or np.linalg.eigvalsh(left / np.outer(whole, whole))[0] < NOTHING):
+        if axes.shape[1] and _smallest_share(left, whole) < SMALLEST_SHARE:
             raise ModelError(
-                f"link '{model.link_names[link]}': nothing resists some motion of its joint "
-                f"'{model.joint_names[link]}', so the mass matrix is singular; give the link a mass and an inertia, or "
-                "the joint an armature"
+                f"joint '{model.joint_names[link]}' has a direction without inertia, so the mass matrix is singular; "
+                f"give link '{model.link_names[link]}' a mass and an inertia, or the joint an armature"
             )
         force = articulated[link] @ axes
         rest = articulated[link] - force @ np.linalg.solve(left, force.T)
@@ -61,16 +60,24 @@ def require_inertia(model: Model, parameters: Mapping[str, np.ndarray], dt: floa
             composite[parent] += to_link.T @ composite[link] @ to_link
 
 
+def _smallest_share(left: np.ndarray, whole: np.ndarray) -> float:
+    """Smallest eigenvalue of an inertia [n, n] in units of ``whole`` [n]; zero where that is zero."""
+    if (whole == 0.0).any():
+        return 0.0
+    return float(np.linalg.eigvalsh(left / np.outer(whole, whole))[0])
+
+
 def _subspace(joint_type: int, axis: np.ndarray) -> np.ndarray:
     """Motion of a joint in its link's frame, angular first, [6, dofs]."""
     zero = np.zeros(3)
     columns = {
+        FIXED: np.zeros((6, 0)),
         REVOLUTE: np.concatenate([axis, zero])[:, None],
         PRISMATIC: np.concatenate([zero, axis])[:, None],
         SPHERICAL: np.eye(6)[:, :3],
         FREE: np.eye(6),
     }
-    return columns.get(joint_type, np.zeros((6, 0)))
+    return columns[joint_type]
 
 
 def _spatial_inertia(mass: float, com: np.ndarray, inertia: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Volume and moments of inertia of solid shapes, principal moments of any."""
+"""Volume and moments of inertia of solid shapes, and the principal moments of any inertia."""
 
 import numpy as np
 import trimesh
@@ -7,9 +7,12 @@ from scipy.spatial.transform import Rotation
 from sim.model.model import Mesh
 from warp_kernels import types as codes
 
+# Rounding residue of files that mean zero [kg m^2]; a steel ball of a millimetre has 4e-13.
+NEGLIGIBLE_INERTIA = 1e-16
 
-def solid(type: int, size: np.ndarray) -> tuple[float, np.ndarray]:
-    """Volume [m^3] of a solid primitive about the origin of its frame, and principal moments of a kilogram of it [3].
+
+def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarray]:
+    """Volume [m^3] of a solid primitive, and its principal moments about the origin of its frame per unit mass [3].
 
     Args:
         type: a geometry code of :mod:`warp_kernels.types`: sphere, capsule, cylinder, box or ellipsoid.
@@ -28,18 +31,18 @@ def solid(type: int, size: np.ndarray) -> tuple[float, np.ndarray]:
         return 8.0 * x * y * z, squares / 3.0
     if type == codes.ELLIPSOID:
         return 4.0 / 3.0 * np.pi * x * y * z, squares / 5.0
-    raise ValueError(f"a shape of type {type} is no solid primitive")
+    raise ValueError(f"a shape of type {type} is not a solid primitive")
 
 
-def solid_mesh(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume [m^3] inside a closed mesh, its centre [3] and the inertia of a kilogram of it about that [3, 3]."""
+def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume [m^3] of a closed mesh, its centre [3], and its inertia about that per unit mass [3, 3]."""
     whole = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
     volume = float(whole.volume)
     return volume, np.array(whole.center_mass), np.array(whole.moment_inertia) / volume
 
 
 def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarray:
-    """Principal moments [3] of a solid capsule along z, from a cylinder and two half balls."""
+    """Principal moments [3] of a solid capsule along z, composed of a cylinder and two hemispheres."""
     length = 2.0 * half_length
     cylinder = mass * length / (length + 4.0 * radius / 3.0)
     balls = mass - cylinder
@@ -49,7 +52,7 @@ def capsule_inertia(radius: float, half_length: float, mass: float) -> np.ndarra
     return np.array([across, across, axial])
 
 
-def principal(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:
+def principal_moments(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:
     """Principal moments [3] of a rotational inertia [3, 3] and the rotation of their axes in the link frame."""
     if not np.any(inertia - np.diag(np.diag(inertia))):
         return np.diag(inertia), Rotation.identity()

@@ -1,4 +1,4 @@
-"""Model: what one world is made of. Topology as integer arrays, physical parameters as float64 arrays, names.
+"""Model: the description of one world. Topology as integer arrays, physical parameters as float64 arrays, names.
 
 A model is made by :class:`sim.ModelBuilder` and never changes. The simulator and the functions of
 :mod:`sim.dynamics.dynamics` copy what they need to their device in the model's dtype.
@@ -12,6 +12,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.equalities import Equalities
+from sim.model.names import counted
 from warp_kernels import types as codes
 
 JOINT_TYPE_NAMES = {
@@ -56,6 +57,9 @@ class Mesh:
     vertices: np.ndarray
     faces: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -98,7 +102,7 @@ class Keyframe:
     Attributes:
         q: coordinates of its joints, in the model at ``model.q_slice(part)`` [n].
         qd: their velocities, at ``model.qd_slice(part)``.
-        control: inputs of its actuators by name; those of which the file has none are zero.
+        control: inputs of its actuators by name; zero where the file states none.
     """
 
     q: np.ndarray
@@ -114,8 +118,8 @@ class Part:
         name: prefix of its names, or the name of its only link.
         links: its link names.
         joints: its joint names.
-        keyframes: states that its file has names for.
-        timestep: the time step that its file asks for [s]; None if it says nothing.
+        keyframes: named states of its file.
+        timestep: the time step that its file asks for [s]; None if it states none.
     """
 
     name: str
@@ -152,8 +156,8 @@ class Model:
         dof_depth: number of degrees of freedom before it on that path [nv].
         dof_row_start: offset of its row in packed ancestor storage [nv].
         dof_q: its index in q, -1 where the joint isn't revolute or prismatic [nv].
-        effort_limit: largest joint force of the file [nv]; what an actuator's force limit is made of if it is given
-            none, and not enforced otherwise.
+        effort_limit: largest joint force of the file [nv]; the default of an actuator's force limit, not enforced
+            otherwise.
         velocity_limit: largest joint velocity of the file, not enforced [nv].
         actuator_names: [nu].
         actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
@@ -192,6 +196,19 @@ class Model:
     actuator_dof: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     massless_links: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, type in zip(self.joint_names, self.joint_type, strict=True):
+            if type not in JOINT_TYPE_NAMES:
+                known = ", ".join(f"{code} ({known})" for code, known in JOINT_TYPE_NAMES.items())
+                raise ModelError(f"joint '{name}': unknown type {type}; known are {known}")
+
+    def __repr__(self) -> str:
+        parts = ", ".join(part.name for part in self.parts[:3]) + (", ..." if len(self.parts) > 3 else "")
+        links, trees = counted(self.num_links, "link"), counted(self.num_trees, "tree")
+        geometries = counted(self.num_geometries, "geometry")
+        numbers = f"{links} in {trees}, nq {self.nq}, nv {self.nv}, nu {self.nu}, {geometries}, {self.dtype}"
+        return f"Model({parts}: {numbers})" if parts else f"Model({numbers})"
 
     @property
     def num_links(self) -> int:
@@ -288,8 +305,8 @@ class Model:
             return slice(0, 0)
         if any(starts[link] < ends[link] for link in set(range(min(links), max(links) + 1)) - set(links)):
             raise ModelError(
-                f"part '{getattr(part, 'name', part)}': its joints don't stand next to each other, so that "
-                "no slice holds them; ask for each joint by name"
+                f"part '{getattr(part, 'name', part)}': its joints are not next to each other, so no slice holds them; "
+                "ask for each joint by name"
             )
         return slice(int(starts[min(links)]), int(ends[max(links)]))
 

@@ -1,4 +1,4 @@
-"""Names that are free, and names in messages."""
+"""Names that are free, and names and numbers in messages."""
 
 from collections.abc import Container, Iterable
 
@@ -11,7 +11,13 @@ def free_name(wanted: str, taken: Container[str]) -> str:
 
 
 def some(names: Iterable[str], most: int = 6) -> str:
-    """Names in quotes, no more than a message can hold."""
+    """Names in quotes, at most as many as fit into a message."""
     listed = [f"'{name}'" for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, such as "1 link" and "2 geometries"."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number} {what if number == 1 else plural}"

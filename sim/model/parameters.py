@@ -41,14 +41,14 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
     "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),
     "rest_position": ParameterSpec("dof", (), "rad or m", "joint position at which the spring is at rest"),
-    "friction_loss": ParameterSpec(
-        "dof", (), "N m or N", "dry friction of the joint; where it is zero a step has no row, and no gradient"
-    ),
+    "friction_loss": ParameterSpec("dof", (), "N m or N", "dry friction of the joint; zero: no row, no gradient"),
     "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
     "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
-    "swing_limit": ParameterSpec("link", (), "rad", "how far a spherical joint swings its axis; infinite: any way"),
-    "twist_limit": ParameterSpec("link", (), "rad", "how far a spherical joint twists about its axis, either way"),
-    "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit from which on it bears"),
+    "swing_limit": ParameterSpec("link", (), "rad", "largest swing of a spherical joint's axis; infinite: none"),
+    "twist_limit": ParameterSpec(
+        "link", (), "rad", "largest twist of a spherical joint about its axis, either way; infinite: none"
+    ),
+    "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit at which it becomes active"),
     "limit_stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "stiffness of a limit; infinite: hard"),
     "limit_damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "damping of a compliant limit"),
     "geometry_placement": ParameterSpec(
@@ -94,7 +94,7 @@ NOT_NEGATIVE = (
 )  # fmt: skip
 POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness")
 MAY_BE_INFINITE = ("lower_limit", "upper_limit", "actuator_force_limit", *POSITIVE)
-# So much below zero is let through: an optimiser's last step, and finite differences at zero.
+# Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01
 
 

@@ -1,10 +1,12 @@
-"""Checks of what is given to a :class:`sim.ModelBuilder`; a :class:`sim.ModelError` names what is wrong."""
+"""Checks of what a :class:`sim.ModelBuilder` is given; a :class:`sim.ModelError` names what is wrong."""
+
+from collections.abc import Container
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.compile import NEGLIGIBLE_INERTIA
+from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.specs import (
     IDENTITY_QUATERNION,
     JOINT_COORDINATES,
@@ -21,15 +23,26 @@ from warp_kernels import types as codes
 MOST_HEIGHTS = 10_000_000
 
 
+def check_name(name: str, taken: Container[str], what: str) -> None:
+    """Raise ModelError for an empty name, or one that another thing of this kind has."""
+    one = f"an {what}" if what == "actuator" else f"a {what}"
+    if not name:
+        raise ModelError(f"{one} needs a name that is not empty")
+    if name in taken:
+        raise ModelError(
+            f"{what} '{name}': {one} of this name exists already; give each its own, or a robot its own name="
+        )
+
+
 def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
-    """Refuse a mass or an inertia that no body has."""
+    """Refuse a mass or an inertia that no physical body has."""
     if spec.mass is not None and (not np.isfinite(spec.mass) or spec.mass < 0.0):
         raise ModelError(f"link '{spec.name}': mass is {spec.mass}; it must be finite and not negative")
     check_inertia(spec.name, spec.inertia)
     if not allow_unphysical and not is_physical(spec.inertia):
         raise ModelError(
             f"link '{spec.name}': principal moments {np.linalg.eigvalsh(spec.inertia).tolist()} are negative or "
-            "violate the triangle inequality; no body has such an inertia"
+            "violate the triangle inequality; no physical body has such an inertia"
         )
 
 
@@ -87,7 +100,7 @@ def check_geometry(spec: GeometrySpec) -> None:
 
 
 def check_actuator(spec: ActuatorSpec, kind: str) -> None:
-    """Refuse gains that an actuator of this kind doesn't have, or lacks, and values that are negative or not finite."""
+    """Refuse gains that this kind doesn't have, missing ones, and values that are negative or not finite."""
     where = f"actuator '{spec.name}'"
     if not np.isfinite(spec.gear) or spec.gear == 0.0:
         raise ModelError(f"{where}: gear is {spec.gear}; it must be finite and not zero")
@@ -130,7 +143,7 @@ def check_inertia(link: str, tensor: np.ndarray) -> None:
 def is_physical(tensor: np.ndarray) -> bool:
     """Whether a symmetric rotational inertia [3, 3] can belong to a body."""
     moments = np.linalg.eigvalsh(tensor)
-    # Files round their numbers: a thin rod or plate lies on the boundary, so a relative 1e-3 is allowed.
+    # Files round their numbers, and a thin rod or plate is at the boundary: a relative 1e-3 is allowed.
     triangle = moments[0] + moments[1] >= moments[2] * (1.0 - 1e-3) - NEGLIGIBLE_INERTIA
     return bool(triangle and moments[0] >= -1e-6 * np.abs(tensor).max() - NEGLIGIBLE_INERTIA)
 
@@ -147,7 +160,7 @@ def solid_mass(where: str, volume: float, mass: float | None, density: float | N
 
 
 def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
-    """The heights of a heightfield as a float64 array of their own [rows, columns]."""
+    """A copy of the heights of a heightfield as a float64 array [rows, columns]."""
     if heights is None:
         raise ModelError(f"{where}: a heightfield needs heights=")
     grid = finite(f"{where}: heights", heights, np.shape(heights))
@@ -161,7 +174,7 @@ def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
 
 
 def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """The value as a float64 array of its own; ModelError if it has another shape or isn't finite."""
+    """A copy of the value as a float64 array; ModelError if it has another shape or isn't finite."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):

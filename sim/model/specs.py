@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sim.model.model import Geometry
+from sim.model.model import Geometry, Part
 from warp_kernels import types as codes
 
 WORLD = "world"
+# A limit of this size or more is treated as absent. Readers of URDF refuse "inf", so that files write such a number.
+UNREACHABLE = 1e30
 
 JOINT_CODES = {
     "fixed": codes.FIXED,
@@ -48,7 +50,7 @@ Vector = Sequence[float] | npt.NDArray[np.floating]
 IDENTITY_QUATERNION = (0.0, 0.0, 0.0, 1.0)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LinkSpec:
     """A link as the user described it. ``mass`` None: it came without inertial data."""
 
@@ -58,9 +60,9 @@ class LinkSpec:
     inertia: np.ndarray
 
 
-@dataclass
+@dataclass(kw_only=True)
 class JointSpec:
-    """A joint as the user described it; angles in rad, lengths in m."""
+    """A joint as the user described it; angles in rad, lengths in m. ``type`` is a code."""
 
     name: str
     type: int
@@ -85,7 +87,7 @@ class JointSpec:
     q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class GeometrySpec:
     """A geometry with the name of its link and its contact parameters."""
 
@@ -99,7 +101,7 @@ class GeometrySpec:
     contact_damping: float
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ActuatorSpec:
     """An actuator as the user described it; kind is a code of :mod:`warp_kernels.types`."""
 
@@ -110,3 +112,56 @@ class ActuatorSpec:
     kp: float
     kd: float
     force_limit: float
+
+
+@dataclass(kw_only=True)
+class AnchorSpec:
+    """Two frames on two links that coincide: their origins only, or with ``welded`` their axes too.
+
+    ``anchor_b`` None: where anchor_a is in the initial configuration.
+    """
+
+    name: str
+    link_a: str
+    link_b: str
+    anchor_a: np.ndarray
+    anchor_b: np.ndarray | None
+    welded: bool
+
+
+@dataclass(kw_only=True)
+class CouplingSpec:
+    """A joint whose coordinate is that of another times ratio plus offset."""
+
+    joint: str
+    other: str
+    ratio: float
+    offset: float
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class WorldSpec:
+    """One world as the user described it: what :class:`sim.ModelBuilder` collects and the compiler reads.
+
+    Attributes:
+        gravity: gravity in the world frame [m/s^2], [3].
+        links: by name, as are joints, geometries and actuators.
+        frames: the link of each named frame and its pose there [7].
+        parts: what was added together.
+        anchors: point and weld constraints by name.
+        couplings: by the joint that follows.
+        excluded: pairs of links that never touch.
+        excluded_geometries: pairs of geometries that never touch.
+    """
+
+    gravity: np.ndarray
+    links: dict[str, LinkSpec] = field(default_factory=dict)
+    joints: dict[str, JointSpec] = field(default_factory=dict)
+    geometries: dict[str, GeometrySpec] = field(default_factory=dict)
+    actuators: dict[str, ActuatorSpec] = field(default_factory=dict)
+    frames: dict[str, tuple[str, np.ndarray]] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    anchors: dict[str, AnchorSpec] = field(default_factory=dict)
+    couplings: dict[str, CouplingSpec] = field(default_factory=dict)
+    excluded: set[frozenset[str]] = field(default_factory=set)
+    excluded_geometries: set[frozenset[str]] = field(default_factory=set)

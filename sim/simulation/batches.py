@@ -1,13 +1,15 @@
 """Arrays that a user gives for the worlds of a simulator: checked, repeated for all worlds, and put on the device."""
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.model.parameters import as_numbers
+
+# What a user may give for the worlds: NumPy arrays, nested lists, PyTorch tensors without gradient, or Warp arrays.
+ArrayLike = npt.ArrayLike | wp.array
 
 
 class Batches:
@@ -24,7 +26,7 @@ class Batches:
         self.device = device
         self.scalar, self.dtype = model.scalar, model.dtype
 
-    def array(self, value: Any, ndim: int, name: str) -> wp.array:
+    def array(self, value: ArrayLike, ndim: int, name: str) -> wp.array:
         """A contiguous Warp array of the model's dtype; ``value`` itself if it is one.
 
         Raises:
@@ -49,7 +51,7 @@ class Batches:
         array = np.ascontiguousarray(value, dtype=np.float64)
         return wp.array(array, dtype=self.scalar, device=self.device, ndim=ndim)
 
-    def of_worlds(self, value: Any, size: int, name: str) -> wp.array:
+    def of_worlds(self, value: ArrayLike, size: int, name: str) -> wp.array:
         """[num_worlds, size], from that or from [size] for all worlds. Raises ModelError for another shape."""
         shape = (self.num_worlds, size)
         if not isinstance(value, wp.array):
@@ -60,7 +62,7 @@ class Batches:
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
         return self.array(value, 2, name)
 
-    def of_one_step(self, value: Any, size: int, name: str) -> wp.array | None:
+    def of_one_step(self, value: ArrayLike | None, size: int, name: str) -> wp.array | None:
         """The input of a single step as that of a rollout, with its gradient."""
         if value is None:
             return None
@@ -70,7 +72,7 @@ class Batches:
             whole.grad = value.grad.reshape(whole.shape)
         return whole
 
-    def of_steps(self, value: Any, size: int, name: str) -> wp.array | None:
+    def of_steps(self, value: ArrayLike | None, size: int, name: str) -> wp.array | None:
         """[steps, num_worlds, size], from that or from [steps, size]. Raises ModelError for another shape."""
         if value is None:
             return None

@@ -1,7 +1,5 @@
 """Simulator: many worlds of one model, stepped together on one device."""
 
-from typing import Any
-
 import numpy as np
 import warp as wp
 
@@ -9,6 +7,8 @@ from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.model.names import counted
+from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, read_contacts
 from sim.simulation.rollout import run_rollout
 from sim.simulation.state import Impulses, State
@@ -40,6 +40,9 @@ class Simulator(Worlds):
             positive, unknown or ill-shaped parameters.
     """
 
+    def __repr__(self) -> str:
+        return f"Simulator({counted(self.num_worlds, 'world')} on {self.device}, dt {self.dt:g} s, {self.model!r})"
+
     @serialized
     def initial_state(self) -> State:
         """The model's initial coordinates at rest, the same in every world."""
@@ -48,7 +51,7 @@ class Simulator(Worlds):
         return State(self.batches.array(q, 2, "q"), self.batches.array(qd, 2, "qd"))
 
     @serialized
-    def state(self, q: Any, qd: Any = None) -> State:
+    def state(self, q: ArrayLike, qd: ArrayLike | None = None) -> State:
         """A state from arrays.
 
         Args:
@@ -62,7 +65,7 @@ class Simulator(Worlds):
         return State(self.batches.of_worlds(q, self.model.nq, "q"), self.batches.of_worlds(qd, self.model.nv, "qd"))
 
     @serialized
-    def step(self, state: State, tau: Any = None, control: Any = None) -> State:
+    def step(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> State:
         """One step.
 
         Args:
@@ -78,7 +81,7 @@ class Simulator(Worlds):
         return self._single(state, tau, control).final_state
 
     @serialized
-    def contacts(self, state: State, tau: Any = None, control: Any = None) -> Contacts:
+    def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
         """What touches in the step that begins at a state, and with which force.
 
         The step is taken and its result left aside; ``residual`` and ``contact_overflow`` are then those of this step.
@@ -102,10 +105,10 @@ class Simulator(Worlds):
     def rollout(
         self,
         state: State,
-        tau: Any = None,
+        tau: ArrayLike | None = None,
         steps: int | None = None,
         *,
-        control: Any = None,
+        control: ArrayLike | None = None,
         checkpoint_interval: int = 1,
     ) -> Trajectory:
         """Many steps.
@@ -146,7 +149,7 @@ class Simulator(Worlds):
         state = State(q, qd, self.first_impulses(state.impulses))
         return run_rollout(self, state, tau, control, steps, int(checkpoint_interval))
 
-    def _single(self, state: State, tau: Any, control: Any) -> Trajectory:
+    def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:
         """The rollout of one step whose inputs have no dimension of steps."""
         tau = self.batches.of_one_step(tau, self.model.nv, "tau")
         control = self.batches.of_one_step(control, self.model.nu, "control")

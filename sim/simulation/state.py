@@ -34,6 +34,11 @@ class State:
     qd: wp.array
     impulses: Impulses | None = None
 
+    def __repr__(self) -> str:
+        warm = ", impulses" if self.impulses is not None else ""
+        shapes = f"q {list(self.q.shape)}, qd {list(self.qd.shape)}{warm}"
+        return f"State({shapes}, {self.q.dtype.__name__} on {self.q.device})"
+
     def numpy(self) -> tuple[np.ndarray, np.ndarray]:
         """Copies of q and qd as numpy arrays."""
         return self.q.numpy().copy(), self.qd.numpy().copy()

@@ -15,7 +15,9 @@ from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
+from sim.model.names import counted
 from sim.model.parameters import as_numbers
+from sim.simulation.batches import ArrayLike
 from sim.simulation.gradient_norms import GradientNorms
 from sim.simulation.shard import Arrays
 from sim.simulation.state import Impulses, State
@@ -93,6 +95,12 @@ class Trajectory:
         self.steps = int(q.shape[0]) - 1 if steps is None else steps
         self.checkpoint_interval = checkpoint_interval
 
+    def __repr__(self) -> str:
+        steps, worlds = counted(self.steps, "step"), counted(self.simulator.num_worlds, "world")
+        stored = f", checkpoint_interval {self.checkpoint_interval}" if self.checkpoint_interval > 1 else ""
+        shapes = f"q {list(self.q.shape)}, qd {list(self.qd.shape)}, {self.q.dtype.__name__} on {self.q.device}"
+        return f"Trajectory({steps} of {self.simulator.dt:g} s{stored}, {worlds}, {shapes})"
+
     @property
     def stored_steps(self) -> np.ndarray:
         """The steps before which the stored states are, in order; the last is the number of steps."""
@@ -131,7 +139,11 @@ class Trajectory:
 
     @serialized
     def backward(
-        self, q_grad: Any = None, qd_grad: Any = None, parameters: Iterable[str] = (), impulse_grad: Any = None
+        self,
+        q_grad: ArrayLike | None = None,
+        qd_grad: ArrayLike | None = None,
+        parameters: Iterable[str] = (),
+        impulse_grad: ArrayLike | None = None,
     ) -> Gradients:
         """Gradients of a loss, given its direct derivatives in the states.
 
@@ -156,7 +168,7 @@ class Trajectory:
         return gradients
 
     @serialized
-    def gradient_norms(self, q_grad: Any = None, qd_grad: Any = None) -> GradientNorms:
+    def gradient_norms(self, q_grad: ArrayLike | None = None, qd_grad: ArrayLike | None = None) -> GradientNorms:
         """Norms of the derivative of a loss in every state, to see where on the way back it explodes or vanishes.
 
         Walks back as :meth:`backward` does, which costs as much; never raises for what isn't finite.
@@ -178,11 +190,11 @@ class Trajectory:
 
     def _walk_back(
         self,
-        q_grad: Any,
-        qd_grad: Any,
+        q_grad: ArrayLike | None,
+        qd_grad: ArrayLike | None,
         parameters: Iterable[str],
         norms: wp.array | None,
-        impulse_grad: Any = None,
+        impulse_grad: ArrayLike | None = None,
     ) -> Gradients:
         """See :meth:`backward`; norms: of the adjoints of q and qd [steps + 1, num_worlds, 2], the first left out."""
         simulator = self.simulator

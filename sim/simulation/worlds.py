@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,10 @@ from sim.arrays.device_model import DeviceModel, find_device
 from sim.arrays.warp_lock import serialized, warp_lock
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
-from sim.model.inertia_check import require_inertia
+from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter
-from sim.simulation.batches import Batches
+from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.collision import CollisionModel, default_max_contacts
 from sim.simulation.constraint_layout import constraint_layout
 from sim.simulation.contacts import Contacts
@@ -77,13 +76,13 @@ class Worlds(ABC):
         self._threads = threads or (os.cpu_count() or 1)
         self._present_layout = self._layout()
         self.shards = self._make_shards()
-        require_inertia(model, self._values, self.dt)
+        check_mass_matrix(model, self._values, self.dt)
         self._shards_by_layout = {self._present_layout: self.shards}
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
 
     @abstractmethod
-    def contacts(self, state: State, tau: Any = None, control: Any = None) -> Contacts:
+    def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
         """What touches in the step that begins at a state; see :meth:`sim.Simulator.contacts`."""
 
     # ---- parameters --------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
-from sim.model.mass_properties import principal
+from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.usd.annotations import keep, keep_parameters, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
@@ -27,7 +27,7 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     api = UsdPhysics.MassAPI.Apply(prim)
     api.CreateMassAttr(mass)
     api.CreateCenterOfMassAttr(_vector(model.parameters["com"][link]))
-    moments, axes = principal(model.parameters["inertia"][link])
+    moments, axes = principal_moments(model.parameters["inertia"][link])
     if moments[0] > 0.0:
         api.CreateDiagonalInertiaAttr(_vector(moments))
         api.CreatePrincipalAxesAttr(_quaternion(axes))

@@ -13,7 +13,8 @@ import sim
 from sim.cli.main import COMMANDS, main
 from sim.cli.pictures import every
 
-QUADRUPED = str(Path(__file__).parents[2] / "scenes/robots/quadruped.urdf")
+ROBOTS = Path(__file__).parents[2] / "scenes/robots"
+ARM, QUADRUPED = str(ROBOTS / "arm.urdf"), str(ROBOTS / "quadruped.urdf")
 HOPPER = """<mujoco><compiler angle="radian"/><option timestep="0.005"/>
 <worldbody><geom name="floor" type="plane" size="1 1 1"/>
 <body name="rod" pos="0 0 1"><joint name="up" type="slide" axis="0 0 1"/><joint name="turn" axis="0 1 0" range="0.2 1"
@@ -40,6 +41,24 @@ def test_info(capsys, hopper):
     rest = dict(line.split(maxsplit=1) for line in said.out.splitlines()[6:])
     assert rest["colliding"] == "2 plane, 1 capsule"
     assert (rest["actuators"], rest["keyframes"]) == ("m (torque)", "high")
+    assert "base" not in said.out
+
+
+def test_info_says_whether_the_base_is_free(capsys, tmp_path):
+    def said(*arguments):
+        assert main(["info", *arguments]) == 0
+        return " ".join(capsys.readouterr().out.split("\n\n")[0].splitlines()[1:])
+
+    free = "give --floating-base (in Python floating_base=True)"
+    assert said(QUADRUPED, "--floating-base") == "base 'trunk' moves freely"
+    trees = "base 'trunk' is fixed to the world, which leaves 4 separate trees"
+    assert said(QUADRUPED) == f"{trees}; for a robot that walks, drives or flies, {free}"
+    assert said(ARM) == f"base 'base' is fixed to the world; to leave it free, {free}"
+    drone = tmp_path / "drone.xml"  # a URDF by its first element
+    drone.write_text("<robot name='drone'><link name='body'/></robot>")
+    flies = "base 'body' is fixed to the world, so nothing moves; for a robot that walks, drives or flies"
+    assert said(str(drone)) == f"{flies}, {free}"
+    assert said(str(drone), "--floating-base") == "base 'body' moves freely"
 
 
 def test_check(capsys, hopper, tmp_path):

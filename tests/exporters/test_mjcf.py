@@ -28,7 +28,7 @@ from tests.exporters.models import (
 from tests.importers.mjcf_zoo import compiled, random_state, write_zoo
 from tests.importers.reference import GYMNASIUM, ROBOTS
 from tests.importers.test_mjcf_against_mujoco import axes, still_medium
-from tests.importers.test_usd import everything
+from tests.importers.usd_scenes import everything
 from warp_kernels import types as codes
 
 FILES = [*(GYMNASIUM / f"{name}.xml" for name in ("ant", "humanoid", "hopper", "half_cheetah", "pusher_v5")),

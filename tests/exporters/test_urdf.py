@@ -26,7 +26,7 @@ from tests.exporters.models import (
 from tests.exporters.test_mjcf import TETRAHEDRON
 from tests.importers.mjcf_zoo import random_state
 from tests.importers.reference import GYMNASIUM, ROBOTS
-from tests.importers.test_usd import everything
+from tests.importers.usd_scenes import everything
 from warp_kernels import types as codes
 
 pin = pytest.importorskip("pinocchio")

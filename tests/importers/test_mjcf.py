@@ -217,7 +217,7 @@ def test_gravity_of_the_file_is_that_of_the_world(read):
     other = sim.ModelBuilder()
     other.add_sphere(radius=1.0, mass=1.0)
     with pytest.warns(
-        sim.MJCFWarning, match=r"gravity of the world becomes \[0.0, 0.0, -1.6\], was \[0.0, 0.0, -9.81\]"
+        sim.MJCFWarning, match=r"gravity of the world becomes \[0.0, 0.0, -1.6\], it was \[0.0, 0.0, -9.81\]"
     ):
         other.add_mjcf(path)
     moon = sim.ModelBuilder(gravity=(0.0, 0.0, -1.62))
@@ -248,11 +248,17 @@ NOTES = {
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
         "on a free joint; drive it with joint forces",
     ),
-    "state": ({"after": '<actuator><intvelocity joint="j" actrange="0 1"/></actuator>'}, "has a state of its own"),
-    "muscle": ({"after": '<actuator><muscle joint="j" lengthrange="0 1"/></actuator>'}, "has a state of its own"),
+    "state": (
+        {"after": '<actuator><intvelocity joint="j" actrange="0 1"/></actuator>'},
+        "has an internal state",
+    ),
+    "muscle": (
+        {"after": '<actuator><muscle joint="j" lengthrange="0 1"/></actuator>'},
+        "has an internal state",
+    ),
     "gain": (
         {"after": '<actuator><general joint="j" gainprm="2" biastype="affine" biasprm="0 -3 0"/></actuator>'},
-        "whose force 2 u - 0 - 3 length - 0 velocity is no motor's",
+        "whose force 2 u - 0 - 3 length - 0 velocity is not that of a motor",
     ),
     "input range": (
         {"after": '<actuator><position joint="j" kp="3" ctrlrange="-1 1"/></actuator>'},
@@ -262,14 +268,14 @@ NOTES = {
         {"after": '<actuator><motor joint="j" forcerange="-1 3"/></actuator>'},
         r"forcerange \[-1.0, 3.0\] is not symmetric",
     ),
-    "medium": ({"before": '<option density="1.2"/>'}, r"forces of the medium .*density"),
+    "medium": ({"before": '<option density="1.2"/>'}, r"forces of the surrounding medium .*density"),
     "integrator": ({"before": '<option integrator="RK4"/>'}, "ignored: integrator RK4"),
     "softness": ({"geom": 'solref="0.01 1"'}, "ignored: solref and solimp"),
     "margin": ({"geom": 'margin="0.01"'}, "ignored: margin and gap"),
     "sensor": ({"after": '<sensor><jointpos joint="j"/></sensor>'}, "ignored: 1 sensor$"),
     "flag": (
         {"before": '<option><flag filterparent="disable"/></option>'},
-        "disabled in the file, not here: filterparent",
+        "disabled in the file but not here: filterparent",
     ),
     "inactive": (
         {"after": '<equality><connect name="e" body1="b" body2="c" anchor="0 0 0" active="false"/></equality>'},
@@ -283,7 +289,7 @@ NOTES = {
     "distant": ({"after": '<equality><tendon tendon1="cable"/></equality>' + TENDON}, "constraints of type tendon"),
     "pair of neighbours": (
         {"after": '<contact><pair geom1="g" geom2="h"/></contact>'},
-        "links joined by a joint never touch",
+        "links joined by a joint never collide",
     ),
     "friction": (
         {
@@ -291,7 +297,7 @@ NOTES = {
             "world": '<geom type="plane" size="1 1 1" friction="0.2"/>'
             '<body><joint/><geom size="1" friction="0.1"/></body>',
         },
-        r"friction of \d+ pairs of geoms isn't that of the file",
+        r"friction of \d+ pairs of geoms differs from the file",
     ),
     "spring of a ball": (
         {"world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>'},
@@ -303,7 +309,7 @@ NOTES = {
 
 
 @pytest.mark.parametrize("case", NOTES)
-def test_what_is_left_out_is_said(read, case):
+def test_what_is_skipped_is_reported(read, case):
     parts, message = NOTES[case]
     path = read(**parts)
     with warnings.catch_warnings(record=True) as said:

@@ -287,7 +287,7 @@ class TestMimic:
     @pytest.mark.parametrize(
         ("mimic", "message"),
         [
-            ("<mimic joint='nothing'/>", "joint 'follower' .*: mimics joint 'nothing', which is not there"),
+            ("<mimic joint='nothing'/>", "joint 'follower' .*: mimics joint 'nothing', which doesn't exist"),
             ("<mimic joint='weld'/>", "mimics joint 'weld', but 'weld' is fixed; only revolute"),
             ("<mimic joint='follower'/>", "<mimic> .*: a joint can't follow itself"),
             ("<mimic/>", "<mimic> .*joint"),

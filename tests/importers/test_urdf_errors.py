@@ -83,11 +83,11 @@ WRONG = {
     ),
     "two links of a name": (
         f"{HEAD}<link name='a'/>\n<link name='a'/></robot>",
-        r"link 'a' \(line 2\): a link of this name stands in line 1",
+        r"link 'a' \(line 2\): a link of this name exists already, in line 1",
     ),
     "two joints of a name": (
         hinge(LIMIT).replace("</robot>", "\n<joint name='j' type='fixed'/></robot>"),
-        r"joint 'j' \(line 5\): a joint of this name stands in line 4",
+        r"joint 'j' \(line 5\): a joint of this name exists already, in line 4",
     ),
     "no type": (
         hinge("").replace(" type='revolute'", ""),
@@ -211,15 +211,15 @@ WRONG = {
     ),
     "empty geometry": (
         shape("<geometry/>"),
-        "link 'a', <geometry> .*: holds nothing; it needs exactly one of <box>",
+        "link 'a', <geometry> .*: contains nothing; it needs exactly one of <box>",
     ),
     "unknown geometry": (
         shape("<geometry><cone/></geometry>"),
-        "link 'a', <geometry> .*: holds <cone>; it needs exactly one of <box>",
+        "link 'a', <geometry> .*: contains <cone>; it needs exactly one of <box>",
     ),
     "two geometries": (
         shape("<geometry><box size='1 1 1'/><sphere radius='1'/></geometry>"),
-        "holds <box>, <sphere>; it needs exactly one",
+        "contains <box>, <sphere>; it needs exactly one",
     ),
     "negative box": (
         shape("<geometry><box size='1 -1 1'/></geometry>"),

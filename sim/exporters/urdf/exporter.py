@@ -13,11 +13,10 @@ from sim.exporters.text import number, numbers
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
 from sim.exporters.urdf.losses import check_expressible, lose_values
 from sim.exporters.urdf.shapes import ShapeWriter
-from sim.importers.xmltree import UNREACHABLE
 from sim.model.model import Frame, Model
 from sim.model.names import free_name
 from sim.model.poses import is_identity
-from sim.model.specs import WORLD
+from sim.model.specs import UNREACHABLE, WORLD
 from sim.output import check_target
 from warp_kernels import types as codes
 

@@ -1,4 +1,4 @@
-"""Actuators of an MJCF file: motors, servos and velocity drives on joints of one degree of freedom."""
+"""Actuators of an MJCF file: motors, servos and velocity drives on joints with one degree of freedom."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +21,14 @@ class _Law:
 
 
 class _NoLawError(Exception):
-    """Why there is no law here for an actuator of the file."""
+    """Why an actuator of the file has no counterpart here."""
 
 
 def add_actuators(reader: Reader) -> dict[str, int]:
-    """Add the actuators that have a counterpart; the others are named in the reader's notes.
+    """Add the actuators that have a counterpart; the others go into the reader's notes.
 
     Returns:
-        the place in MuJoCo's ``ctrl`` of the input of each actuator, by its name here.
+        the index in MuJoCo's ``ctrl`` of the input of each actuator, by its name here.
 
     Raises:
         ImportFileError: naming the actuator.
@@ -51,7 +51,7 @@ def add_actuators(reader: Reader) -> dict[str, int]:
             unclipped.append(name)
     if unclipped:
         reader.notes.append(
-            f"inputs of actuators {some(unclipped)} aren't clipped to their ctrlrange here; keep them within"
+            f"inputs of actuators {some(unclipped)} aren't clipped to their ctrlrange here; keep them within it"
         )
     return inputs
 
@@ -68,14 +68,14 @@ def _law(reader: Reader, actuator: int) -> _Law:
     if kind not in ("revolute", "prismatic"):
         raise _NoLawError(f"on a {kind} joint; drive it with joint forces, tau")
     if model.actuator_dyntype[actuator] != int(mujoco.mjtDyn.mjDYN_NONE):
-        raise _NoLawError("which has a state of its own (dyntype); filter its input instead")
+        raise _NoLawError("which has an internal state (dyntype); filter its input instead")
     if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
         raise _NoLawError("which has a delay; delay its input instead")
     biased = model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_AFFINE)
     if model.actuator_gaintype[actuator] != int(mujoco.mjtGain.mjGAIN_FIXED) or not (
         biased or model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_NONE)
     ):
-        raise _NoLawError("whose force is no motor's, servo's or velocity drive's")
+        raise _NoLawError("whose force law is not that of a motor, servo or velocity drive")
     gain = float(model.actuator_gainprm[actuator, 0])
     offset, stiffness, damping = (0.0 - float(x) if biased else 0.0 for x in model.actuator_biasprm[actuator, :3])
     if offset == stiffness == damping == 0.0 and gain != 0.0:
@@ -85,8 +85,8 @@ def _law(reader: Reader, actuator: int) -> _Law:
     if offset == stiffness == 0.0 and damping == gain > 0.0:
         return _Law("velocity", kd=gain)
     raise _NoLawError(
-        f"whose force {gain:.6g} u - {offset:.6g} - {stiffness:.6g} length - {damping:.6g} velocity is no motor's, "
-        "servo's or velocity drive's"
+        f"whose force {gain:.6g} u - {offset:.6g} - {stiffness:.6g} length - {damping:.6g} velocity is not that of "
+        "a motor, servo or velocity drive"
     )
 
 
@@ -112,13 +112,13 @@ def _force_limit(reader: Reader, actuator: int) -> float:
     if lower != -upper:
         reader.notes.append(
             f"{reader.file.label('actuator', actuator)}: forcerange [{lower}, {upper}] is not symmetric; "
-            f"{max(-lower, upper)} either way here"
+            f"{max(-lower, upper)} is used in both directions"
         )
     return max(-lower, upper)
 
 
 def _input_limit(reader: Reader, actuator: int, law: _Law) -> float:
-    """A motor whose input is clipped symmetrically is one whose force is limited."""
+    """The force limit of a motor whose input is clipped symmetrically."""
     if not _clips(reader, actuator, law):
         return np.inf
     return float(reader.file.model.actuator_ctrlrange[_control(reader, actuator), 1])
@@ -131,5 +131,5 @@ def _clips(reader: Reader, actuator: int, law: _Law) -> bool:
 
 
 def _control(reader: Reader, actuator: int) -> int:
-    """Place of an actuator's input in MuJoCo's ``ctrl``."""
+    """Index of an actuator's input in MuJoCo's ``ctrl``."""
     return int(reader.file.array("actuator_ctrladr", np.arange(actuator + 1))[actuator])

@@ -1,8 +1,8 @@
-"""Which geoms of an MJCF file touch, and with what friction.
+"""Which geoms of an MJCF file collide, and with what friction.
 
 MuJoCo decides by bits, bodies and lists of pairs, and takes the larger friction of two geoms. Here a pair's friction is
 the product of the two, torsional and rolling friction their sum: each geom gets the value with which the pairs of the
-file have what they have in MuJoCo, as far as there are such values.
+file have the same friction as in MuJoCo, as far as such values exist.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class Surfaces:
-    """What a contact needs to know of each geom.
+    """The contact properties of each geom.
 
     Attributes:
         collides: whether a geom takes part in contact [ngeom].
-        touch: whether two geoms of the file touch each other [ngeom, ngeom].
+        touch: whether two geoms of the file collide with each other [ngeom, ngeom].
         friction: [ngeom]; torsional and rolling likewise [m].
         torsional: see friction.
         rolling: see friction.
@@ -85,7 +85,7 @@ def _touching(reader: Reader) -> np.ndarray:
     for number, (a, b) in enumerate(zip(model.pair_geom1, model.pair_geom2, strict=True)):
         if neighbours[a, b]:
             reader.notes.append(
-                f"{reader.file.label('pair', number)}: links joined by a joint never touch here; the pair is left out"
+                f"{reader.file.label('pair', number)}: links joined by a joint never collide here; the pair is left out"
             )
         else:
             touch[a, b] = touch[b, a] = True
@@ -93,12 +93,12 @@ def _touching(reader: Reader) -> np.ndarray:
 
 
 def _of_pairs(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sliding, torsional and rolling friction that MuJoCo has for two geoms, [ngeom, ngeom] each."""
+    """MuJoCo's sliding, torsional and rolling friction of two geoms, [ngeom, ngeom] each."""
     model = reader.file.model
     first, second = model.geom_priority[:, None], model.geom_priority[None, :]
 
     def mixed(values: np.ndarray) -> np.ndarray:
-        """Those of the geom of higher priority, of equal ones the larger value."""
+        """The value of the geom with the higher priority, or the larger one of equal priorities."""
         a, b = values[:, None], values[None, :]
         return np.where(first == second, np.maximum(a, b), np.where(first > second, a, b))
 
@@ -112,8 +112,8 @@ def _of_pairs(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _sliding(reader: Reader, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Friction of each geom, with which products are those of the pairs: its own, if that will do, or near that and 1
-    of what doesn't move.
+    """Friction of each geom, chosen so that the products are those of the pairs: its own if that fits, otherwise near
+    its own, and near 1 for what doesn't move.
     """
     stated = np.where(reader.file.model.geom_condim >= 3, reader.file.model.geom_friction[:, 0], 0.0)
     if _agree(stated[:, None] * stated[None, :], of_pairs, touch):
@@ -122,7 +122,7 @@ def _sliding(reader: Reader, of_pairs: np.ndarray, touch: np.ndarray, moves: np.
     rough = touch & (of_pairs > 0.0)
     logarithms = np.log(np.where(rough, of_pairs, 1.0))
     values = np.exp(_shares(np.where(moves, np.log(own), 0.0), logarithms, rough))
-    # A geom that touches all that doesn't move without friction has none; others keep theirs for what else there is.
+    # A geom without friction on all that is fixed gets none; others keep theirs for what is added to the scene.
     on_ground = touch & ~moves[None, :]
     values[on_ground.any(axis=1) & ~rough.any(axis=1)] = 0.0
     _compare(reader, "friction", values[:, None] * values[None, :], of_pairs, touch)
@@ -130,8 +130,8 @@ def _sliding(reader: Reader, of_pairs: np.ndarray, touch: np.ndarray, moves: np.
 
 
 def _turning(own: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Torsional or rolling friction of each geom, with which sums are those of the pairs: its own, if that will do, or
-    near that and 0 of what doesn't move.
+    """Torsional or rolling friction of each geom, chosen so that the sums are those of the pairs: its own if that fits,
+    otherwise near its own, and near 0 for what doesn't move.
     """
     if _agree(own[:, None] + own[None, :], of_pairs, touch):
         return own
@@ -143,8 +143,8 @@ def _agree(here: np.ndarray, there: np.ndarray, touch: np.ndarray) -> bool:
 
 
 def _shares(start: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray) -> np.ndarray:
-    """Values x of geoms with x_i + x_j that of the pair wherever they touch, near ``start``; least squares if there
-    are none.
+    """Values x of the geoms near ``start`` such that x_i + x_j is that of the pair wherever two touch; where there are
+    none, a least-squares fit.
     """
     number = touch.astype(np.float64)
     missing = np.where(touch, of_pairs - start[:, None] - start[None, :], 0.0)
@@ -153,12 +153,12 @@ def _shares(start: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray) -> np.nd
 
 
 def _compare(reader: Reader, what: str, here: np.ndarray, there: np.ndarray, touch: np.ndarray) -> None:
-    """Note the pairs whose value isn't that of the file."""
+    """Note the pairs whose value differs from the file's."""
     differ = np.argwhere(np.triu(touch & (np.abs(here - there) > CLOSE)))
     if len(differ):
         a, b = max(differ, key=lambda pair: abs(here[*pair] - there[*pair]))
         geoms = " and ".join(reader.file.label("geom", int(geom)) for geom in (a, b))
         reader.notes.append(
-            f"{what} of {len(differ)} pairs of geoms isn't that of the file, since a pair's follows from the two "
+            f"{what} of {len(differ)} pairs of geoms differs from the file, since a pair's follows from the two "
             f"geometries here; most between {geoms}: {here[a, b]:.3g}, in the file {there[a, b]:.3g}"
         )

@@ -7,7 +7,7 @@ from sim.model.poses import compose
 
 
 def add_equalities(reader: Reader) -> None:
-    """Add the constraints that are active and have a counterpart; the others are named in the reader's notes.
+    """Add the constraints that are active and have a counterpart; the others go into the reader's notes.
 
     Raises:
         ImportFileError: naming the constraint.
@@ -62,7 +62,7 @@ def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
 
 
 def _anchors(reader: Reader, number: int, kind: str) -> list[tuple[str, np.ndarray]]:
-    """For both sides the link and the frame in it [7] that coincide."""
+    """For both sides the link, and the frame in it [7] that coincides with the other."""
     model = reader.file.model
     objects = [int(model.eq_obj1id[number]), int(model.eq_obj2id[number])]
     data = model.eq_data[number]
@@ -72,7 +72,7 @@ def _anchors(reader: Reader, number: int, kind: str) -> list[tuple[str, np.ndarr
     else:
         bodies = objects
         none = np.array([1.0, 0.0, 0.0, 0.0])
-        if kind == "weld":  # the second body's anchor stands first, then the pose of the second frame in the first body
+        if kind == "weld":  # first the second body's anchor, then the pose of the second frame in the first body
             local = [pose(data[3:6], data[6:10]), pose(data[:3], none)]
         else:
             local = [pose(data[:3], none), pose(data[3:6], none)]

@@ -1,4 +1,4 @@
-"""An MJCF file as MuJoCo's own parser and compiler understand it."""
+"""An MJCF file as MuJoCo's own parser and compiler read it."""
 
 import re
 import threading
@@ -19,12 +19,12 @@ LISTS = {
     "body": "bodies", "joint": "joints", "geom": "geoms", "site": "sites", "tendon": "tendons", "pair": "pairs",
     "actuator": "actuators", "equality": "equalities", "key": "keys",
 }  # fmt: skip
-# Of a heightfield or a texture.
+# Limit for a heightfield or a texture.
 MOST_VALUES = 100_000_000
 NOT_ELEMENTS = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE.*?>", re.DOTALL)
 ROOT = re.compile(rb"<([^\s<>/!?]+)")
 
-# MuJoCo hands its warnings to one function of the whole process.
+# MuJoCo reports its warnings to one function for the whole process.
 _warnings_lock = threading.Lock()
 
 
@@ -35,10 +35,10 @@ class MJCFFile:
     Attributes:
         path: the file.
         mujoco: MuJoCo's module.
-        model: its mujoco.MjModel; of the flags that disable something, those that make it zero are applied.
+        model: its mujoco.MjModel; arrays that its flags disable are set to zero.
         spec: the mujoco.MjSpec, which its elements need to stay alive.
         elements: its elements by kind and by their index in the model.
-        warnings: what MuJoCo warned about.
+        warnings: MuJoCo's warnings.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class MJCFFile:
         return str(self.elements[kind][index].name)
 
     def label(self, kind: str, index: int) -> str:
-        """What a message calls an element: its name, or the body it belongs to, and its line."""
+        """The name of an element in messages: its own, or that of the body it belongs to, and its line."""
         element = self.elements[kind][index]
         line = f" ({element.info})" if element.info else ""
         if element.name:
@@ -78,7 +78,7 @@ class MJCFFile:
             raise self.error(kind, index, str(error).removeprefix(f"{subject}: ")) from None
 
     def array(self, name: str, otherwise: Any = 0.0) -> np.ndarray:
-        """An array of the model that older versions of MuJoCo don't have."""
+        """An array of the model, or ``otherwise`` in versions of MuJoCo that don't have it."""
         return np.asarray(getattr(self.model, name, otherwise))
 
 
@@ -101,10 +101,10 @@ def root_tag(path: Path) -> str:
 
 
 def read_mjcf(path: Path) -> MJCFFile:
-    """Parse and compile an MJCF file, with what it includes.
+    """Parse and compile an MJCF file with its includes.
 
     Raises:
-        ImportFileError: if it can't be read, is no MJCF, or MuJoCo refuses it, with MuJoCo's message.
+        ImportFileError: if it can't be read, isn't MJCF, or MuJoCo refuses it, with MuJoCo's message.
         ModelError: without MuJoCo.
     """
     tag = root_tag(path)
@@ -122,7 +122,7 @@ def read_mjcf(path: Path) -> MJCFFile:
             model = spec.compile()
     except ImportFileError:
         raise
-    except Exception as error:  # ValueError with MuJoCo's message, others from inside for want of memory
+    except Exception as error:  # ValueError with MuJoCo's message; others when it runs out of memory
         raise ImportFileError(path, _one_line(str(error)) or type(error).__name__) from None
     elements = {kind: {element.id: element for element in getattr(spec, list_)} for kind, list_ in LISTS.items()}
     return MJCFFile(path, mujoco, model, spec, elements, tuple(_one_line(text) for text in said))
@@ -135,13 +135,13 @@ def _check_sizes(path: Path, spec: Any) -> None:
         *(("texture", texture, texture.width * texture.height) for texture in spec.textures),
     ):
         if product > MOST_VALUES:
-            message = f"{product} values are too many; at most {MOST_VALUES} are read"
+            message = f"has {product} values; at most {MOST_VALUES} are supported"
             raise ImportFileError(path, message, f"{kind} '{element.name}' ({element.info})")
 
 
 @contextmanager
 def _heard(mujoco: ModuleType) -> Iterator[list[str]]:
-    """Collect what MuJoCo and its Python module warn about; by itself it writes a file MUJOCO_LOG.TXT."""
+    """Collect the warnings of MuJoCo and its Python module; otherwise it writes them to MUJOCO_LOG.TXT."""
     said: list[str] = []
     with _warnings_lock, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""MJCF: read a file of MuJoCo's into a :class:`sim.ModelBuilder`."""
+"""MJCF: read a MuJoCo file into a :class:`sim.ModelBuilder`."""
 
 import os
 import warnings
@@ -41,48 +41,30 @@ def add_mjcf(
     friction: float | None = None,
     restitution: float = 0.0,
 ) -> Part:
-    """Add what an MJCF file holds, as MuJoCo's parser and compiler read it. Either all of it is added, or nothing.
+    """Add the contents of an MJCF file, as MuJoCo's parser and compiler read it. Either all of it is added, or nothing.
 
-    Defaults, includes, angle units, frames, and inertia from geoms are MuJoCo's own reading. Links have the names of
-    the bodies, joints, geoms and actuators theirs; coordinates and velocities are in the order of the file and those of
-    joints equal to MuJoCo's (:func:`sim.to_mujoco` converts quaternions). The model starts in MuJoCo's ``qpos0``.
+    MuJoCo itself resolves defaults, includes, angle units, frames and inertia from geoms. Links are named after the
+    bodies; joints, geoms and actuators keep their names. Coordinates and velocities are in the order of the file and,
+    but for quaternions, equal to MuJoCo's (:func:`sim.to_mujoco` converts them). The model starts in MuJoCo's
+    ``qpos0``.
 
-    - A body with several joints becomes a chain of links without mass, ``<body>/<joint>``, and the link ``<body>``.
-    - A link's frame is at its joint. Where that isn't the origin of the body, a frame ``<body>/origin`` is. Named sites
-      become frames.
-    - Geometry of bodies that don't move belongs to the world, and touches what is hinged to them, as in MuJoCo. Which
-      geometries touch is taken from contype, conaffinity, ``<exclude>`` and ``<pair>``; with what is added to the scene
-      otherwise all touch that may touch anything.
+    - A body with several joints becomes a chain of massless links, ``<body>/<joint>``, that ends in link ``<body>``.
+    - A link's frame is at its joint. Where that isn't the origin of the body, the frame ``<body>/origin`` is. Named
+      sites become frames.
+    - Geometry of bodies that don't move belongs to the world, and collides with what is hinged to them, as in MuJoCo.
+      contype, conaffinity, ``<exclude>`` and ``<pair>`` decide which geometries of the file collide; with anything else
+      in the scene all of them do that can collide at all.
     - A mesh collides as its convex hull. Geoms of groups 3 and above are drawn only where a body has no others.
-    - Friction: a pair's is the product of the two here, the larger one in MuJoCo. Each geometry gets the value for
-      which the pairs of the file have what they have in MuJoCo; a warning says where there is none. Contacts, limits
-      and constraints are hard: ``solref`` and ``solimp`` are not read.
+    - The friction of a pair is the product of the two geometries' here, and the larger one in MuJoCo. Each geometry
+      gets the value with which the pairs of the file have their friction in MuJoCo; a warning says where no such value
+      exists. Contacts, limits and constraints are hard: ``solref`` and ``solimp`` are not read.
     - A motor's symmetric ``ctrlrange`` becomes its force limit. Inputs are not clipped otherwise.
-    - Gravity of the file, where it isn't the default, becomes that of the world. The time step is in the part.
+    - Gravity of the file, unless it is the default, becomes that of the world. The time step is in the part.
 
-    Tendons, fluid forces, actuators with a state and other things that a model here doesn't have are left out with a
+    Tendons, fluid forces, actuators with a state and other features without a counterpart here are skipped, with a
     :class:`sim.MJCFWarning` that names them; mocap and deformable bodies are an error.
 
-    Args:
-        builder: what to add to.
-        path: the file.
-        name: prefix of all names, as "name/"; lets several copies stand in one world.
-        position: of the file's world frame in the world [m].
-        orientation: of that frame, quaternion xyzw. Gravity is not turned.
-        visual: read geometry that doesn't collide.
-        collision: let geometry collide.
-        self_collision: let what moves touch each other where the file does.
-        world_geometry: read the geometry of the file's world and of bodies that don't move, such as its floor.
-        friction: Coulomb friction of all geometry, instead of the file's.
-        restitution: of what moves.
-
-    Returns:
-        one part with all bodies of the file, named ``name`` or as the model in the file, with its keyframes and time
-        step.
-
-    Raises:
-        ImportFileError: naming the file and the element, or with MuJoCo's message.
-        ModelError: for a wrong argument, or without MuJoCo (the extra ``mjcf``).
+    Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
     """
     if name is not None and not name:
         raise ModelError("add_mjcf: name is empty; leave it out to use the names of the file")
@@ -111,20 +93,20 @@ def add_mjcf(
 
 
 def _set_gravity(reader: Reader) -> None:
-    """Give the world the file's gravity, unless that is the default; noted where something else had another."""
+    """Give the world the file's gravity, unless that is the default; note where this replaces another one."""
     wanted, builder = gravity(reader.file), reader.builder
     if np.array_equal(wanted, DEFAULT_GRAVITY) or np.array_equal(wanted, builder.gravity):
         return
     if builder.links or not np.array_equal(builder.gravity, DEFAULT_GRAVITY):
         reader.notes.append(
-            f"gravity of the world becomes {wanted.tolist()}, was {builder.gravity.tolist()}; set builder.gravity "
-            "afterwards for another one"
+            f"gravity of the world becomes {wanted.tolist()}, it was {builder.gravity.tolist()}; set builder.gravity "
+            "afterwards to change it back"
         )
     builder.gravity = wanted
 
 
 def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
-    """The states that the file names; those without a name have their number."""
+    """The keyframes of the file by name, or by number where they have none."""
     model = reader.file.model
     return {
         reader.file.name("key", key) or str(key): Keyframe(
@@ -136,7 +118,7 @@ def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
 
 
 def _state(reader: Reader, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """MuJoCo's coordinates and velocities of the file in the conventions here."""
+    """MuJoCo's coordinates and velocities in the conventions used here."""
     q, qd = [np.zeros(0)], [np.zeros(0)]
     ends = [*reader.file.model.jnt_qposadr[1:], len(qpos)], [*reader.file.model.jnt_dofadr[1:], len(qvel)]
     for joint, (at, dof) in enumerate(zip(reader.file.model.jnt_qposadr, reader.file.model.jnt_dofadr, strict=True)):

@@ -1,4 +1,4 @@
-"""What of an MJCF file has no place in a model here: said in warnings, nothing is left out in silence."""
+"""Features of an MJCF file without a counterpart here: each is reported as a warning, none is skipped silently."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,13 +20,13 @@ ZEROED = {
     "mjDSBL_DAMPER": ("dof_damping",),
     "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
 }
-# Flags without influence on what is read, or with none outside MuJoCo's own solver.
+# Flags that don't affect what is read, or affect only MuJoCo's own solver.
 IRRELEVANT = {
     "mjDSBL_GRAVITY", "mjDSBL_WARMSTART", "mjDSBL_REFSAFE", "mjDSBL_SENSOR", "mjDSBL_MIDPHASE", "mjDSBL_EULERDAMP",
     "mjDSBL_AUTORESET", "mjDSBL_NATIVECCD", "mjDSBL_ISLAND", "mjDSBL_MULTICCD",
 }  # fmt: skip
 INTEGRATORS = {"mjINT_RK4": "RK4", "mjINT_IMPLICIT": "implicit", "mjINT_IMPLICITFAST": "implicitfast"}
-# Numbers that are computed with; squares of them must not overflow.
+# Numbers that enter computations; their squares must not overflow.
 COMPUTED = {
     "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
     "geom": ("pos", "quat", "size", "friction"),
@@ -38,7 +38,7 @@ SOFT = ("geom", "jnt", "dof", "eq", "pair")
 
 
 def refuse_bodies(file: MJCFFile) -> None:
-    """Raise for what would have to be a body of another kind.
+    """Raise for kinds of bodies that are not supported.
 
     Raises:
         ImportFileError: for mocap bodies and flexible ones.
@@ -52,7 +52,7 @@ def refuse_bodies(file: MJCFFile) -> None:
 
 
 def refuse_numbers(file: MJCFFile) -> None:
-    """Raise for numbers that can't be computed with; MuJoCo accepts infinite ones.
+    """Raise for numbers that are too large to compute with; MuJoCo accepts infinite ones.
 
     Raises:
         ImportFileError: naming the element.
@@ -66,14 +66,14 @@ def refuse_numbers(file: MJCFFile) -> None:
 
 
 def apply_flags(file: MJCFFile) -> list[str]:
-    """Make zero what the file's flags disable; returns notes on those that can't be followed."""
+    """Set to zero what the file's flags disable; returns notes on flags that are not supported."""
     model, flags = file.model, {name: int(bit) for name, bit in file.mujoco.mjtDisableBit.__members__.items()}
     set_ = [name for name, bit in flags.items() if name.startswith("mjDSBL_") and model.opt.disableflags & bit]
     for name in set_:
         for array in ZEROED.get(name, ()):
             getattr(model, array)[:] = 0
     unknown = [name.removeprefix("mjDSBL_").lower() for name in set_ if name not in IRRELEVANT | ZEROED.keys()]
-    return [f"disabled in the file, not here: {', '.join(unknown)}"] if unknown else []
+    return [f"disabled in the file but not here: {', '.join(unknown)}"] if unknown else []
 
 
 def gravity(file: MJCFFile) -> np.ndarray:
@@ -83,7 +83,7 @@ def gravity(file: MJCFFile) -> np.ndarray:
 
 
 def notes_on(file: MJCFFile) -> list[str]:
-    """Warnings about forces that are left out, and about settings of MuJoCo's that have no meaning here."""
+    """Warnings about forces that are skipped, and about settings of MuJoCo that have no meaning here."""
     return [*file.warnings, *_forces(file), *_settings(file)]
 
 
@@ -111,12 +111,12 @@ def _forces(file: MJCFFile) -> list[str]:
         if len(which)
     ]
     if fluid:
-        notes.append(f"left out: forces of the medium around the bodies (option {', '.join(fluid)})")
+        notes.append(f"left out: forces of the surrounding medium (option {', '.join(fluid)})")
     return notes
 
 
 def _settings(file: MJCFFile) -> list[str]:
-    """One note on settings that are not at their defaults and change MuJoCo's motion."""
+    """One note on settings that differ from their defaults and change MuJoCo's motion."""
     model, option = file.model, file.model.opt
     ignored = [
         f"integrator {text} (a step is semi-implicit Euler)"
@@ -152,7 +152,7 @@ def _differs(values: np.ndarray, default: np.ndarray) -> bool:
 
 
 def _rows(values: np.ndarray) -> Any:
-    """Which rows hold something other than zero; none where MuJoCo's version has no such array."""
+    """Which rows have a nonzero entry; none where MuJoCo's version has no such array."""
     return values.reshape(len(values), -1).any(axis=1) if values.size else np.False_
 
 

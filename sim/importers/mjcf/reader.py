@@ -1,4 +1,4 @@
-"""What the parts of the MJCF importer share: the file, the builder, names and frames."""
+"""State that the parts of the MJCF importer share: the file, the builder, names and frames."""
 
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from sim.model.specs import WORLD
 
 @dataclass
 class Reader:
-    """An import under way.
+    """An import in progress.
 
     Attributes:
         file: the compiled file.
-        builder: what it is added to.
+        builder: the builder that it is added to.
         prefix: of all names.
         base: pose of the file's world in the world [7].
         links: name of the link of each body.
         frames: pose of each body's frame in its link [nbody][7]; a link's frame is at its joint, a body's need not be.
-        places: where the geometry of each body belongs: its link and the pose of the body's frame there. That of bodies
-            that don't move belongs to the world, as in MuJoCo, where it touches what is hinged to them.
+        places: the link that carries the geometry of each body, and the pose of the body's frame in it. For bodies that
+            don't move this is the world, as in MuJoCo, so that their geometry collides with what is hinged to them.
         joints: name of each joint of the file.
-        notes: what to warn about in the end.
+        notes: warnings to issue at the end.
     """
 
     file: MJCFFile
@@ -45,12 +45,12 @@ class Reader:
         self.places = [(WORLD, self.base)]
 
     def name(self, kind: str, index: int, otherwise: str, taken: Container[str]) -> str:
-        """The name of an element with the prefix; where the file gives it none, ``otherwise`` if not taken."""
+        """The name of an element with the prefix; ``otherwise``, made unique, where the file gives it none."""
         own = self.file.name(kind, index)
         return self.prefix + own if own else free_name(self.prefix + otherwise, taken)
 
     def point(self, body: int, position: np.ndarray) -> tuple[str, np.ndarray]:
-        """A point of a body: its link and the place there [3]."""
+        """A point of a body: its link and the position in it [3]."""
         return self.links[body], compose(self.frames[body], translation(position))[:3]
 
 

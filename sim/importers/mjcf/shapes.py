@@ -1,4 +1,4 @@
-"""Geoms of an MJCF file: which shapes they are, and what they look like."""
+"""Geoms of an MJCF file: their shapes and colours."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sim.model.poses import compose
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
 
-# Codes, and how many of MuJoCo's sizes they have.
+# Codes, and the number of MuJoCo's sizes that each uses.
 SHAPES = {
     "mjGEOM_PLANE": (codes.PLANE, 0),
     "mjGEOM_SPHERE": (codes.SPHERE, 1),
@@ -23,7 +23,7 @@ SHAPES = {
     "mjGEOM_HFIELD": (codes.HEIGHTFIELD, 2),
     "mjGEOM_MESH": (codes.CONVEX, 0),
 }
-# MuJoCo shows these groups unless told otherwise; others usually hold shapes for collision alone.
+# Groups that MuJoCo shows by default; the others usually hold shapes that only collide.
 SHOWN_GROUPS = 3
 NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
 
@@ -72,7 +72,7 @@ def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, vis
         "friction": surfaces.friction[geom],
         "torsional_friction": surfaces.torsional[geom],
         "rolling_friction": surfaces.rolling[geom],
-        # As of the ground: a pair's restitution is that of the body.
+        # 1, as for the ground: a pair's restitution is then that of the body.
         "restitution": 1.0 if static else surfaces.restitution,
     }
     with reader.file.located("geom", geom, f"geometry '{name}'"):
@@ -99,7 +99,7 @@ def _mesh(reader: Reader, index: int) -> Mesh:
 
 
 def _heightfield(reader: Reader, index: int) -> dict[str, Any]:
-    """MuJoCo's heights lie between zero and one; its third size is what one stands for."""
+    """MuJoCo's heights are between zero and one; its third size is their scale."""
     model = reader.file.model
     rows, columns = int(model.hfield_nrow[index]), int(model.hfield_ncol[index])
     start = int(model.hfield_adr[index])
@@ -109,7 +109,7 @@ def _heightfield(reader: Reader, index: int) -> dict[str, Any]:
 
 
 def _colour(reader: Reader, geom: int) -> tuple[float, ...]:
-    """The geom's own colour, or that of its material where it has the default."""
+    """The geom's own colour, or that of its material where its own is the default."""
     model = reader.file.model
     own = tuple(float(channel) for channel in model.geom_rgba[geom])
     material = int(model.geom_matid[geom])

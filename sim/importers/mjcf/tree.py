@@ -13,7 +13,7 @@ TYPES = {"mjJNT_HINGE": "revolute", "mjJNT_SLIDE": "prismatic", "mjJNT_BALL": "s
 def add_tree(reader: Reader) -> tuple[list[str], list[str]]:
     """Add all bodies with their joints, then the named sites.
 
-    A body with several joints becomes a chain of links; all but the last, which has the body's name, have no mass.
+    A body with several joints becomes a chain of links; only the last one, named after the body, has mass.
 
     Returns:
         names of the links and of the joints.
@@ -68,7 +68,7 @@ def _add_body(reader: Reader, body: int) -> None:
 
 
 def _add_link(reader: Reader, body: int, name: str, origin: np.ndarray | None) -> None:
-    """Add a link whose frame is at ``origin`` in the body, with the body's mass; without an origin, one with none."""
+    """Add a link whose frame is at ``origin`` in the body, with the body's mass; without an origin, a massless link."""
     model = reader.file.model
     with reader.file.located("body", body, f"link '{name}'"):
         if origin is None:
@@ -94,7 +94,7 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
     if type in ("revolute", "prismatic"):
         at = int(model.jnt_qposadr[joint])
         axis, reference = np.array(model.jnt_axis[joint]), float(model.qpos0[at])
-        # The file's pose is that of the coordinate `ref`, a joint's frames here coincide at zero.
+        # The file's pose belongs to the coordinate `ref`; here a joint's frames coincide at zero.
         back = IDENTITY.copy()
         if type == "revolute":
             back[3:] = Rotation.from_rotvec(-reference * axis).as_quat()
@@ -116,7 +116,7 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
 
 
 def _of_actuator(reader: Reader, joint: int, what: str) -> float:
-    """Damping or armature that an actuator adds to its joint; newer versions of MuJoCo have it."""
+    """Damping or armature that an actuator adds to its joint, in newer versions of MuJoCo."""
     actuator = int(reader.file.array("jnt_actuatorid", np.full(reader.file.model.njnt, -1))[joint])
     if actuator < 0:
         return 0.0
@@ -125,7 +125,7 @@ def _of_actuator(reader: Reader, joint: int, what: str) -> float:
 
 
 def _effort(reader: Reader, joint: int) -> float:
-    """Largest force that all actuators of a joint may have together."""
+    """Largest total force of all actuators of a joint."""
     model = reader.file.model
     if not model.jnt_actfrclimited[joint]:
         return np.inf
@@ -133,7 +133,7 @@ def _effort(reader: Reader, joint: int) -> float:
     if lower != -upper:
         reader.notes.append(
             f"{reader.file.label('joint', joint)}: actuatorfrcrange [{lower}, {upper}] is not symmetric; "
-            f"{max(-lower, upper)} either way here"
+            f"{max(-lower, upper)} is used in both directions"
         )
     return max(-lower, upper, 0.0)
 

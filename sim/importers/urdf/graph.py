@@ -59,8 +59,8 @@ def read_tree(robot: Element) -> RobotTree:
         if joint.child in joint_of:
             other = joint_of[joint.child].element
             raise joint.element.error(
-                f"its child link '{joint.child}' is the child of {other.label} already; a link has one parent, "
-                "loops are not supported"
+                f"its child link '{joint.child}' is the child of {other.label} already; a link has one "
+                "parent joint, close the loop with add_point_constraint after reading the file"
             )
         joint_of[joint.child] = joint
     roots = [name for name in links if name not in joint_of]
@@ -82,7 +82,7 @@ def _by_name(elements: list[Element]) -> dict[str, Element]:
     for element in elements:
         name = element.text("name")
         if name in found:
-            raise element.error(f"a {element.tag} of this name stands in line {found[name].line} already")
+            raise element.error(f"a {element.tag} of this name exists already, in line {found[name].line}")
         found[name] = element
     return found
 

@@ -49,8 +49,9 @@ def add_urdf(
 ) -> Part:
     """Add the robot of a URDF file. Either all of it is added, or an error is raised and nothing is.
 
-    Links and joints keep the names of the file and its order. The root link is joined to the world by a joint
-    ``<root>_fixed`` or ``<root>_free``. A link called "world" becomes ``<robot>/world``: the name is the world's own.
+    Links and joints keep their names and their order. The root link is joined to the world by a joint ``<root>_fixed``,
+    or ``<root>_free`` with ``floating_base=True``. A link called "world" becomes ``<robot>/world``, since the name is
+    reserved.
 
     Where the format leaves a choice:
 
@@ -61,36 +62,15 @@ def add_urdf(
       are in the world frame, starting at the joint's origin. Planar joints are an error; "spherical" and "ball" are
       accepted.
     - The axis of a joint is (1, 0, 0) if not given, and normalised.
-    - A link without ``<inertial>`` has no mass; a warning names those that move with nothing of mass welded to them.
-    - An inertia that no body can have is kept as it is with a warning, since many published robots have one; it is an
-      error if the body that moves, with all that is welded to it, has a negative principal moment.
+    - Limits, efforts and velocities of 1e30 or more are treated as absent.
+    - A link without ``<inertial>`` has no mass; a warning names those that move and have nothing with mass welded to
+      them.
+    - An inertia that no physical body has is kept with a warning, since many published robots have one; it is an error
+      if the moving body, with everything that is welded to it, has a negative principal moment.
     - A mesh collides as its convex hull. The unit of a .dae file is applied, its up axis is not, as in ROS.
     - Elements with no meaning here (transmissions, Gazebo tags, safety controllers ...) are listed in one warning.
 
-    Args:
-        builder: what to add the robot to.
-        path: the file.
-        name: prefix of all names, as "name/"; lets several copies stand in one world.
-        position: of the root link in the world [m].
-        orientation: of the root link, quaternion xyzw.
-        floating_base: join the root link to the world by a free joint instead of welding it.
-        visual: read the visual geometry, with its meshes.
-        collision: read the collision geometry, with its meshes.
-        self_collision: let links of the robot touch each other (never those joined by a joint).
-        friction: Coulomb friction of the collision geometry.
-        restitution: restitution of the collision geometry.
-        mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the solver
-            (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a coordinate
-            of its own, and kinematics and dynamics without a simulator take it as it is given.
-        package_dirs: folders to search for ``package://`` meshes, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and the
-            folders above the file.
-
-    Returns:
-        the part, named ``name`` or as the robot in the file.
-
-    Raises:
-        ImportFileError: naming the file, the link or joint and its line.
-        ModelError: for a wrong argument.
+    Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_urdf`.
     """
     if mimic not in ("couple", "free"):
         raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
@@ -195,7 +175,7 @@ class _Reader:
             )
 
     def mimics(self) -> None:
-        """Couple the joints that mimic another to it, or note that they are independent."""
+        """Couple the joints that mimic another joint, or note that they are independent."""
         for name, joint in self.tree.joints.items():
             mimic = joint.element.optional("mimic")
             if mimic is None or joint.type == "fixed":
@@ -208,7 +188,7 @@ class _Reader:
                 continue
             for which in (name, followed):
                 if which not in self.tree.joints:
-                    raise joint.element.error(f"mimics joint '{followed}', which is not there")
+                    raise joint.element.error(f"mimics joint '{followed}', which doesn't exist")
                 if self.tree.joints[which].type not in ("revolute", "continuous", "prismatic"):
                     raise joint.element.error(
                         f"mimics joint '{followed}', but '{which}' is {self.tree.joints[which].type}; only revolute, "
@@ -249,7 +229,7 @@ class _Reader:
                     )
 
     def warn(self) -> None:
-        """Issue what was noted on the way as warnings, each once for the file."""
+        """Issue everything noted while reading as warnings, each once for the file."""
         ignored = Counter(
             f"<{child.tag}>"
             for element in (self.robot, *self.robot.all("link"), *self.robot.all("joint"))
@@ -261,13 +241,13 @@ class _Reader:
         massless = self._massless_links()
         if massless:
             self.notes.append(
-                f"no inertial data on moving links {', '.join(massless)}: kinematics work, dynamics may refuse; "
+                f"no inertial data on moving links {', '.join(massless)}: kinematics works, dynamics may be refused; "
                 "give them an <inertial>"
             )
         if self.unphysical:
             self.notes.append(
                 f"inertia of links {', '.join(self.unphysical)}: negative principal moments or ones that violate the "
-                "triangle inequality; no body has such an inertia, it is kept as in the file"
+                "triangle inequality; no physical body has such an inertia, it is kept as in the file"
             )
         if self.unlimited:
             self.notes.append(
@@ -306,7 +286,7 @@ class _Reader:
         return properties
 
     def _massless_links(self) -> list[str]:
-        """Moving links that have no inertial data, nor has anything welded to them."""
+        """Moving links without inertial data, to which nothing with inertial data is welded."""
         carrier: dict[str, str] = {}
         for link in self.tree.order:
             joint = self.tree.joint_of.get(link)

@@ -38,7 +38,7 @@ def origin(element: Element) -> tuple[np.ndarray, np.ndarray]:
 
 
 def named_colours(robot: Element) -> dict[str, Colour]:
-    """The colours that a ``<robot>`` element defines by name, at the top or inside a visual."""
+    """The colours that a ``<robot>`` element defines by name, at top level or inside a visual."""
     inside = [
         material for link in robot.all("link") for visual in link.all("visual") for material in visual.all("material")
     ]
@@ -51,7 +51,7 @@ def named_colours(robot: Element) -> dict[str, Colour]:
 
 
 def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colour]) -> Iterator[Shape]:
-    """The shapes to draw for one ``<visual>``: a mesh that the URDF gives no colour becomes one for each of its own.
+    """The shapes to draw for one ``<visual>``: a mesh without a colour in the URDF becomes one for each of its own.
 
     Raises:
         ImportFileError: naming the link.
@@ -102,7 +102,7 @@ def _kind(element: Element) -> Element:
     if len(known) != 1:
         tags = ", ".join(f"<{child.tag}>" for child in geometry.children) or "nothing"
         raise geometry.error(
-            f"holds {tags}; it needs exactly one of {', '.join(f'<{tag}>' for tag in (*PRIMITIVES, 'mesh'))}"
+            f"contains {tags}; it needs exactly one of {', '.join(f'<{tag}>' for tag in (*PRIMITIVES, 'mesh'))}"
         )
     return known[0]
 

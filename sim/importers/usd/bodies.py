@@ -21,13 +21,13 @@ from sim.model.specs import WORLD
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
 
-# How far the bodies of a file may be from where its joints allow them [m, rad].
+# How far the bodies of a file may be from where its joints allow them to be [m, rad].
 MISFIT = 1e-3
 KINDS = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 
 
 def name_links(reader: Reader, trees: Forest) -> None:
-    """The names that the file keeps, or those of the prims; paths where these aren't unique."""
+    """The names that the file states, or those of the prims; paths where these aren't unique."""
     plain = {body: kept_text(reader.scene.prim(body), "name") or body.name for body in trees.carriers}
     count = Counter(plain.values())
     for body, carrier in trees.carriers.items():
@@ -49,16 +49,16 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
     found = mass_properties(scene, body, inside)
     description = scene.bodies[body]
     if np.any(description.linearVelocity) or np.any(description.angularVelocity):
-        scene.notes.append(f"prim '{body}': its start velocity is ignored; give it in the state")
+        scene.notes.append(f"prim '{body}': its initial velocity is ignored; set it in the state")
     if found is None:
         scene.notes.append(
-            f"prim '{body}' has neither mass nor colliders: kinematics work, dynamics may refuse; give it a mass"
+            f"prim '{body}' has neither mass nor colliders: kinematics works, dynamics may be refused; give it a mass"
         )
         reader.add(body, reader.builder.add_link, name)
         return
     mass, com, inertia = found
     if not is_physical(inertia):
-        scene.notes.append(f"prim '{body}': no body has the inertia that it states; it is kept as in the file")
+        scene.notes.append(f"prim '{body}': no physical body has its inertia; it is kept as in the file")
     reader.add(
         body, reader.builder.add_link, name, mass=mass, com=com - reader.link_in_body[body][:3], inertia=inertia,
         allow_unphysical=True,
@@ -117,19 +117,19 @@ def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray
 
 
 def _joint_name(reader: Reader, prim: Usd.Prim, plain: str) -> str:
-    """The name that the file keeps, else a plain one; the path where that is taken."""
+    """The name that the file states, else a plain one; the path where that is taken."""
     wanted = kept_text(prim, "joint_name")
     name = reader.prefix + wanted if wanted else plain
     return name if name not in reader.builder.joints else reader.prefix + str(prim.GetPath()).lstrip("/")
 
 
 def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    """Coordinates at which the joint has the bodies where the file has them, as nearly as it can."""
+    """Coordinates that put the bodies where the file has them, as closely as the joint allows."""
     turn = Rotation.from_quat(motion[3:])
     if joint.type == "revolute":
         angle = float(turn.as_rotvec() @ axis)
         rest = (Rotation.from_rotvec(-angle * axis) * turn).magnitude() + float(np.linalg.norm(motion[:3]))
-        # Of the turns that look alike the one within the limits.
+        # Of the angles that differ by a full turn, the one within the limits.
         whole = 2.0 * np.pi * np.array([0, 1, -1])
         inside = [angle + k for k in whole if joint.lower <= angle + k <= joint.upper]
         q = np.array([inside[0] if inside else angle])
@@ -139,12 +139,14 @@ def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndar
     else:
         q, rest = motion[3:], float(np.linalg.norm(motion[:3]))
     if rest > MISFIT:
-        reader.scene.notes.append(f"prim '{joint.path}': its bodies stand {rest:.3g} m or rad from where it lets them")
+        reader.scene.notes.append(
+            f"prim '{joint.path}': its bodies are {rest:.3g} m or rad from where it allows them to be"
+        )
     return q
 
 
 def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
-    """Couple the joints that were written as followers of others."""
+    """Couple the joints that were written as following others."""
     for body, carrier in trees.carriers.items():
         prim = reader.scene.prim(carrier.path) if carrier is not None else None
         followed = kept_text(prim, "follows") if prim is not None else None
@@ -158,7 +160,7 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str
 
 
 def close_loops(reader: Reader, trees: Forest) -> None:
-    """Joints that close loops become constraints."""
+    """Turn the joints that close loops into constraints."""
     for joint in trees.loops:
         if joint.type not in ("spherical", "fixed"):
             raise reader.scene.error(

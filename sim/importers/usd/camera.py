@@ -21,7 +21,7 @@ def first_camera(scene: Scene) -> Usd.Prim | None:
 
 
 def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -> Camera:
-    """What a camera sees at a time, all of it in a picture of another shape too.
+    """A camera at a time, with everything that it sees also in a picture of another aspect.
 
     Args:
         scene: the file.
@@ -30,7 +30,7 @@ def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -
         aspect: width over height of the picture.
 
     Raises:
-        ImportFileError: naming the prim, for a camera without an angle of view or with a transform that is none.
+        ImportFileError: naming the prim, for a camera without a field of view or with a singular transform.
     """
     seen: Gf.Camera = UsdGeom.Camera(prim).GetCamera(time)
     axes = scene.up.as_matrix() @ np.array(seen.transform)[:3, :3].T
@@ -38,8 +38,8 @@ def camera_at(scene: Scene, prim: Usd.Prim, time: Usd.TimeCode, aspect: float) -
     lengths = np.linalg.norm(axes, axis=0)
     tangent = max(seen.verticalAperture, seen.horizontalAperture / aspect) / (2.0 * max(seen.focalLength, 1e-9))
     if not (np.isfinite(axes).all() and np.isfinite(place).all() and lengths.all() and 0.0 < tangent < 1e3):
-        raise scene.error(prim, "this camera has no angle of view, or a transform that flattens space")
-    # It looks along its negative z axis; at what distance only matters for how far the haze is.
+        raise scene.error(prim, "this camera has no field of view, or a singular transform")
+    # It looks along its negative z axis; the distance of the target only decides how far away the haze is.
     distance = seen.focusDistance * scene.length if seen.focusDistance > 0.0 else 1.0
     backward, up = axes[:, 2] / lengths[2], axes[:, 1] / lengths[1]
     fov = float(np.degrees(2.0 * np.arctan(tangent)))

@@ -7,7 +7,7 @@ GREY = (0.7, 0.7, 0.7, 1.0)
 
 
 def colour(prim: Usd.Prim) -> tuple[float, float, float, float]:
-    """Colour of a prim as on the screen (sRGB): that of its material, else the one it displays, else grey."""
+    """Colour of a prim in sRGB: that of its material, else its display colour, else grey."""
     material, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()
     shader = material.ComputeSurfaceSource()[0] if material else None
     values = _inputs(shader) if shader else None
@@ -21,13 +21,13 @@ def colour(prim: Usd.Prim) -> tuple[float, float, float, float]:
 
 
 def screen_colour(linear: np.ndarray) -> np.ndarray:
-    """Colours as people pick them (sRGB) of linear light: :func:`sim.render.view.linear_light` backwards."""
+    """sRGB colours of linear light; the inverse of :func:`sim.render.view.linear_light`."""
     c = np.clip(linear, 0.0, 1.0)
     return np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1.0 / 2.4) - 0.055)
 
 
 def _inputs(shader: UsdShade.Shader) -> tuple[np.ndarray, float] | None:
-    """Base colour and opacity of a surface; None if it has no colour that is one value."""
+    """Base colour and opacity of a surface; None if its colour is not a single value."""
     for name in ("diffuseColor", "diffuse_color_constant", "base_color", "baseColor"):
         source = shader.GetInput(name)
         value = source.Get() if source else None

@@ -1,4 +1,4 @@
-"""What a joint of a USD file has beside its kinematics: limits, springs, friction, actuators."""
+"""Properties of the joints of a USD file beyond their kinematics: limits, springs, friction, actuators."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def springs(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, float]:
         return annotated or {}
     if reader.drives == "springs":
         if np.isfinite(drive.max_force):
-            reader.scene.notes.append(f"prim '{joint.path}': the spring that its drive becomes has no largest force")
+            reader.scene.notes.append(f"prim '{joint.path}': the spring that replaces its drive has no force limit")
         return {"damping": drive.damping, "stiffness": drive.stiffness, "rest_position": drive.target}
     return {"damping": drive.damping} if not drive.stiffness and np.isinf(drive.max_force) else {}
 
 
 def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
-    """The actuators that a joint was written with, as long as its drive still is theirs; otherwise its drive."""
+    """The actuators that a joint was written with, as long as its drive still matches them; otherwise its drive."""
     own, drive = kept_actuators(prim), joint.drive
     if joint.type not in SCALAR:
         return []
@@ -87,7 +87,7 @@ def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
 
 
 def _annotated_springs(prim: Usd.Prim, joint: Joint) -> dict[str, float] | None:
-    """Spring and damping that a joint was written with, as long as its drive is what they and its actuators make."""
+    """Spring and damping that a joint was written with, as long as its drive still matches them and its actuators."""
     found = {name: kept(prim, name, 1) for name in ("damping", "stiffness", "rest_position")}
     values = {name: float(value[0]) if value is not None else 0.0 for name, value in found.items()}
     expected = stated_drive(**values, actuators=kept_actuators(prim))

@@ -1,4 +1,4 @@
-"""Which colliders of a USD file never touch: collision groups and filtered pairs."""
+"""Which colliders of a USD file never collide: collision groups and filtered pairs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pxr import Sdf, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
 
-MOST_KINDS = 31  # bits of a group that a mask can tell apart
+MOST_KINDS = 31  # number of groups that the bits of a mask can tell apart
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Bodies and colliders that never touch each other, and the group and mask of colliders in groups that matter."""
+    """Bodies and colliders that never collide, and the group and mask of colliders whose groups matter."""
 
     bodies: set[frozenset[Sdf.Path]]
     colliders: set[frozenset[Sdf.Path]]
@@ -64,9 +64,7 @@ def _filtered_pairs(
     for found, other in ((each, other) for each in described for other in each.filteredCollisions):
         sides = [_members(path, scene, members, known) for path in (found.primPath, other)]
         if not sides[1]:
-            scene.notes.append(
-                f"prim '{found.primPath}': filters collisions with '{other}', which is nothing that touches"
-            )
+            scene.notes.append(f"prim '{found.primPath}': filters collisions with '{other}', which doesn't collide")
         for a, b in ((a, b) for a in sides[0] for b in sides[1] if a != b):
             if a in scene.bodies and b in scene.bodies:
                 bodies.add(frozenset((a, b)))
@@ -81,7 +79,7 @@ def _filtered_pairs(
 def _members(
     path: Sdf.Path, scene: Scene, articulations: dict[Sdf.Path, list[Sdf.Path]], colliders: set[Sdf.Path]
 ) -> list[Sdf.Path]:
-    """What a path in a filtered pair stands for: a body, the bodies of an articulation, or a collider."""
+    """The targets of a path in a filtered pair: a body, the bodies of an articulation, or a collider."""
     if path in scene.bodies or path in colliders:
         return [path]
     return articulations.get(path, [])

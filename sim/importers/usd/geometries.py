@@ -1,4 +1,4 @@
-"""Shapes of a USD file: what is touched, and what is to be seen."""
+"""Shapes of a USD file: those that collide, and those that are drawn."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SHAPES = (
 
 
 def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual: bool) -> None:
-    """Add the shapes to touch and to look at; a body with nothing to look at shows what it touches with."""
+    """Add the shapes that collide and those that are drawn; a body with nothing to draw shows its colliders."""
     seen = visible_prims(reader) if visual else []
     covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
-    # A collider that is visible itself, and prims that only show a collider which was written with them.
+    # Colliders that are visible themselves, and prims that were written to show a collider.
     shows = {kept_text(prim, "shows") or prim.GetPath(): prim for prim in seen}
     materials = {found.primPath: found for found in reader.scene.of(Kind.RigidBodyMaterial)}
     drawn: set[Sdf.Path] = set()
@@ -54,7 +54,7 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
 
 
 def drawn_prims(reader: Reader) -> list[Usd.Prim]:
-    """What is to be looked at: what is visible, and the colliders of bodies of which nothing is."""
+    """The prims to draw: the visible ones, and the colliders of bodies without any."""
     seen = visible_prims(reader)
     covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
     colliders = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
@@ -62,7 +62,7 @@ def drawn_prims(reader: Reader) -> list[Usd.Prim]:
 
 
 def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
-    """Add prims to look at only; those that show a collider that was written with them as that shape."""
+    """Add prims that are only drawn; one that was written to show a collider gets that collider's shape."""
     written = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
     colliders = {kept_text(prim, "name"): prim for prim in written}
     for prim in prims:
@@ -71,7 +71,7 @@ def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
 
 
 def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
-    """Add the shape of one prim in the colour of another, to look at only."""
+    """Add the shape of one prim in the colour of another, only to be drawn."""
     mesh = mesh_of(reader.scene, prim)
     picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
     if picture is not None:
@@ -80,7 +80,7 @@ def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
 
 
 def visible_prims(reader: Reader) -> list[Usd.Prim]:
-    """What is to be looked at. Kinds that aren't drawn are noted."""
+    """The visible prims. Kinds that aren't drawn are noted."""
     drawn: list[Usd.Prim] = []
     left_out: Counter[str] = Counter()
     walk = iter(reader.scene.prims())

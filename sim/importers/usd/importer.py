@@ -50,45 +50,26 @@ def add_usd(
 ) -> list[Part]:
     """Add what a USD file describes in UsdPhysics. Either all of it is added, or an error is raised and nothing is.
 
-    Bodies stand where the file has them at its first time, and the coordinates of the joints follow from that. Units
-    and the up axis of the stage are converted to metres, kilograms and z up. Gravity is left as the builder has it
+    Bodies start where they are at the file's first time, and the coordinates of the joints follow from that. Units and
+    the up axis of the stage are converted to metres, kilograms and z up. Gravity stays as the builder has it
     (:func:`sim.load` takes that of the file).
 
     - A body that no joint carries is free. A tree of joints starts at the body joined to the world, otherwise at the
       root of its articulation, otherwise at its first body in the file. Ball and fixed joints that close loops become
-      constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``); others that
-      do are an error.
+      constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``); other joints
+      that close loops are an error.
     - The frame of a link is that of its body, moved to the origin of the joint that carries it.
-    - A joint of six degrees of freedom must leave one axis free, or the three rotations.
+    - A joint with six degrees of freedom must leave one axis free, or the three rotations.
     - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
-      whatever the file says of combining them.
-    - Meshes collide as their convex hull, or that of each connected piece for "convexDecomposition". Scenery whose mesh
-      is not convex is an error unless one of these is asked for.
-    - Kinematic bodies stand still, start velocities, break forces and PhysX's own attributes other than
-      ``physxJoint:armature`` and ``physxJoint:maxJointVelocity`` are ignored; a warning names what was left out.
+      whatever the file's combine modes say.
+    - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh
+      that is not convex is an error unless one of these is asked for.
+    - Kinematic bodies don't move. Initial velocities, break forces and PhysX's own attributes other than
+      ``physxJoint:armature`` and ``physxJoint:maxJointVelocity`` are ignored; a warning names what was skipped.
 
-    What :func:`sim.usd.write_usd` wrote comes back as it was, in double precision.
+    A file of :func:`sim.usd.write_usd` comes back as it was, in double precision.
 
-    Args:
-        builder: what to add to.
-        path: a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
-        name: prefix of all names, as "name/"; lets several copies stand in one world.
-        position: of the origin of the stage in the world [m].
-        orientation: of the stage, quaternion xyzw.
-        visual: read what is only to be looked at.
-        collision: read the colliders.
-        friction: of colliders without a physics material.
-        restitution: of colliders without a physics material.
-        drives: what the drive of a joint becomes: "actuators", a "position" actuator if it has stiffness, otherwise a
-            "velocity" actuator if its force is limited, and damping of the joint if it isn't; "springs", a spring about
-            the target and damping, always.
-
-    Returns:
-        the parts, one for each tree of bodies.
-
-    Raises:
-        ImportFileError: naming the file and the prim.
-        ModelError: for a wrong argument.
+    Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_usd`.
     """
     if drives not in ("actuators", "springs"):
         raise ModelError(f"add_usd: drives is {drives!r}; it must be 'actuators' or 'springs'")
@@ -97,7 +78,7 @@ def add_usd(
     base = pose("add_usd", position, orientation)
     scene = open_scene(Path(path))
     reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution)
-    # What a file's numbers come to is checked where it is used; no warnings on the way there.
+    # Results of extreme numbers are checked where they are used; NumPy need not warn before.
     with all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
         parts = _read(reader, visual, collision)
     for note in dict.fromkeys(scene.notes):
@@ -120,7 +101,7 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
     direction = np.array(api.GetGravityDirectionAttr().Get(), dtype=np.float64)
     down = scene.up.apply(direction) if direction.any() else np.array([0.0, 0.0, -1.0])
     strength = float(api.GetGravityMagnitudeAttr().Get())
-    # Any negative number stands for the Earth's.
+    # Any negative number means the Earth's gravity.
     metres = strength * scene.length if strength >= 0.0 else 9.81
     return agreed(prim, "gravity", metres * down / np.linalg.norm(down))
 
@@ -130,9 +111,9 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     scene = reader.scene
     touching = enabled_colliders(scene)
     if not scene.bodies and not touching:
-        raise ImportFileError(scene.path, "holds neither rigid bodies nor colliders; there is nothing to simulate")
+        raise ImportFileError(scene.path, "contains neither rigid bodies nor colliders; there is nothing to simulate")
     if len(scene.of(Kind.Scene)) > 1:
-        scene.notes.append("holds several physics scenes; all of it is put into one world")
+        scene.notes.append("contains several physics scenes; they are merged into one world")
     for found in touching:
         path = found.primPath
         reader.shapes[path] = colliders(scene, scene.prim(path), moves=scene.body_of(path) is not None)

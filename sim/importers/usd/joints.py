@@ -1,4 +1,4 @@
-"""The joints of a USD file, in SI units and rad, and the tree that they make of the bodies."""
+"""The joints of a USD file, in SI units and rad, and the tree of bodies that they form."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Joint:
         lower, upper: limits; swing: that of a spherical joint.
         drive: its drive, None without.
         in_tree: whether it may carry its child in the tree of joints.
-        collides: whether its two bodies may touch.
-        turned: whether parent and child are those of the file, swapped.
+        collides: whether its two bodies may collide.
+        turned: whether parent and child are swapped with respect to the file.
     """
 
     path: Sdf.Path
@@ -50,7 +50,7 @@ class Joint:
     turned: bool = False
 
     def swapped(self) -> Joint:
-        """The same joint with its child as parent: it moves the other way about the axis turned round."""
+        """The same joint with parent and child swapped; its axis is reversed, so its coordinate keeps its sign."""
         if self.parent is None:
             raise ValueError("the world can't be a child")
         return replace(
@@ -61,7 +61,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Forest:
-    """The bodies in the order of their trees, the joint that carries each (None: it is free), and the rest."""
+    """The bodies in the order of their trees, the joint that carries each (None: it is free), and the other joints."""
 
     carriers: dict[Sdf.Path, Joint | None]
     loops: list[Joint]
@@ -71,12 +71,12 @@ def read_joints(scene: Scene) -> list[Joint]:
     """All joints that are enabled and hold a body.
 
     Raises:
-        ImportFileError: naming the joint: a kind that is not supported, a body that isn't there.
+        ImportFileError: naming the joint: a kind that is not supported, a body that doesn't exist.
     """
     kinds = (Kind.FixedJoint, Kind.RevoluteJoint, Kind.PrismaticJoint, Kind.SphericalJoint, Kind.D6Joint)
     for found in scene.of(Kind.DistanceJoint, Kind.CustomJoint):
         if found.jointEnabled:
-            what = "a distance joint" if found.type == Kind.DistanceJoint else "a joint of a kind of its own"
+            what = "a distance joint" if found.type == Kind.DistanceJoint else "a custom joint"
             raise scene.error(found.primPath, f"is {what}, which is not supported; set its jointEnabled to false")
     joints = [_joint(scene, found) for found in scene.of(*kinds) if found.jointEnabled]
     return [joint for joint in joints if joint is not None]
@@ -86,8 +86,8 @@ def forest(scene: Scene, joints: list[Joint]) -> Forest:
     """Choose the joints that carry the bodies.
 
     A tree starts at the body that is joined to the world; without one at the root of its articulation, or else at the
-    first of its bodies in the file. Joints that close loops, and those excluded from articulations between bodies that
-    are connected without them, are left over.
+    first of its bodies in the file. What remains are joints that close loops, and joints excluded from articulations
+    between bodies that are connected without them.
     """
     touching: dict[Sdf.Path, list[Joint]] = {body: [] for body in scene.bodies}
     for joint in sorted(joints, key=lambda joint: not joint.in_tree):
@@ -107,7 +107,7 @@ def forest(scene: Scene, joints: list[Joint]) -> Forest:
 
 
 def _roots(scene: Scene, joints: list[Joint]) -> list[Sdf.Path]:
-    """Every body, those first at which a tree should start."""
+    """Every body, starting with those at which a tree should start."""
     grounded = [joint.child for joint in joints if joint.parent is None and joint.in_tree]
     named = [path for found in scene.of(Kind.Articulation) for path in (*found.rootPrims, found.primPath)]
     by_root = [path for path in named if path in scene.bodies]
@@ -139,14 +139,14 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
     """One joint; None if it holds nothing that moves."""
     frames = []
     bodies = []
-    # The description has these poses multiplied by the scale of the bodies already; here it comes in with the bodies.
+    # In the description these poses are already multiplied by the scale of the bodies, which is applied later here.
     api = UsdPhysics.Joint(scene.prim(found.primPath))
     for target, position, orientation in (
         (found.rel0, api.GetLocalPos0Attr().Get(), api.GetLocalRot0Attr().Get()),
         (found.rel1, api.GetLocalPos1Attr().Get(), api.GetLocalRot1Attr().Get()),
     ):
         if not target.isEmpty and not scene.prim(target):
-            raise scene.error(found.primPath, f"holds '{target}', which is not there")
+            raise scene.error(found.primPath, f"refers to '{target}', which doesn't exist")
         body = None if target.isEmpty else scene.body_of(target)
         bodies.append(body)
         frames.append(scene.relative(body, scene.frame(found.primPath, target, position, orientation)))
@@ -155,7 +155,7 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
             raise scene.error(found.primPath, f"joins '{bodies[0]}' to itself")
         return None
     if found.breakForce < 3e38 or found.breakTorque < 3e38:
-        scene.notes.append(f"prim '{found.primPath}': joints don't break here; its break force and torque are ignored")
+        scene.notes.append(f"prim '{found.primPath}': joints can't break here; its break force and torque are ignored")
     joint = Joint(
         found.primPath, "fixed", bodies[0], bodies[1] or Sdf.Path(), frames[0], frames[1],
         in_tree=not found.excludeFromArticulation, collides=found.collisionEnabled,
@@ -181,17 +181,17 @@ def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
 
 
 def _cone(scene: Scene, found: Any) -> float:
-    """The limit of a spherical joint [rad]; a cone of two angles is taken as the smaller one."""
+    """The limit of a spherical joint [rad]; the smaller angle of a cone with two."""
     if not found.limit.enabled:
         return np.inf
     angles = [float(angle) for angle in (found.limit.lower, found.limit.upper) if angle >= 0.0]
     if len(set(angles)) > 1:
-        scene.notes.append(f"prim '{found.primPath}': its cone has two angles; the smaller one is taken for both")
+        scene.notes.append(f"prim '{found.primPath}': its cone has two angles; the smaller one is used for both")
     return min(np.radians(min(angles)), np.pi) if angles and min(angles) > 0.0 else np.inf
 
 
 def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
-    """A joint of six degrees of freedom, some of which are locked."""
+    """A joint with six degrees of freedom, some of which are locked."""
     limits = {pair.first: pair.second for pair in found.jointLimits}
     drives = {pair.first: pair.second for pair in found.jointDrives}
     if DOF.Distance in limits and limits[DOF.Distance].enabled:
@@ -213,7 +213,7 @@ def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
     raise scene.error(
         found.primPath,
         f"leaves {names} free; supported are joints that leave one axis free, or the three rotations without limits "
-        "or drives. Build others of several joints",
+        "or drives. Build other joints from several",
     )
 
 
@@ -226,7 +226,7 @@ def _scalar(scene: Scene, joint: Joint, limit: Any, drive: Any) -> Joint:
         lower, upper = (float(bound) * unit if abs(bound) < 3e38 else float(np.sign(bound)) * np.inf
                         for bound in (limit.lower, limit.upper))  # fmt: skip
         if lower > upper:
-            # A limit the wrong way round locks the axis.
+            # A reversed limit locks the axis.
             return replace(joint, type="fixed")
     return replace(joint, lower=lower, upper=upper, drive=_drive(scene, joint, drive, unit))
 
@@ -235,10 +235,12 @@ def _drive(scene: Scene, joint: Joint, drive: Any, unit: float) -> Drive | None:
     if drive is None or not drive.enabled:
         return None
     if drive.acceleration:
-        scene.notes.append(f"prim '{joint.path}': drives that set accelerations are not supported; it is left undriven")
+        scene.notes.append(
+            f"prim '{joint.path}': acceleration drives are not supported; the joint is left without a drive"
+        )
         return None
     if drive.targetVelocity and drive.damping:
-        scene.notes.append(f"prim '{joint.path}': the target velocity of its drive is for you to give as control")
+        scene.notes.append(f"prim '{joint.path}': the target velocity of its drive is ignored; give it as control")
     # A force of kg m/s^2, or a moment of kg m^2/s^2.
     force = scene.mass * scene.length * (scene.length if joint.type == "revolute" else 1.0)
     limit = float(drive.forceLimit) * force if drive.forceLimit < 3e38 else np.inf

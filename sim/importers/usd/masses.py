@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
-from sim.model.mass_properties import solid, solid_mesh
+from sim.model.mass_properties import mesh_mass_properties, solid_mass_properties
 from sim.model.poses import compose
 from sim.usd.annotations import agreed, kept
 from warp_kernels import types as codes
@@ -21,8 +21,8 @@ def mass_properties(
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
     """Mass [kg], centre of mass [m] and rotational inertia about it [kg m^2] in the axes of the body.
 
-    By the rules of UsdPhysics: what the body states, otherwise the sum of what its colliders state, otherwise their
-    volumes by the densities of colliders, materials or body, 1000 kg/m^3 where there is none.
+    By the rules of UsdPhysics: the values of the body, otherwise the sum of those of its colliders, otherwise computed
+    from their volumes and the density of collider, material or body, 1000 kg/m^3 if none is given.
 
     Args:
         scene: the file.
@@ -48,14 +48,14 @@ def mass_properties(
     mass, moments, com, axes = UsdPhysics.RigidBodyAPI(prim).ComputeMassProperties(information)
     api = UsdPhysics.MassAPI(prim) if prim.HasAPI(UsdPhysics.MassAPI) else None
     if api is not None and any(api.GetDiagonalInertiaAttr().Get()):
-        # ComputeMassProperties passes over moments near zero, such as those of a finger in kg m^2.
+        # ComputeMassProperties ignores moments near zero, such as those of a finger in kg m^2.
         moments, axes = api.GetDiagonalInertiaAttr().Get(), api.GetPrincipalAxesAttr().Get()
     if not np.isfinite([mass, *moments, *com, *axes.GetImaginary(), axes.GetReal()]).all():
         raise scene.error(body, f"its mass properties come to {mass} kg, {moments}, {com}, {axes}; they must be finite")
     inertia = _tensor(moments, axes) * scene.mass * scene.length**2
     exact = kept(prim, "inertia", 9)
     if exact is not None and api is not None and authored > 0.0 and not any(api.GetDiagonalInertiaAttr().Get()):
-        # An inertia that no body has, as in some published robots, can't be stated as principal moments.
+        # An inertia that no physical body has, as in some published robots, can't be stated as principal moments.
         inertia = exact.reshape(3, 3)
     return (
         float(agreed(prim, "mass", mass * scene.mass)),
@@ -65,14 +65,14 @@ def mass_properties(
 
 
 def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
-    """Rotational inertia [3, 3] of principal moments and axes; the zero quaternion stands for those of the body."""
+    """Rotational inertia [3, 3] of principal moments and axes; the zero quaternion means the axes of the body."""
     quaternion = np.array([*axes.GetImaginary(), axes.GetReal()], dtype=np.float64)
     turn = Rotation.from_quat(quaternion).as_matrix() if quaternion.any() else np.eye(3)
     return turn @ np.diag(np.array(moments, dtype=np.float64)) @ turn.T
 
 
 def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.MassInformation:
-    """Volume, centre and inertia at unit density of a collider in the units of the stage, seen from its body."""
+    """Volume, centre and inertia at unit density of a collider, in the units of the stage and the frame of its body."""
     volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
     for shape in shapes:
         part, centre, gyration = _solid(shape)
@@ -93,15 +93,15 @@ def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.
 
 
 def _solid(shape: Shape) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume, centre in the frame of the shape, and inertia of a kilogram about it; nothing of a plane or terrain."""
+    """Volume, centre in the frame of the shape, and inertia per unit mass about it; zero for a plane or terrain."""
     if shape.mesh is not None:
-        return solid_mesh(shape.mesh)
+        return mesh_mass_properties(shape.mesh)
     if shape.type in (codes.PLANE, codes.HEIGHTFIELD):
         return 0.0, np.zeros(3), np.zeros((3, 3))
-    volume, moments = solid(shape.type, shape.size)
+    volume, moments = solid_mass_properties(shape.type, shape.size)
     return volume, np.zeros(3), np.diag(moments)
 
 
 def _about_origin(r: np.ndarray) -> np.ndarray:
-    """Inertia of a kilogram at a point about the origin [3, 3]."""
+    """Inertia about the origin of a unit mass at a point [3, 3]."""
     return r @ r * np.eye(3) - np.outer(r, r)

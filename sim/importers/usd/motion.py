@@ -1,4 +1,4 @@
-"""The motion that is stored in a USD file, to be drawn as it is: nothing in it is simulated."""
+"""The motion stored in a USD file, to be drawn as it is: nothing is simulated."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class StoredMotion:
     """A stage as something to draw.
 
     Attributes:
-        model: every rigid piece of the stage as a free link, with what is to be seen of it. It can't be simulated.
-        num_worlds: how often the pieces are there: the instances of the point instancers, or one.
+        model: every rigid piece of the stage as a free link, with its visible shapes. It can't be simulated.
+        num_worlds: number of copies of the pieces: the instances of the point instancers, or one.
         start, end: time codes of the motion.
         codes_per_second: time codes per second.
         moves: whether anything moves.
@@ -49,13 +49,13 @@ class StoredMotion:
 
     @property
     def seconds(self) -> float:
-        """From the first time code to the last [s]."""
+        """Duration from the first time code to the last [s]."""
         return (self.end - self.start) / self.codes_per_second
 
     def poses(self, seconds: float) -> np.ndarray:
-        """Poses of the links in the world [num_worlds, num_links, 7], so long after the first time code.
+        """Poses of the links in the world [num_worlds, num_links, 7], at this time after the first time code.
 
-        Between two samples of the file there is what USD finds there, on the straight way from one to the other.
+        Between two samples of the file USD interpolates linearly.
 
         Raises:
             ImportFileError: naming the prim, where a transform isn't that of a rigid body.
@@ -68,7 +68,7 @@ class StoredMotion:
         return poses
 
     def camera(self, seconds: float, aspect: float) -> Camera | None:
-        """What the camera of the file sees then, in a picture of that width over height; None without a camera."""
+        """The camera of the file at that time, for a picture of that width over height; None without one."""
         return camera_at(self._scene, self._camera, self._time(seconds), aspect) if self._camera else None
 
     def _time(self, seconds: float) -> Usd.TimeCode:
@@ -76,7 +76,7 @@ class StoredMotion:
 
 
 class Piece:
-    """What moves as one: a prim, or the instances of a prototype.
+    """A rigid piece: a prim, or the instances of a prototype.
 
     Args:
         scene: the file.
@@ -118,11 +118,11 @@ class Piece:
 
 
 def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) -> StoredMotion:
-    """Open a USD file to draw it as it moves by itself.
+    """Open a USD file to draw the motion that it stores.
 
-    Whatever has a transform with time samples moves, whether it is a rigid body or not: prims, what is below them, and
-    the instances of point instancers, as far as they keep their size and shape. Point instancers must have one
-    prototype each, below them, and all the same number of instances. What isn't drawn or stands still is warned of.
+    Everything whose transform has time samples moves, whether it is a rigid body or not: prims, what is below them, and
+    the instances of point instancers, as long as they keep their size and shape. Point instancers must have one
+    prototype each, below them, and all the same number of instances. Warnings name what isn't drawn or doesn't move.
 
     Args:
         path: a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
@@ -132,13 +132,15 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
         ImportFileError: naming the file and the prim, for a file that can't be opened or shows nothing.
     """
     scene = open_scene(Path(path))
-    scene.notes.clear()  # they are of what physics makes of the file
+    scene.notes.clear()  # they are about physics
     builder = ModelBuilder()
     instancers = _instancers(scene)
     reader = Reader(builder, scene, ORIGIN, "", "springs", 1.0, 0.0, instancers=frozenset(instancers))
     prims = drawn_prims(reader)
     if not prims:
-        raise ImportFileError(scene.path, "shows nothing: it holds neither meshes nor other shapes that can be drawn")
+        raise ImportFileError(
+            scene.path, "shows nothing: it contains neither meshes nor other shapes that can be drawn"
+        )
     pieces = [
         Piece(scene, found, next((instancers[at] for at in instancers if found.HasPrefix(at)), None))
         for found in _carriers(scene, instancers, [prim.GetPath() for prim in prims])
@@ -151,7 +153,7 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
     add_pictures(reader, prims)
     if ground is not None:
         builder.add_ground(height=ground)
-    _note_what_stands_still(scene, prims)
+    _note_unsupported_motion(scene, prims)
     camera = first_camera(scene)
     for note in dict.fromkeys(scene.notes):
         warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=2)
@@ -168,7 +170,7 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
 
 
 def _instancers(scene: Scene) -> dict[Sdf.Path, Usd.Prim]:
-    """The point instancers that can be drawn; others are noted where all that isn't drawn is."""
+    """The point instancers that can be drawn; the others are noted with everything else that isn't drawn."""
     fit: dict[Sdf.Path, Usd.Prim] = {}
     number: int | None = None
     for prim in scene.prims():
@@ -180,7 +182,7 @@ def _instancers(scene: Scene) -> dict[Sdf.Path, Usd.Prim]:
 
 
 def _plain_instances(scene: Scene, instancer: UsdGeom.PointInstancer) -> int:
-    """Number of instances of an instancer with one prototype below it, all of them seen and of one size; else zero."""
+    """Number of instances of an instancer with one prototype below it, all visible and of one size; else zero."""
     prim, prototypes = instancer.GetPrim(), instancer.GetPrototypesRel().GetTargets()
     below = len(prototypes) == 1 and prototypes[0].HasPrefix(prim.GetPath()) and bool(scene.prim(prototypes[0]))
     special = (instancer.GetScalesAttr(), instancer.GetInvisibleIdsAttr())
@@ -194,9 +196,9 @@ def _indices(prim: Usd.Prim) -> np.ndarray:
 
 
 def _carriers(scene: Scene, instancers: dict[Sdf.Path, Usd.Prim], drawn: Iterable[Sdf.Path]) -> list[Sdf.Path]:
-    """The prims that carry something to be seen; they become the bodies of the scene.
+    """The prims that carry something visible; they become the bodies of the scene.
 
-    Those are rigid bodies, prims with time samples of their own, and prototypes, which are one piece whatever is below.
+    These are rigid bodies, prims with time samples of their own, and prototypes, each of which is one rigid piece.
     """
     prototypes = {UsdGeom.PointInstancer(prim).GetPrototypesRel().GetTargets()[0] for prim in instancers.values()}
     bodies = {found.primPath for found in scene.of(Kind.RigidBody)}
@@ -243,19 +245,19 @@ def _camera_motion(camera: Usd.Prim | None) -> list[Usd.Attribute]:
 
 
 def _range(stage: Usd.Stage, moving: list[Usd.Attribute]) -> tuple[float, float]:
-    """First and last time code: what the stage states, or those of the time samples."""
+    """First and last time code: those of the stage, or else of the time samples."""
     if stage.HasAuthoredTimeCodeRange():
         return float(stage.GetStartTimeCode()), float(stage.GetEndTimeCode())
     samples = [time for attribute in moving for time in attribute.GetTimeSamples()]
     return (min(samples), max(samples)) if samples else (0.0, 0.0)
 
 
-def _note_what_stands_still(scene: Scene, prims: list[Usd.Prim]) -> None:
-    """Motions of a file that aren't those of rigid pieces."""
+def _note_unsupported_motion(scene: Scene, prims: list[Usd.Prim]) -> None:
+    """Note motions of a file that are not those of rigid pieces."""
     for prim in prims:
         changing = prim.IsA(UsdGeom.PointBased) and UsdGeom.PointBased(prim).GetPointsAttr().ValueMightBeTimeVarying()
         if changing or prim.HasAPI(UsdSkel.BindingAPI):
-            scene.notes.append(f"prim '{prim.GetPath()}' changes its shape; it is drawn as at first")
+            scene.notes.append(f"prim '{prim.GetPath()}' deforms; it is drawn with its first shape")
     for prim in scene.prims():
         if prim.IsA(UsdGeom.Imageable) and UsdGeom.Imageable(prim).GetVisibilityAttr().ValueMightBeTimeVarying():
-            scene.notes.append(f"prim '{prim.GetPath()}' appears and disappears; it is drawn all the time")
+            scene.notes.append(f"prim '{prim.GetPath()}' appears and disappears; it is always drawn")

@@ -1,4 +1,4 @@
-"""What the parts of the USD reader share: the file, the builder, and the names and frames of the links."""
+"""State that the parts of the USD importer share: the file, the builder, and the names and frames of the links."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ORIGIN = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 @dataclass
 class Reader:
-    """Puts one file into the builder.
+    """An import in progress.
 
     Attributes:
-        builder: what is added to.
+        builder: the builder that the file is added to.
         scene: the file.
-        base: where the origin of its stage stands in the world [7].
+        base: pose of the origin of the stage in the world [7].
         prefix: of all names.
         drives: what drives become, "actuators" or "springs".
         friction, restitution: of colliders without a material.
@@ -50,7 +50,7 @@ class Reader:
 
     @property
     def stays(self) -> bool:
-        """Whether the stage stands in the world as it is."""
+        """Whether the origin of the stage is that of the world."""
         return np.array_equal(self.base, ORIGIN)
 
     def link_name(self, body: Sdf.Path | None) -> str:
@@ -58,17 +58,17 @@ class Reader:
         return WORLD if body is None else self.names[body]
 
     def in_link(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
-        """A pose in a body as one in its link; one in the stage, for None, as one in the world."""
+        """A pose in a body as one in its link; for None, a pose in the stage as one in the world."""
         return compose(self.base if body is None else inverse(self.link_in_body[body]), pose)
 
     def link_pose(self, body: Sdf.Path | None) -> np.ndarray:
-        """Where the link of a body stands in the world [7]."""
+        """Pose of the link of a body in the world [7]."""
         if body is None:
             return ORIGIN
         return compose(self.base, compose(self.scene.placed(self.scene.prim(body))[0], self.link_in_body[body]))
 
     def add(self, path: Sdf.Path, call: Any, *arguments: Any, **options: Any) -> Any:
-        """Call the builder; its complaints name the file and the prim."""
+        """Call the builder; its errors then name the file and the prim."""
         try:
             return call(*arguments, **options)
         except ImportFileError:
@@ -78,7 +78,7 @@ class Reader:
 
 
 def agreed_pose(prim: Usd.Prim, name: str, stated: np.ndarray) -> np.ndarray:
-    """A pose as it was written, if the file still states it; quaternions of either sign are one rotation."""
+    """The exact pose that was written, if it still agrees with the stated one; q and -q are one rotation."""
     exact = kept(prim, name, 7)
     if exact is None:
         return stated

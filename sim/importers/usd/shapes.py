@@ -1,4 +1,4 @@
-"""Colliders and visible prims of a USD file as shapes, in metres and seen from their body."""
+"""Colliders and visible prims of a USD file as shapes, in metres and in the frame of their body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sim.model.poses import compose
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
 
-# Turns z into the axis of a shape.
+# Rotates z to the axis of a shape.
 TO_AXIS = {
     "X": Rotation.from_euler("y", 90.0, degrees=True),
     "Y": Rotation.from_euler("x", -90.0, degrees=True),
@@ -43,12 +43,12 @@ def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
     """A plane, sphere, cube, capsule or cylinder, its pose in the world; None for a prim of another kind.
 
     Raises:
-        ImportFileError: for a scale that makes something else of it, or a size that isn't finite.
+        ImportFileError: for a scale that makes it another shape, or a size that isn't finite.
     """
     reader = PRIMITIVES.get(str(prim.GetTypeName()))
     shape = reader(scene, prim) if reader else None
     if shape is not None and not (np.isfinite(shape.size).all() and (shape.size >= 0.0).all()):
-        raise scene.error(prim, f"its size comes to {shape.size.tolist()} m; it must be finite and positive")
+        raise scene.error(prim, f"its size is {shape.size.tolist()} m; it must be finite and positive")
     return shape
 
 
@@ -56,7 +56,7 @@ def mesh_of(scene: Scene, prim: Usd.Prim) -> tuple[Mesh, np.ndarray] | None:
     """Triangles of a mesh or a cone and their pose in the world; None for a prim of another kind.
 
     Raises:
-        ImportFileError: for a mesh whose arrays don't fit each other, or with points that are not finite.
+        ImportFileError: for a mesh whose arrays don't match, or with points that are not finite.
     """
     if prim.IsA(UsdGeom.Mesh):
         points, faces = _triangles(scene, UsdGeom.Mesh(prim))
@@ -65,16 +65,16 @@ def mesh_of(scene: Scene, prim: Usd.Prim) -> tuple[Mesh, np.ndarray] | None:
     else:
         return None
     pose, stretch = scene.placed(prim)
-    # A mesh seen in a mirror would show its inside: turn its triangles round.
+    # A mirrored mesh would show its inside: reverse its triangles.
     faces = faces[:, ::-1] if np.linalg.det(stretch) < 0.0 else faces
     return Mesh(points @ stretch.T, np.ascontiguousarray(faces)), pose
 
 
 def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
-    """What a collider touches with, poses in the world: one shape, or one for each piece of a mesh taken apart.
+    """The shapes of a collider, poses in the world: one, or one for each piece of a mesh that is decomposed.
 
     Raises:
-        ImportFileError: naming the prim, for a kind that can't collide here, or a mesh that isn't one.
+        ImportFileError: naming the prim, for a kind that can't collide here, or an invalid mesh.
     """
     shape = primitive(scene, prim)
     if shape is not None:
@@ -95,12 +95,12 @@ def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
 
 
 def seen_from(scene: Scene, body: Sdf.Path, shape: Shape) -> Shape:
-    """A shape placed in the world as one placed in a body."""
+    """A shape whose pose is in the world as one whose pose is in a body."""
     return replace(shape, pose=scene.relative(body, shape.pose))
 
 
 def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool) -> list[Shape]:
-    """A mesh as its approximation asks for."""
+    """The shapes that the approximation of a mesh asks for."""
     api = UsdPhysics.MeshCollisionAPI(prim)
     token = str(api.GetApproximationAttr().Get()) if prim.HasAPI(UsdPhysics.MeshCollisionAPI) else "none"
     if token == UsdPhysics.Tokens.boundingCube:
@@ -117,13 +117,11 @@ def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, mo
     hollow = any(not _is_convex(piece, hull) for piece, hull in zip(pieces, hulls, strict=True))
     if hollow and not moves and token not in HULLS:
         raise ModelError(
-            f"is scenery whose mesh is not convex, with approximation '{token}'; meshes collide as convex hulls here. "
-            "Give it approximation 'convexHull', or make it of convex pieces with 'convexDecomposition'"
+            f"is a static mesh that is not convex, with approximation '{token}'; meshes collide as convex hulls here. "
+            "Give it approximation 'convexHull', or split it into convex pieces with 'convexDecomposition'"
         )
     if hollow and token != UsdPhysics.Tokens.convexHull:
-        scene.notes.append(
-            f"prim '{prim.GetPath()}': approximation '{token}' is taken as the convex hull of each piece"
-        )
+        scene.notes.append(f"prim '{prim.GetPath()}': approximation '{token}' is read as the convex hull of each piece")
     return [Shape(codes.CONVEX, np.ones(3), pose, hull) for hull in hulls]
 
 
@@ -134,7 +132,7 @@ def _is_convex(piece: trimesh.Trimesh, hull: Mesh) -> bool:
 
 
 def _annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:
-    """The ellipsoid or heightfield that a mesh was written for, as long as the mesh still is that."""
+    """The ellipsoid or heightfield that a mesh was written for, as long as the mesh still matches it."""
     type, size = kept_text(prim, "type"), kept(prim, "geometry_size", 3)
     if size is None:
         return None
@@ -172,14 +170,16 @@ def _plane(scene: Scene, prim: Usd.Prim) -> Shape:
 
 
 def _long(scene: Scene, prim: Usd.Prim, code: int, schema: Any) -> Shape:
-    """A capsule or a cylinder, also those of the newer schemas with two radii, which must be alike."""
+    """A capsule or a cylinder, also of the newer schemas with two radii, which must be equal."""
     pose, scale = _scaled(scene, prim)
     shape = schema(prim)
     axis = _axis(scene, shape)
     along = "XYZ".index(axis)
     across = np.delete(scale, along)
     if np.ptp(across) > 1e-6 * across.max():
-        raise scene.error(prim, f"scale {scale.tolist()} makes its round side oval; scale it alike across its axis")
+        raise scene.error(
+            prim, f"scale {scale.tolist()} makes its cross-section elliptical; use one scale across its axis"
+        )
     radii = (
         [shape.GetRadiusAttr()]
         if hasattr(shape, "GetRadiusAttr")
@@ -187,8 +187,8 @@ def _long(scene: Scene, prim: Usd.Prim, code: int, schema: Any) -> Shape:
     )
     radius = [float(attribute.Get()) for attribute in radii]
     if abs(radius[0] - radius[-1]) > 1e-6 * radius[0]:
-        raise scene.error(prim, f"its ends have radii {radius}; those of capsules and cylinders must be alike here")
-    # A capsule's balls stay balls, of the scale across its axis.
+        raise scene.error(prim, f"its ends have radii {radius}; those of capsules and cylinders must be equal here")
+    # The half balls of a capsule stay round; their scale is the one across its axis.
     size = np.array([radius[0] * across[0], 0.5 * float(shape.GetHeightAttr().Get()) * scale[along], 0.0])
     return Shape(code, size, _along(pose, axis))
 
@@ -212,7 +212,7 @@ def _axis(scene: Scene, shape: Any) -> str:
 
 
 def _along(pose: np.ndarray, axis: str) -> np.ndarray:
-    """A pose turned so that its z axis is the named axis of the prim."""
+    """A pose rotated so that its z axis is the named axis of the prim."""
     return compose(pose, np.concatenate([np.zeros(3), TO_AXIS[axis].as_quat()]))
 
 
@@ -220,12 +220,12 @@ def _scaled(scene: Scene, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
     """Pose in the world and scale [3] of a prim that must not be sheared."""
     pose, stretch = scene.placed(prim)
     if np.any(stretch - np.diag(np.diag(stretch))):
-        raise scene.error(prim, "its transform shears it; make it a mesh, or scale its parents alike along all axes")
+        raise scene.error(prim, "its transform shears it; make it a mesh, or scale its parents uniformly")
     return pose, np.abs(np.diag(stretch))
 
 
 def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray]:
-    """Points [n, 3] and triangles [m, 3] of a mesh, its polygons cut into fans."""
+    """Points [n, 3] and triangles [m, 3] of a mesh, its polygons split into fans."""
     time = Usd.TimeCode.EarliestTime()
     points = np.array(mesh.GetPointsAttr().Get(time) or [], dtype=np.float64).reshape(-1, 3)
     counts = np.array(mesh.GetFaceVertexCountsAttr().Get(time) or [], dtype=np.int64)
@@ -248,7 +248,7 @@ def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray
 
 
 def _cone(scene: Scene, cone: UsdGeom.Cone) -> tuple[np.ndarray, np.ndarray]:
-    """A cone as a pyramid of many sides."""
+    """A cone as a pyramid with many sides."""
     radius, half = float(cone.GetRadiusAttr().Get()), 0.5 * float(cone.GetHeightAttr().Get())
     angles = 2.0 * np.pi * np.arange(CONE_SIDES) / CONE_SIDES
     rim = np.stack([radius * np.cos(angles), radius * np.sin(angles), np.full(CONE_SIDES, -half)], axis=1)

@@ -1,4 +1,4 @@
-"""A USD file opened: its units, where its prims are, and what UsdPhysics finds in it."""
+"""An open USD file: its units, the poses of its prims, and what UsdPhysics finds in it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Kind = UsdPhysics.ObjectType
 
 @dataclass(frozen=True)
 class Scene:
-    """An open stage, seen in metres with z up at the first time that it describes.
+    """An open stage, in metres with z up, at its first time.
 
     Attributes:
         path: the file.
         stage: the stage.
         length: metres per unit of the stage; mass: kilograms per unit.
         up: from the axes of the stage to those with z up.
-        found: what UsdPhysics describes, by kind.
-        order: number of each prim in the order of the stage.
+        found: the descriptions of UsdPhysics, by kind.
+        order: index of each prim in the order of the stage.
         bodies: the bodies that move, with their descriptions, in the order of the stage.
-        notes: what to warn of.
+        notes: warnings to issue at the end.
     """
 
     path: Path
@@ -72,7 +72,7 @@ class Scene:
         The matrix holds scale, shear and the unit of length; it is diagonal where there is no shear.
 
         Raises:
-            ImportFileError: for a transform that flattens space.
+            ImportFileError: for a singular transform.
         """
         matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
         if not np.isfinite(matrix).all():
@@ -81,10 +81,10 @@ class Scene:
         position = self.up.apply(matrix[:3, 3]) * self.length
         lengths = np.linalg.norm(linear, axis=0)
         if abs(np.linalg.det(linear)) <= 1e-9 * lengths.prod() or not lengths.all():
-            raise self.error(prim, "its transform flattens space; give every axis a scale")
+            raise self.error(prim, "its transform is singular; give every axis a scale other than zero")
         axes = linear / lengths
         if np.abs(axes.T @ axes - np.eye(3)).max() < 1e-6:
-            # A mirror image is one of the first axis.
+            # A reflection is expressed as one along the first axis.
             if np.linalg.det(axes) < 0.0:
                 axes[:, 0] = -axes[:, 0]
             rotation = Rotation.from_matrix(axes)
@@ -105,7 +105,9 @@ class Scene:
         quaternion = np.array([*orientation.GetImaginary(), orientation.GetReal()], dtype=np.float64)
         local = np.array(position, dtype=np.float64)
         if not (np.isfinite(local).all() and np.isfinite(quaternion).all() and quaternion.any()):
-            raise self.error(owner, f"holds the pose {local.tolist()}, {quaternion.tolist()} (xyzw), which is none")
+            raise self.error(
+                owner, f"holds the pose {local.tolist()}, {quaternion.tolist()} (xyzw), which is not a pose"
+            )
         turn = Rotation.from_quat(quaternion)
         if target.isEmpty:
             return np.concatenate([self.up.apply(local) * self.length, (self.up * turn).as_quat()])
@@ -113,11 +115,11 @@ class Scene:
         return compose(pose, np.concatenate([stretch @ local, turn.as_quat()]))
 
     def relative(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
-        """A pose in the world seen from a body, None for the world itself."""
+        """A pose in the world as one in the frame of a body; None is the world itself."""
         return pose if body is None else compose(inverse(self.placed(self.prim(body))[0]), pose)
 
     def prims(self) -> Usd.PrimRange:
-        """All prims, those inside of instances among them."""
+        """All prims, including those inside instances."""
         return _prims(self.stage)
 
 
@@ -132,7 +134,7 @@ def open_scene(path: Path) -> Scene:
     try:
         stage = Usd.Stage.Open(str(path))
     except Tf.ErrorException as error:
-        # The last says only that it failed, the one before where.
+        # The last only says that it failed, the one before says where.
         reasons = [item.commentary.strip() for item in error.args]
         raise ImportFileError(path, f"can't be opened as USD: {reasons[max(len(reasons) - 2, 0)]}") from None
     length, mass = float(UsdGeom.GetStageMetersPerUnit(stage)), float(UsdPhysics.GetStageKilogramsPerUnit(stage))
@@ -144,7 +146,7 @@ def open_scene(path: Path) -> Scene:
     scene = Scene(path, stage, length, mass, up, _described(stage), order)
     for description in scene.of(Kind.RigidBody):
         if description.kinematicBody:
-            scene.notes.append(f"prim '{description.primPath}' is a kinematic body; it stands still here")
+            scene.notes.append(f"prim '{description.primPath}' is a kinematic body; it doesn't move here")
         elif description.rigidBodyEnabled:
             scene.bodies[description.primPath] = description
     return scene
@@ -156,6 +158,6 @@ def _prims(stage: Usd.Stage) -> Usd.PrimRange:
 
 def _described(stage: Usd.Stage) -> dict[Any, list[Any]]:
     """What UsdPhysics' own reader finds, by kind."""
-    # The reader's name before it was put right.
+    # The function's former name.
     read = getattr(UsdPhysics, "UsdPhysicsLoadStageFromPrimRange", None) or UsdPhysics.LoadUsdPhysicsFromRange
     return {kind: list(descriptions) for kind, (_, descriptions) in read(stage, ["/"]).items()}

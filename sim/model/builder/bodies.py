@@ -1,0 +1,329 @@
+"""Free solid bodies of one shape."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.builder.links_and_joints import LinksAndJoints
+from sim.model.builder.shapes import Shapes
+from sim.model.mass_properties import solid_mass_properties
+from sim.model.model import Part
+from sim.model.spec_checks import check_name, finite, solid_mass
+from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector
+
+
+class Bodies(LinksAndJoints, Shapes):
+    """The methods of :class:`sim.ModelBuilder` that add a link, its free joint and its shape at once."""
+
+    def add_sphere(
+        self,
+        *,
+        radius: float,
+        mass: float | None = None,
+        density: float | None = None,
+        name: str | None = None,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        friction: float = 1.0,
+        restitution: float = 0.0,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> Part:
+        """Add a free solid sphere.
+
+        Args:
+            radius: its radius [m].
+            mass: its mass [kg]; give this or the density.
+            density: its density [kg/m^3].
+            name: name of its link; made from its kind if left out.
+            position: of its centre at the start, in the world [m].
+            orientation: at the start, in the world, quaternion xyzw.
+            friction: Coulomb friction; this and all that follows as for :meth:`add_geometry`.
+            restitution: restitution; a pair uses the product of the two.
+            torsional_friction: moment about the normal per normal force [m].
+            rolling_friction: moment about the tangents per normal force [m].
+            contact_stiffness: stiffness in contact [N/m], infinite for hard.
+            contact_damping: damping in contact [N s/m] of a compliant body.
+            rgba: colour.
+            collides: whether it takes part in contact.
+            visible: whether it is drawn.
+            group: bits of the groups it belongs to.
+            mask: bits of the groups it collides with.
+
+        Returns:
+            a part with the link, its free joint ``<name>_free`` and the geometry ``<name>/geometry``.
+
+        Raises:
+            ModelError: for a size, mass or density that is not positive, or what :meth:`add_geometry` refuses.
+        """
+        return self._add_body(
+            "sphere",
+            name,
+            (radius, 0.0, 0.0),
+            mass,
+            density,
+            position=position,
+            orientation=orientation,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def add_box(
+        self,
+        *,
+        half_extents: Vector,
+        mass: float | None = None,
+        density: float | None = None,
+        name: str | None = None,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        friction: float = 1.0,
+        restitution: float = 0.0,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> Part:
+        """Add a free solid box.
+
+        Args:
+            half_extents: along its axes [m], [3].
+            mass: its mass [kg]; give this or the density.
+            density: its density [kg/m^3].
+            name: name of its link; made from its kind if left out.
+
+        The other arguments, the result and the errors are those of :meth:`add_sphere`.
+        """
+        return self._add_body(
+            "box",
+            name,
+            half_extents,
+            mass,
+            density,
+            position=position,
+            orientation=orientation,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def add_capsule(
+        self,
+        *,
+        radius: float,
+        half_length: float,
+        mass: float | None = None,
+        density: float | None = None,
+        name: str | None = None,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        friction: float = 1.0,
+        restitution: float = 0.0,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> Part:
+        """Add a free solid capsule along z.
+
+        Args:
+            radius: its radius [m].
+            half_length: that of the cylinder between its half balls [m].
+            mass: its mass [kg]; give this or the density.
+            density: its density [kg/m^3].
+            name: name of its link; made from its kind if left out.
+
+        The other arguments, the result and the errors are those of :meth:`add_sphere`.
+        """
+        return self._add_body(
+            "capsule",
+            name,
+            (radius, half_length, 0.0),
+            mass,
+            density,
+            position=position,
+            orientation=orientation,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def add_cylinder(
+        self,
+        *,
+        radius: float,
+        half_length: float,
+        mass: float | None = None,
+        density: float | None = None,
+        name: str | None = None,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        friction: float = 1.0,
+        restitution: float = 0.0,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> Part:
+        """Add a free solid cylinder along z.
+
+        Args:
+            radius: its radius [m].
+            half_length: half of its length [m].
+            mass: its mass [kg]; give this or the density.
+            density: its density [kg/m^3].
+            name: name of its link; made from its kind if left out.
+
+        The other arguments, the result and the errors are those of :meth:`add_sphere`.
+        """
+        return self._add_body(
+            "cylinder",
+            name,
+            (radius, half_length, 0.0),
+            mass,
+            density,
+            position=position,
+            orientation=orientation,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def add_ellipsoid(
+        self,
+        *,
+        semi_axes: Vector,
+        mass: float | None = None,
+        density: float | None = None,
+        name: str | None = None,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        friction: float = 1.0,
+        restitution: float = 0.0,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> Part:
+        """Add a free solid ellipsoid.
+
+        Args:
+            semi_axes: along its axes [m], [3].
+            mass: its mass [kg]; give this or the density.
+            density: its density [kg/m^3].
+            name: name of its link; made from its kind if left out.
+
+        The other arguments, the result and the errors are those of :meth:`add_sphere`.
+        """
+        return self._add_body(
+            "ellipsoid",
+            name,
+            semi_axes,
+            mass,
+            density,
+            position=position,
+            orientation=orientation,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def _add_body(
+        self,
+        kind: str,
+        name: str | None,
+        size: Vector,
+        mass: float | None,
+        density: float | None,
+        *,
+        position: Vector,
+        orientation: Vector,
+        **surface: Any,
+    ) -> Part:
+        """A free solid body of one geometry; ``surface`` are further arguments of :meth:`add_geometry`."""
+        name = name or next(free for k in itertools.count() if (free := f"{kind}_{k}") not in self.links)
+        size = finite(f"{kind} '{name}': size", size, (3,))
+        volume, inertia = solid_mass_properties(GEOMETRY_CODES[kind], size)
+        mass = solid_mass(f"{kind} '{name}'", volume, mass, density)
+        joint = f"{name}_free"
+        check_name(joint, self.joints, "joint")
+        self.add_link(name, mass=mass, inertia=mass * inertia)
+        try:
+            self.add_joint(joint, "free", child=name, position=position, orientation=orientation)
+            self.add_geometry(name, kind, name=f"{name}/geometry", size=size, **surface)
+        except (ModelError, TypeError):
+            self.links.pop(name)
+            self.joints.pop(joint, None)
+            raise
+        return self.add_part(name, [name], [joint])

@@ -1,0 +1,118 @@
+"""Constraints beyond the tree of joints: points and frames held together, joints that follow others."""
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.spec_checks import check_name, pose
+from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Vector, WorldSpec
+
+
+class Constraints(WorldSpec):
+    """The methods of :class:`sim.ModelBuilder` for constraints."""
+
+    def add_point_constraint(
+        self,
+        name: str,
+        link_a: str,
+        link_b: str,
+        *,
+        position_a: Vector = (0.0, 0.0, 0.0),
+        position_b: Vector | None = None,
+    ) -> str:
+        """Hold a point of one link on a point of another, as MuJoCo's ``connect``: closes a loop by a ball joint.
+
+        Collisions of the two stay as they are; see :meth:`exclude_collision`.
+
+        Args:
+            name: unique name.
+            link_a: first link, or "world".
+            link_b: second link, or "world".
+            position_a: the point in link_a [m].
+            position_b: the point in link_b [m]; None for where the first one is in the initial configuration.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name or positions that are not finite.
+        """
+        b = None if position_b is None else pose(f"constraint '{name}': b", position_b, IDENTITY_QUATERNION)
+        a = pose(f"constraint '{name}': a", position_a, IDENTITY_QUATERNION)
+        return self._add_anchor(
+            AnchorSpec(name=name, link_a=link_a, link_b=link_b, anchor_a=a, anchor_b=b, welded=False)
+        )
+
+    def add_weld_constraint(
+        self,
+        name: str,
+        link_a: str,
+        link_b: str,
+        *,
+        position_a: Vector = (0.0, 0.0, 0.0),
+        orientation_a: Vector = IDENTITY_QUATERNION,
+        position_b: Vector | None = None,
+        orientation_b: Vector | None = None,
+    ) -> str:
+        """Hold a frame of one link on a frame of another, as MuJoCo's ``weld``.
+
+        The solver converges fastest if the frames are where the weld carries most of its load. Collisions of the two
+        links stay as they are; see :meth:`exclude_collision`.
+
+        Args:
+            name: unique name.
+            link_a: first link, or "world".
+            link_b: second link, or "world".
+            position_a: origin of the frame in link_a [m].
+            orientation_a: its orientation, quaternion xyzw.
+            position_b: origin in link_b [m]; None together with orientation_b: where the frame of link_a is in the
+                initial configuration.
+            orientation_b: orientation in link_b, quaternion xyzw.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, only one of position_b and orientation_b, or values that are not finite.
+        """
+        if (position_b is None) != (orientation_b is None):
+            raise ModelError(f"constraint '{name}': give both position_b and orientation_b, or neither")
+        b = None
+        if position_b is not None and orientation_b is not None:
+            b = pose(f"constraint '{name}': b", position_b, orientation_b)
+        a = pose(f"constraint '{name}': a", position_a, orientation_a)
+        return self._add_anchor(
+            AnchorSpec(name=name, link_a=link_a, link_b=link_b, anchor_a=a, anchor_b=b, welded=True)
+        )
+
+    def add_joint_coupling(self, joint: str, other: str, *, ratio: float = 1.0, offset: float = 0.0) -> str:
+        """Make a joint follow another: q = ratio * q_other + offset, as URDF's ``mimic`` and MuJoCo's ``joint``.
+
+        Both move; a force on either acts on both, as through a gear. The initial coordinate of ``joint`` is set to
+        match; :meth:`finalize` refuses rings of followers.
+
+        Args:
+            joint: name of the revolute or prismatic joint that follows.
+            other: name of the joint that it follows.
+            ratio: coordinate per coordinate of the other.
+            offset: coordinate where the other's is zero [rad or m].
+
+        Returns:
+            the name of the joint.
+
+        Raises:
+            ModelError: for a joint that follows itself, or another one already; a ratio or offset that is not finite.
+        """
+        where = f"coupling of joint '{joint}' with '{other}'"
+        if joint == other:
+            raise ModelError(f"{where}: a joint can't follow itself")
+        if joint in self.couplings:
+            raise ModelError(f"{where}: it follows '{self.couplings[joint].other}' already")
+        if not (np.isfinite(ratio) and np.isfinite(offset)):
+            raise ModelError(f"{where}: ratio {ratio} and offset {offset} must be finite")
+        self.couplings[joint] = CouplingSpec(joint=joint, other=other, ratio=float(ratio), offset=float(offset))
+        return joint
+
+    def _add_anchor(self, spec: AnchorSpec) -> str:
+        check_name(spec.name, self.anchors, "constraint")
+        self.anchors[spec.name] = spec
+        return spec.name

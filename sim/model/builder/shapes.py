@@ -1,0 +1,271 @@
+"""Shapes of a world: those fixed to links, ground and terrain, and pairs that never touch."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import ModelError
+from sim.model.model import Geometry, Mesh
+from sim.model.spec_checks import check_geometry, check_name, finite, height_grid, pose
+from sim.model.specs import (
+    GEOMETRY_CODES,
+    IDENTITY_QUATERNION,
+    POSITIVE_SIZES,
+    WORLD,
+    GeometrySpec,
+    Vector,
+    WorldSpec,
+)
+from warp_kernels import types as codes
+
+
+class Shapes(WorldSpec):
+    """The methods of :class:`sim.ModelBuilder` for shapes."""
+
+    def add_geometry(
+        self,
+        link: str,
+        type: int | str,
+        *,
+        name: str | None = None,
+        size: Vector = (0.0, 0.0, 0.0),
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        mesh: Mesh | None = None,
+        heights: npt.ArrayLike | None = None,
+        friction: float = 1.0,
+        restitution: float = 0.0,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> str:
+        """Fix a shape to a link.
+
+        Args:
+            link: name of the link, or "world".
+            type: "plane", "sphere", "capsule", "box", "convex", "cylinder", "ellipsoid" or "heightfield", or its code
+                in :mod:`warp_kernels.types`.
+            name: unique name; made from the link's if left out.
+            size: see :class:`sim.model.model.Geometry` [m].
+            position: in the link frame [m].
+            orientation: in the link frame, quaternion xyzw.
+            mesh: for a convex mesh, its hull.
+            heights: for a heightfield, see :meth:`add_heightfield`.
+            friction: Coulomb friction; a pair uses the product of the two.
+            restitution: a pair uses the product of the two.
+            torsional_friction: moment about the normal per normal force [m]; a pair uses the sum of the two.
+            rolling_friction: moment about the tangents per normal force [m]; a pair uses the sum of the two.
+            contact_stiffness: stiffness in contact [N/m], infinite for hard; those of a pair are in series.
+            contact_damping: damping in contact [N s/m] of a compliant geometry.
+            rgba: colour.
+            collides: whether it takes part in contact.
+            visible: whether it is drawn.
+            group: bits of the groups it belongs to.
+            mask: bits of the groups it collides with; both sides must agree.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, negative
+                friction, or restitution outside 0 to 1.
+        """
+        if name is None:
+            number = sum(spec.link == link for spec in self.geometries.values())
+            name = f"{link}/geometry_{number}"
+        check_name(name, self.geometries, "geometry")
+        where = f"geometry '{name}'"
+        extents = finite(f"{where}: size", size, (3,))
+        code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
+        if code not in POSITIVE_SIZES:
+            raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
+        grid = height_grid(where, heights) if code == codes.HEIGHTFIELD else None
+        colour = tuple(finite(f"{where}: rgba", rgba, (4,)).tolist())
+        geometry = Geometry(
+            name=name,
+            link=-1,  # finalize() numbers the links
+            type=code,
+            placement=pose(where, position, orientation),
+            size=extents,
+            mesh=mesh,
+            heights=grid,
+            rgba=colour,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+        spec = GeometrySpec(
+            link=link,
+            geometry=geometry,
+            friction=float(friction),
+            restitution=float(restitution),
+            torsional_friction=float(torsional_friction),
+            rolling_friction=float(rolling_friction),
+            contact_stiffness=float(contact_stiffness),
+            contact_damping=float(contact_damping),
+        )
+        check_geometry(spec)
+        self.geometries[name] = spec
+        return name
+
+    def add_ground(
+        self,
+        *,
+        height: float = 0.0,
+        friction: float = 1.0,
+        restitution: float = 1.0,
+        name: str = "ground",
+        orientation: Vector = IDENTITY_QUATERNION,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.82, 0.84, 0.86, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> str:
+        """Add the plane z = height. Its restitution of 1 leaves that of a pair to the other body.
+
+        Args:
+            height: its height [m].
+            friction: Coulomb friction; a pair uses the product of the two.
+            restitution: restitution; a pair uses the product of the two.
+            name: its name.
+            orientation: of a slope, quaternion xyzw; its normal is the z axis turned by it.
+            torsional_friction: as for :meth:`add_geometry`, like all that follow.
+            rolling_friction: moment about the tangents per normal force [m].
+            contact_stiffness: stiffness in contact [N/m], infinite for hard.
+            contact_damping: damping in contact [N s/m] of a compliant ground.
+            rgba: colour.
+            collides: whether it takes part in contact.
+            visible: whether it is drawn.
+            group: bits of the groups it belongs to.
+            mask: bits of the groups it collides with.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: see :meth:`add_geometry`.
+        """
+        return self.add_geometry(
+            WORLD,
+            codes.PLANE,
+            name=name,
+            position=(0.0, 0.0, height),
+            orientation=orientation,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def add_heightfield(
+        self,
+        heights: npt.ArrayLike,
+        *,
+        spacing: float | Vector | None = None,
+        half_extents: Vector | None = None,
+        friction: float = 1.0,
+        restitution: float = 1.0,
+        name: str = "heightfield",
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> str:
+        """Add terrain that doesn't move: triangles over a grid of points, solid below.
+
+        The grid is centred on the origin of the terrain's frame. Each cell has two triangles, divided along the
+        diagonal from the corner of smallest x and y to that of largest. Beyond its border there is no ground.
+
+        Args:
+            heights: heights over the plane z = 0 of that frame [m], [rows, columns] with at least two of each; rows
+                along y, columns along x, both towards the positive side.
+            spacing: distance of neighbouring points [m], along x and y if two; give this or ``half_extents``.
+            half_extents: of the whole grid along x and y [m].
+            friction: Coulomb friction; a pair uses the product of the two.
+            restitution: restitution; 1 leaves that of a pair to the other body.
+            name: its name.
+            position: origin of the terrain's frame in the world [m].
+            orientation: of that frame, quaternion xyzw.
+            torsional_friction: as for :meth:`add_geometry`, like all that follow.
+            rolling_friction: moment about the tangents per normal force [m].
+            contact_stiffness: stiffness in contact [N/m], infinite for hard.
+            contact_damping: damping in contact [N s/m] of compliant terrain.
+            rgba: colour.
+            collides: whether it takes part in contact.
+            visible: whether it is drawn.
+            group: bits of the groups it belongs to.
+            mask: bits of the groups it collides with.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for heights that are not finite or not a grid, a spacing or extent that is not positive, or what
+                :meth:`add_geometry` refuses.
+        """
+        where = f"geometry '{name}'"
+        if (spacing is None) == (half_extents is None):
+            raise ModelError(f"{where}: give either spacing or half_extents")
+        rows, columns = height_grid(where, heights).shape
+        if half_extents is not None:
+            x, y = finite(f"{where}: half_extents", half_extents, (2,))
+        else:
+            step = finite(f"{where}: spacing", (spacing, spacing) if np.ndim(spacing) == 0 else spacing, (2,))  # type: ignore[arg-type]
+            x, y = 0.5 * step * (columns - 1, rows - 1)
+        return self.add_geometry(
+            WORLD,
+            codes.HEIGHTFIELD,
+            name=name,
+            size=(x, y, 1.0),
+            position=position,
+            orientation=orientation,
+            heights=heights,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def exclude_collision(self, link_a: str, link_b: str) -> None:
+        """Never let two links collide. Links joined by a joint never do."""
+        self.excluded.add(frozenset((link_a, link_b)))
+
+    def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
+        """Never let two geometries collide, while others of their links may."""
+        if geometry_a == geometry_b:
+            raise ModelError(f"geometry '{geometry_a}': it can't collide with itself; name two geometries")
+        self.excluded_geometries.add(frozenset((geometry_a, geometry_b)))

@@ -1,0 +1,5 @@
+"""From the description of a world to its model, see :func:`sim.model.compile.compiler.compile_model`."""
+
+from sim.model.compile.compiler import compile_model
+
+__all__ = ["compile_model"]

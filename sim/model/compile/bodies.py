@@ -1,0 +1,152 @@
+"""The links that a model keeps: their order in the trees, and the masses of what is welded to each."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.model.mass_properties import NEGLIGIBLE_INERTIA
+from sim.model.poses import IDENTITY, compose
+from sim.model.specs import WORLD, JointSpec, WorldSpec
+from warp_kernels import types as codes
+
+# For every name of a link, the index of the body that it belongs to (-1 is the world) and its pose there [7].
+Homes = dict[str, tuple[int, np.ndarray]]
+
+
+@dataclass
+class Body:
+    """A link of the model to be, with what was merged into it."""
+
+    name: str
+    joint: JointSpec
+    parent: int
+    mass: float = 0.0
+    com: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    inertia: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
+    has_inertial: bool = False
+
+
+def joint_of_each_link(world: WorldSpec) -> dict[str, JointSpec]:
+    """The joint that carries each link. Raises ModelError for unknown links, and for links with no joint or two."""
+    joint_of: dict[str, JointSpec] = {}
+    for joint in world.joints.values():
+        if joint.child not in world.links:
+            raise ModelError(f"joint '{joint.name}': unknown child link '{joint.child}'")
+        if joint.parent != WORLD and joint.parent not in world.links:
+            raise ModelError(f"joint '{joint.name}': unknown parent link '{joint.parent}'")
+        if joint.child in joint_of:
+            raise ModelError(
+                f"link '{joint.child}' has two joints, '{joint_of[joint.child].name}' and '{joint.name}'; "
+                "a link has one joint, close the loop with add_point_constraint or add_weld_constraint"
+            )
+        joint_of[joint.child] = joint
+    for link in world.links:
+        if link not in joint_of:
+            raise ModelError(f"link '{link}' has no joint; connect it with add_joint (type 'free' for a loose body)")
+    return joint_of
+
+
+def depth_first(world: WorldSpec) -> list[str]:
+    """The links, each before those that it carries. Raises ModelError for a cycle of joints."""
+    children: dict[str, list[str]] = {name: [] for name in (WORLD, *world.links)}
+    for joint in world.joints.values():
+        children[joint.parent].append(joint.child)
+    # Trees stand in the order in which their root links were added, children in the order of their joints.
+    position = {name: number for number, name in enumerate(world.links)}
+    order: list[str] = []
+    stack = sorted(children[WORLD], key=lambda name: position[name], reverse=True)
+    while stack:
+        link = stack.pop()
+        order.append(link)
+        stack.extend(reversed(children[link]))
+    if len(order) < len(world.links):
+        loop = [link for link in world.links if link not in set(order)]
+        raise ModelError(
+            f"the joints of links {', '.join(repr(name) for name in loop)} form a cycle that never reaches the world"
+        )
+    return order
+
+
+def merge_links(
+    world: WorldSpec, joint_of: dict[str, JointSpec], order: list[str], collapse_fixed: bool
+) -> tuple[list[Body], Homes]:
+    """The links that the model keeps, and where every link of the description went.
+
+    Args:
+        world: the description.
+        joint_of: the joint that carries each link.
+        order: the links, each before those that it carries.
+        collapse_fixed: merge what is behind a fixed joint into the link that carries it.
+    """
+    bodies: list[Body] = []
+    home: Homes = {WORLD: (-1, IDENTITY)}
+    for name in order:
+        joint = joint_of[name]
+        parent, placement = home[joint.parent]
+        placement = compose(placement, joint.placement)
+        if collapse_fixed and joint.type == codes.FIXED:
+            home[name] = (parent, placement)
+        else:
+            bodies.append(Body(name, replace(joint, placement=placement), parent))
+            home[name] = (len(bodies) - 1, IDENTITY)
+        link = world.links[name]
+        index, placement = home[name]
+        if index >= 0 and link.mass is not None:
+            _merge(bodies[index], link.mass, link.com, link.inertia, placement)
+    return bodies, home
+
+
+def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placement: np.ndarray) -> None:
+    """Add the mass of a welded link, whose frame is at ``placement`` in the body's."""
+    rotation = Rotation.from_quat(placement[3:]).as_matrix()
+    point = placement[:3] + rotation @ com
+    total = body.mass + mass
+    centre = (body.mass * body.com + mass * point) / total if total > 0.0 else point
+    body.inertia = (
+        body.inertia
+        + _point_inertia(body.mass, body.com - centre)
+        + rotation @ inertia @ rotation.T
+        + _point_inertia(mass, point - centre)
+    )
+    body.mass, body.com, body.has_inertial = total, centre, True
+
+
+def _point_inertia(mass: float, r: np.ndarray) -> np.ndarray:
+    return mass * (r @ r * np.eye(3) - np.outer(r, r))
+
+
+def check_masses(bodies: list[Body]) -> tuple[str, ...]:
+    """Names of moving links whose joint has no mass to move because inertial data is missing.
+
+    A link without mass is fine if a link that it carries, or an armature, gives its joint inertia.
+    """
+    carried = [body.mass for body in bodies]
+    for index in reversed(range(len(bodies))):
+        if bodies[index].parent >= 0:
+            carried[bodies[index].parent] += carried[index]
+    missing = []
+    for body, mass in zip(bodies, carried, strict=True):
+        if mass > 0.0 or body.joint.type == codes.FIXED or body.joint.armature > 0.0:
+            continue
+        if body.has_inertial:
+            raise ModelError(
+                f"link '{body.name}' moves and has no mass, nor has anything it carries; give it a positive mass"
+            )
+        missing.append(body.name)
+    return tuple(missing)
+
+
+def check_inertias(bodies: list[Body]) -> None:
+    """Raise ModelError for a negative moment of inertia.
+
+    A single link may have one, if what is welded to it makes up for it.
+    """
+    for body in bodies:
+        moments = np.linalg.eigvalsh(body.inertia)
+        if moments[0] < -1e-6 * np.abs(body.inertia).max() - NEGLIGIBLE_INERTIA:
+            raise ModelError(
+                f"link '{body.name}': with what is welded to it, its principal moments of inertia are "
+                f"{moments.tolist()}; a body that moves needs positive ones"
+            )

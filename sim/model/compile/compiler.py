@@ -1,0 +1,130 @@
+"""From the description of a world to a model: check the graph, order it, merge what is welded, lay out the arrays."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.compile.bodies import (
+    Body,
+    Homes,
+    check_inertias,
+    check_masses,
+    depth_first,
+    joint_of_each_link,
+    merge_links,
+)
+from sim.model.compile.constraints import coupled_dofs, fit_followers, place_anchors
+from sim.model.compile.dofs import DofLayout, lay_out_dofs
+from sim.model.compile.exclusions import excluded_pairs
+from sim.model.compile.parameters import collect_parameters
+from sim.model.equalities import Equalities
+from sim.model.model import Frame, Geometry, Model
+from sim.model.poses import compose
+from sim.model.specs import WorldSpec
+from warp_kernels import types as codes
+
+
+def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
+    """See :meth:`sim.ModelBuilder.finalize`."""
+    if dtype not in codes.DTYPES:
+        raise ModelError(f"unknown dtype '{dtype}'; known are {', '.join(codes.DTYPES)}")
+    joint_of = joint_of_each_link(world)
+    order = depth_first(world)
+    bodies, home = merge_links(world, joint_of, order, collapse_fixed)
+    massless = check_masses(bodies)
+    check_inertias(merge_links(world, joint_of, order, collapse_fixed=True)[0])
+    geometries = _geometries(world, home)
+    frames = _frames(world, home)
+    excluded = excluded_pairs(world, geometries)
+    return _model(world, dtype, bodies, home, geometries, frames, excluded, massless)
+
+
+def _geometries(world: WorldSpec, home: Homes) -> list[Geometry]:
+    placed: list[Geometry] = []
+    for spec in world.geometries.values():
+        if spec.link not in home:
+            raise ModelError(f"geometry '{spec.geometry.name}': unknown link '{spec.link}'")
+        link, placement = home[spec.link]
+        placed.append(replace(spec.geometry, link=link, placement=compose(placement, spec.geometry.placement)))
+    return placed
+
+
+def _frames(world: WorldSpec, home: Homes) -> list[Frame]:
+    frames = [Frame(name, *home[name]) for name in world.links]
+    for name, (link, placement) in world.frames.items():
+        if link not in home:
+            raise ModelError(f"frame '{name}': unknown link '{link}'")
+        index, base = home[link]
+        frames.append(Frame(name, index, compose(base, placement)))
+    return frames
+
+
+def _model(
+    world: WorldSpec,
+    dtype: str,
+    bodies: list[Body],
+    home: Homes,
+    geometries: list[Geometry],
+    frames: list[Frame],
+    excluded: frozenset[tuple[int, int]],
+    massless: tuple[str, ...],
+) -> Model:
+    layout = lay_out_dofs(bodies)
+    # Before the joints are read: the initial coordinates of coupled joints follow from those of others.
+    equalities, anchor_a, anchor_b = _equalities(world, home, bodies, layout)
+    joints = [body.joint for body in bodies]
+    roots = np.flatnonzero(layout.link_parent < 0)
+    actuators = list(world.actuators.values())
+    dof_of_joint = dict(zip((joint.name for joint in joints), layout.joint_qd_start, strict=True))
+    return Model(
+        dtype=dtype,
+        link_names=tuple(body.name for body in bodies),
+        joint_names=tuple(joint.name for joint in joints),
+        frames=tuple(frames),
+        geometries=tuple(geometries),
+        parts=tuple(world.parts),
+        excluded_pairs=excluded,
+        equalities=equalities,
+        q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
+        link_parent=layout.link_parent,
+        joint_type=np.array([joint.type for joint in joints], dtype=np.int32),
+        joint_axis=np.array([joint.axis for joint in joints]).reshape(-1, 3),
+        joint_q_start=layout.joint_q_start,
+        joint_qd_start=layout.joint_qd_start,
+        link_tree=(np.searchsorted(roots, np.arange(len(bodies)), side="right") - 1).astype(np.int32),
+        link_tail_dof=layout.link_tail_dof,
+        tree_link_start=np.append(roots, len(bodies)).astype(np.int32),
+        dof_link=layout.dof_link,
+        dof_parent=layout.dof_parent,
+        dof_depth=layout.dof_depth,
+        dof_row_start=np.concatenate([[0], np.cumsum(layout.dof_depth)])[:-1].astype(np.int32),
+        dof_q=layout.dof_q,
+        effort_limit=layout.per_dof([joint.effort for joint in joints]),
+        velocity_limit=layout.per_dof([joint.velocity for joint in joints]),
+        actuator_names=tuple(actuator.name for actuator in actuators),
+        actuator_kind=np.array([actuator.kind for actuator in actuators], dtype=np.int32),
+        actuator_dof=np.array([dof_of_joint[actuator.joint] for actuator in actuators], dtype=np.int32),
+        parameters=collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b),
+        massless_links=massless,
+    )
+
+
+def _equalities(
+    world: WorldSpec, home: Homes, bodies: list[Body], layout: DofLayout
+) -> tuple[Equalities, np.ndarray, np.ndarray]:
+    """The equality constraints, and the anchors a and b [num_anchors, 7]."""
+    anchors, couplings = list(world.anchors.values()), list(world.couplings.values())
+    dofs = coupled_dofs(couplings, [body.joint for body in bodies], layout.joint_qd_start)
+    fit_followers(couplings, bodies)
+    links, anchor_a, anchor_b = place_anchors(anchors, home, bodies, (layout.link_tail_dof >= 0).tolist())
+    equalities = Equalities(
+        anchor_names=tuple(world.anchors),
+        anchor_link_a=links[:, 0],
+        anchor_link_b=links[:, 1],
+        anchor_welded=np.array([spec.welded for spec in anchors], dtype=np.int32),
+        coupling_names=tuple(world.couplings),
+        coupling_dof=dofs[:, 0],
+        coupling_other=dofs[:, 1],
+    )
+    return equalities, anchor_a, anchor_b

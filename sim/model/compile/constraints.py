@@ -1,0 +1,115 @@
+"""Constraints beyond the tree of joints: where their anchors are, which joints are coupled."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.model.compile.bodies import Body, Homes
+from sim.model.poses import compose, inverse
+from sim.model.specs import AnchorSpec, CouplingSpec, JointSpec
+from warp_kernels import types as codes
+
+
+def place_anchors(
+    specs: list[AnchorSpec], home: Homes, bodies: list[Body], moves: list[bool]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Links [n, 2] and the anchors a and b in their frames [n, 7].
+
+    Args:
+        specs: what the user asked for.
+        home: for every name the link it belongs to with its pose there.
+        bodies: the links of the model.
+        moves: whether each of them moves.
+
+    Raises:
+        ModelError: naming the constraint with an unknown link, two links that are one body, or two that don't move.
+    """
+    poses = initial_poses(bodies)
+    links = np.zeros((len(specs), 2), dtype=np.int32)
+    anchors = np.zeros((2, len(specs), 7))
+    for row, spec in enumerate(specs):
+        for side, link in enumerate((spec.link_a, spec.link_b)):
+            if link not in home:
+                raise ModelError(f"constraint '{spec.name}': unknown link '{link}'")
+            links[row, side] = home[link][0]
+        a, b = links[row]
+        if a == b or not any(link >= 0 and moves[link] for link in (a, b)):
+            raise ModelError(
+                f"constraint '{spec.name}': links '{spec.link_a}' and '{spec.link_b}' can't move relative to each "
+                "other, so there is nothing to constrain"
+            )
+        anchors[0, row] = compose(home[spec.link_a][1], spec.anchor_a)
+        if spec.anchor_b is not None:
+            anchors[1, row] = compose(home[spec.link_b][1], spec.anchor_b)
+        else:
+            place = compose(poses[a], anchors[0, row]) if a >= 0 else anchors[0, row]
+            anchors[1, row] = compose(inverse(poses[b]), place) if b >= 0 else place
+    return links, anchors[0], anchors[1]
+
+
+def initial_poses(bodies: list[Body]) -> list[np.ndarray]:
+    """Pose of each link in the world in the initial configuration [7]."""
+    poses: list[np.ndarray] = []
+    for body in bodies:
+        pose = compose(body.joint.placement, _motion(body.joint))
+        poses.append(compose(poses[body.parent], pose) if body.parent >= 0 else pose)
+    return poses
+
+
+def _motion(joint: JointSpec) -> np.ndarray:
+    """Pose of the child in the joint frame at the joint's initial coordinates."""
+    pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    if joint.type == codes.REVOLUTE:
+        pose[3:] = Rotation.from_rotvec(joint.axis * joint.q0[0]).as_quat()
+    elif joint.type == codes.PRISMATIC:
+        pose[:3] = joint.axis * joint.q0[0]
+    elif joint.type == codes.SPHERICAL:
+        pose[3:] = joint.q0
+    elif joint.type == codes.FREE:
+        pose[:] = joint.q0
+    return pose
+
+
+def fit_followers(specs: list[CouplingSpec], bodies: list[Body]) -> None:
+    """Give coupled joints the initial coordinates that fit those they follow, chains of followers included.
+
+    Raises:
+        ModelError: naming the joints that follow each other in a ring.
+    """
+    joints = {body.joint.name: body for body in bodies}
+    followers = {spec.joint: spec for spec in specs if spec.joint in joints and spec.other in joints}
+    waiting = dict(followers)
+    while waiting:
+        ready = [name for name, spec in waiting.items() if spec.other not in waiting]
+        if not ready:
+            names = ", ".join(f"'{name}'" for name in waiting)
+            raise ModelError(f"the joints {names} follow each other in a ring of couplings; leave one of them out")
+        for name in ready:
+            spec = waiting.pop(name)
+            joint = joints[name].joint
+            joints[name].joint = replace(joint, q0=spec.ratio * joints[spec.other].joint.q0 + spec.offset)
+
+
+def coupled_dofs(specs: list[CouplingSpec], joints: list[JointSpec], starts: np.ndarray) -> np.ndarray:
+    """Degrees of freedom of the joints and of those that they follow, int32 [n, 2].
+
+    Raises:
+        ModelError: naming the joint: unknown, of a type with other than one degree of freedom, or following itself.
+    """
+    index = {joint.name: number for number, joint in enumerate(joints)}
+    dofs = np.zeros((len(specs), 2), dtype=np.int32)
+    for row, spec in enumerate(specs):
+        for side, name in enumerate((spec.joint, spec.other)):
+            if name not in index:
+                raise ModelError(
+                    f"coupling of joint '{spec.joint}' with '{spec.other}': there is no joint '{name}' that moves"
+                )
+            if joints[index[name]].type not in (codes.REVOLUTE, codes.PRISMATIC):
+                raise ModelError(
+                    f"coupling of joint '{spec.joint}' with '{spec.other}': only revolute and prismatic joints can be "
+                    f"coupled, '{name}' is neither"
+                )
+            dofs[row, side] = starts[index[name]]
+    return dofs

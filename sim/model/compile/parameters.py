@@ -1,0 +1,92 @@
+"""The physical parameters of a model, gathered from the description; see :data:`sim.model.parameters.PARAMETERS`."""
+
+import numpy as np
+
+from sim.model.compile.bodies import Body
+from sim.model.compile.dofs import DofLayout
+from sim.model.model import Geometry
+from sim.model.specs import ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
+
+
+def collect_parameters(
+    world: WorldSpec,
+    bodies: list[Body],
+    geometries: list[Geometry],
+    layout: DofLayout,
+    anchor_a: np.ndarray,
+    anchor_b: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Every parameter by its name, float64 [n, ...]; those of actuators only if there is one.
+
+    Args:
+        world: the description.
+        bodies: the links of the model.
+        geometries: its geometries, placed in their links.
+        layout: the degrees of freedom of the joints.
+        anchor_a: anchors of point and weld constraints in their first links [num_anchors, 7].
+        anchor_b: in their second links [num_anchors, 7].
+    """
+    couplings = list(world.couplings.values())
+    actuators = list(world.actuators.values())
+    return {
+        "joint_placement": np.array([body.joint.placement for body in bodies]).reshape(-1, 7),
+        "mass": np.array([body.mass for body in bodies]),
+        "com": np.array([body.com for body in bodies]).reshape(-1, 3),
+        "inertia": np.array([body.inertia for body in bodies]).reshape(-1, 3, 3),
+        **_of_joints([body.joint for body in bodies], layout),
+        **_of_shapes(geometries),
+        **_of_materials(list(world.geometries.values())),
+        "anchor_a": anchor_a,
+        "anchor_b": anchor_b,
+        "coupling_ratio": np.array([spec.ratio for spec in couplings], dtype=np.float64),
+        "coupling_offset": np.array([spec.offset for spec in couplings], dtype=np.float64),
+        "gravity": world.gravity.copy(),
+        **(_of_actuators(actuators) if actuators else {}),
+    }
+
+
+def _of_joints(joints: list[JointSpec], layout: DofLayout) -> dict[str, np.ndarray]:
+    per_dof = layout.per_dof
+    return {
+        "damping": per_dof([joint.damping for joint in joints]),
+        "armature": per_dof([joint.armature for joint in joints]),
+        "stiffness": per_dof([joint.stiffness for joint in joints]),
+        "rest_position": per_dof([joint.rest_position for joint in joints]),
+        "friction_loss": per_dof([joint.friction_loss for joint in joints]),
+        "lower_limit": per_dof([joint.lower for joint in joints]),
+        "upper_limit": per_dof([joint.upper for joint in joints]),
+        "swing_limit": np.array([joint.swing_limit for joint in joints], dtype=np.float64),
+        "twist_limit": np.array([joint.twist_limit for joint in joints], dtype=np.float64),
+        "limit_margin": per_dof([joint.limit_margin for joint in joints]),
+        "limit_stiffness": per_dof([joint.limit_stiffness for joint in joints]),
+        "limit_damping": per_dof([joint.limit_damping for joint in joints]),
+    }
+
+
+def _of_shapes(geometries: list[Geometry]) -> dict[str, np.ndarray]:
+    heights = [geometry.heights.ravel() for geometry in geometries if geometry.heights is not None]
+    return {
+        "geometry_placement": np.array([geometry.placement for geometry in geometries]).reshape(-1, 7),
+        "geometry_size": np.array([geometry.size for geometry in geometries]).reshape(-1, 3),
+        "height": np.concatenate([np.zeros(0), *heights]),
+    }
+
+
+def _of_materials(specs: list[GeometrySpec]) -> dict[str, np.ndarray]:
+    return {
+        "friction": np.array([spec.friction for spec in specs], dtype=np.float64),
+        "restitution": np.array([spec.restitution for spec in specs], dtype=np.float64),
+        "torsional_friction": np.array([spec.torsional_friction for spec in specs], dtype=np.float64),
+        "rolling_friction": np.array([spec.rolling_friction for spec in specs], dtype=np.float64),
+        "contact_stiffness": np.array([spec.contact_stiffness for spec in specs], dtype=np.float64),
+        "contact_damping": np.array([spec.contact_damping for spec in specs], dtype=np.float64),
+    }
+
+
+def _of_actuators(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    return {
+        "actuator_gear": np.array([actuator.gear for actuator in actuators]),
+        "actuator_kp": np.array([actuator.kp for actuator in actuators]),
+        "actuator_kd": np.array([actuator.kd for actuator in actuators]),
+        "actuator_force_limit": np.array([actuator.force_limit for actuator in actuators]),
+    }

@@ -1,0 +1,117 @@
+"""USD files that were written here come back as they were."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from pxr import Usd, UsdPhysics
+from scipy.spatial.transform import Rotation
+
+import sim
+from scenes import quadruped
+from sim.usd import write_usd
+from tests.importers.reference import ROBOTS
+from tests.importers.usd_scenes import (
+    CENTIMETRES_Y_UP,
+    assert_same_models,
+    everything,
+    poses_at,
+)
+
+# Prims of links whose names no prim can have.
+PRIM_NAMES = {"a b": "a_b", "a_b": "a_b_2"}
+
+
+def test_everything_comes_back(tmp_path):
+    model = everything()
+    path = write_usd(tmp_path / "all.usda", model, poses_at(model, model.q0), fps=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = sim.load(path, dtype="float64")
+    assert_same_models(model, again)
+    tips = [next(frame for frame in m.frames if frame.name == "tip") for m in (model, again)]
+    assert tips[0].link == tips[1].link
+    assert_allclose(tips[0].placement, tips[1].placement, atol=1e-15)
+    assert again.equalities.anchor_names == ("hook", "weld")
+
+
+def test_a_robot_moves_as_before(tmp_path):
+    scene = quadruped.build(dtype="float64")
+    poses = poses_at(scene.model, scene.model.q0)
+    again = sim.load(write_usd(tmp_path / "robot.usdc", scene.model, poses, fps=30), dtype="float64")
+    assert_same_models(scene.model, again)
+    q = np.asarray(scene.q0)[None]
+    masses = [sim.mass_matrix(model, q).numpy() for model in (scene.model, again)]
+    assert_allclose(masses[1], masses[0], rtol=1e-10, atol=1e-12)
+    ends = []
+    for model in (scene.model, again):
+        simulator = sim.Simulator(model, dt=1 / 240, num_worlds=1, device="cpu")
+        state = simulator.state(scene.q0, np.full(model.nv, 0.1))
+        for _ in range(60):
+            state = simulator.step(state)
+        ends.append(state.q.numpy())
+    np.testing.assert_array_equal(ends[1], ends[0])
+
+
+def test_an_edited_value_wins(tmp_path):
+    """What another program changed counts, though the value that we wrote stands beside it."""
+    builder = sim.ModelBuilder()
+    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.1, name="box", friction=0.7)
+    model = builder.finalize("float64")
+    path = write_usd(tmp_path / "box.usda", model, poses_at(model, model.q0), fps=30)
+    stage = Usd.Stage.Open(str(path))
+    prim = next(prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.MassAPI))
+    UsdPhysics.MassAPI(prim).GetMassAttr().Set(2.0)
+    stage.GetRootLayer().Save()
+    again = sim.load(path, dtype="float64")
+    assert again.parameters["mass"][0] == 2.0
+    assert again.parameters["friction"][0] == 0.7
+
+
+@pytest.mark.parametrize("robot", ["panda", "anymal_c"])
+def test_published_robots_come_back(tmp_path, robot):
+    if not ROBOTS[robot].exists():
+        pytest.skip("the robots come with example-robot-data")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sim.URDFWarning)
+        model = sim.load(ROBOTS[robot], dtype="float64", visual=False)
+    again = sim.load(write_usd(tmp_path / "robot.usdc", model, poses_at(model, model.q0), fps=30), dtype="float64")
+    q = model.q0[None] + 0.1
+    masses = [sim.mass_matrix(m, q).numpy() for m in (model, again)]
+    assert_allclose(masses[1], masses[0], rtol=1e-10, atol=1e-12)
+    assert {g.name for g in again.geometries} == {g.name for g in model.geometries}
+
+
+@pytest.mark.slow  # Newton compiles kernels of its own
+def test_newton_reads_the_same(tmp_path):
+    """Masses, centres of mass and inertias in the world as Newton's reader has them, which leaves units to its user."""
+    newton = pytest.importorskip("newton", reason="Newton is not installed")
+    pytest.importorskip("newton_usd_schemas", reason="Newton's USD schemas are not installed")
+    model = everything()
+    ours = write_usd(tmp_path / "ours.usda", model, poses_at(model, model.q0), fps=30)
+    hand = tmp_path / "hand.usda"
+    hand.write_text(CENTIMETRES_Y_UP)
+    for path, kilograms, metres in ((ours, 1.0, 1.0), (hand, 1e-3, 1e-2)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            builder = newton.ModelBuilder()
+            builder.add_usd(str(path))
+        theirs = {}
+        for label, pose, mass, com, inertia in zip(
+            builder.body_label, builder.body_q, builder.body_mass, builder.body_com, builder.body_inertia, strict=True
+        ):
+            turn = Rotation.from_quat(np.array(pose)[3:])
+            tensor = turn.as_matrix() @ np.array(inertia).reshape(3, 3) @ turn.as_matrix().T
+            centre = (np.array(pose)[:3] + turn.apply(np.array(com))) * metres
+            theirs[label.rsplit("/", 1)[-1]] = (mass * kilograms, centre, tensor * kilograms * metres**2)
+        mine = sim.load(path, dtype="float64")
+        assert len(theirs) == mine.num_links
+        poses = poses_at(mine, mine.q0)[0]
+        for link, name in enumerate(mine.link_names):
+            turn = Rotation.from_quat(poses[link, 3:]).as_matrix()
+            mass, com, inertia = (mine.parameters[key][link] for key in ("mass", "com", "inertia"))
+            found = theirs[PRIM_NAMES.get(name, name)]
+            assert_allclose(found[0], mass, rtol=1e-6)
+            assert_allclose(found[1], poses[link, :3] + turn @ com, atol=1e-5)
+            assert_allclose(found[2], turn @ inertia @ turn.T, rtol=1e-4, atol=1e-5 * np.abs(inertia).max())
