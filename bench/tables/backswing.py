@@ -5,7 +5,7 @@ import warp as wp
 
 import sim
 from bench.standing import standing
-from sim.simulation.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.step_adjoint import DifferentiableStep
 
 SWEEPS = 50
 

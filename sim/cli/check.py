@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.cli.files import add_file, read_file, say
 from sim.model.model import Model
-from sim.simulation.collision import candidate_pairs
+from sim.simulation.stepping.collision import candidate_pairs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.simulation.step import Step
+from sim.simulation.stepping.step import Step
 from warp_kernels.types import CONTACT, TORSION
 
 

@@ -19,8 +19,8 @@ from sim.model.names import counted
 from sim.model.parameters import as_numbers
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradient_norms import GradientNorms
-from sim.simulation.shard import Arrays
 from sim.simulation.state import Impulses, State
+from sim.simulation.stepping.shard import Arrays
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import (
     BETWEEN,

@@ -19,14 +19,14 @@ from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter
 from sim.simulation.batches import ArrayLike, Batches
-from sim.simulation.collision import CollisionModel, default_max_contacts
-from sim.simulation.constraint_layout import constraint_layout
 from sim.simulation.contacts import Contacts
 from sim.simulation.options import ContactOptions
-from sim.simulation.shard import Shard
 from sim.simulation.state import State
-from sim.simulation.step_adjoint import DifferentiableStep
-from sim.simulation.workspace import Workspace
+from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
+from sim.simulation.stepping.constraint_layout import constraint_layout
+from sim.simulation.stepping.shard import Shard
+from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.types import POSITION, SPHERICAL, VELOCITY
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.

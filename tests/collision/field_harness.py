@@ -7,7 +7,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.simulation.collision import CollisionModel
+from sim.simulation.stepping.collision import CollisionModel
 from tests.collision.harness import IDENTITY, Bench, pebble, random_quaternions
 from warp_kernels import types as codes
 

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from sim.arrays.launch import launch
 from sim.model.model import Mesh
-from sim.simulation.collision import CollisionModel
+from sim.simulation.stepping.collision import CollisionModel
 from warp_kernels import types as codes
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.simulation.collision import CollisionModel, candidate_pairs, default_max_contacts
+from sim.simulation.stepping.collision import CollisionModel, candidate_pairs, default_max_contacts
 from tests.collision.harness import pebble
 from warp_kernels.collision.pairs import FAMILIES, HULL_ON_FIELD, ROUND_ON_FIELD
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.simulation.collision import candidate_pairs
+from sim.simulation.stepping.collision import candidate_pairs
 from tests.collision.harness import Bench, Slots, hull_mesh, random_bench
 from warp_kernels.types import BOX, CAPSULE, CONVEX, PLANE, SPHERE
 

@@ -146,7 +146,7 @@ def test_a_wrong_parameter_is_found(monkeypatch):
 
 def test_a_missing_adjoint_is_found(monkeypatch):
     """A part of the way back left out: the rows' dependence on the state."""
-    from sim.simulation.step_adjoint import DifferentiableStep
+    from sim.simulation.stepping.step_adjoint import DifferentiableStep
 
     simulator, state, tau = hopping()
     monkeypatch.setattr(DifferentiableStep, "_row_adjoint", lambda self: None)

@@ -21,7 +21,7 @@ def test_the_ball_waits_on_the_tee(device):
     q = simulator.rollout(simulator.state(scene.q0, scene.qd0), steps=scene.steps).q.numpy()[:, 0]
     np.testing.assert_allclose(q[:, scene.ball_position], q[0, scene.ball_position][None].repeat(len(q), 0), atol=1e-5)
     tee = next(k for k, geometry in enumerate(scene.model.geometries) if geometry.name == "tee")
-    pairs = sim.simulation.collision.candidate_pairs(scene.model)
+    pairs = sim.simulation.stepping.collision.candidate_pairs(scene.model)
     touching = {tuple(sorted(pair)) for pair in zip(*map(np.ndarray.tolist, pairs), strict=True)}
     assert sum(tee in pair for pair in touching) == 1
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import sim
 from sim.render.shapes import tessellate
 from sim.render.view import transform_points
-from sim.simulation.collision import candidate_pairs
+from sim.simulation.stepping.collision import candidate_pairs
 from tests.importers.mjcf_zoo import random_state
 from warp_kernels import types as codes
 

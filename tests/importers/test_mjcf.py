@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import quadruped
 from sim.model.poses import compose, inverse
-from sim.simulation.collision import candidate_pairs
+from sim.simulation.stepping.collision import candidate_pairs
 from sim.usd import write_usd
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from warp_kernels import types as codes

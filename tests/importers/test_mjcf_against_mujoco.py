@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.model.poses import compose
-from sim.simulation.collision import candidate_pairs
+from sim.simulation.stepping.collision import candidate_pairs
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from tests.importers.reference import BULLET, GYMNASIUM
 from warp_kernels import types as codes

@@ -12,7 +12,7 @@ from itertools import combinations
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.text import numbers
 from sim.model.model import Model
-from sim.simulation.collision import may_touch
+from sim.simulation.stepping.collision import may_touch
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.exporters.losses import Losses
 from sim.model.model import Model
-from sim.simulation.collision import may_touch
+from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes
 
 

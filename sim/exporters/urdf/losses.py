@@ -9,7 +9,7 @@ from sim.errors import ModelError
 from sim.exporters.losses import Losses
 from sim.model.model import Model
 from sim.model.names import some
-from sim.simulation.collision import may_touch
+from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes
 
 EARTH = (0.0, 0.0, -9.81)

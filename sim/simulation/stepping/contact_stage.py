@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import launch
-from sim.simulation.workspace import Workspace
+from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels

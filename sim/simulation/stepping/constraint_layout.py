@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.model.model import Model
-from sim.simulation.collision import candidate_pairs, most_contacts
+from sim.simulation.stepping.collision import candidate_pairs, most_contacts
 from warp_kernels.types import SPHERICAL, TORQUE
 
 

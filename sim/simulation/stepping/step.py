@@ -9,8 +9,8 @@ from typing import Any
 import warp as wp
 
 from sim.dynamics.differentiable_op import run_kinematics
-from sim.simulation.contact_stage import contact_identity, run_contacts
-from sim.simulation.workspace import Workspace
+from sim.simulation.stepping.contact_stage import contact_identity, run_contacts
+from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
@@ -26,7 +26,7 @@ from warp_kernels.solver.warm_start import warm_start_kernels
 
 
 class Step(Workspace):
-    """The launches of one step. See :class:`sim.simulation.workspace.Workspace` for the arguments."""
+    """The launches of one step. See :class:`sim.simulation.stepping.workspace.Workspace` for the arguments."""
 
     def load(self) -> None:
         """Read the state and the control at the cursor."""

@@ -8,9 +8,9 @@ import warp as wp
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
 from sim.model.model import Model
-from sim.simulation.collision import CollisionModel
-from sim.simulation.constraint_layout import ConstraintLayout
 from sim.simulation.options import ContactOptions
+from sim.simulation.stepping.collision import CollisionModel
+from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 
-from sim.simulation.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from warp_kernels.checkpoint import checkpoint_kernels
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.

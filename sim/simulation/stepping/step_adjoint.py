@@ -10,8 +10,8 @@ from typing import Any
 
 import warp as wp
 
-from sim.simulation.step import Step
-from sim.simulation.workspace import GAINS, LIMITS, fill, gradients_of
+from sim.simulation.stepping.step import Step
+from sim.simulation.stepping.workspace import GAINS, LIMITS, fill, gradients_of
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
