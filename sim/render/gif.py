@@ -1,4 +1,4 @@
-"""Pictures to files."""
+"""Writes pictures to files."""
 
 import os
 from pathlib import Path
@@ -9,31 +9,32 @@ from PIL import Image
 from sim.errors import ModelError
 from sim.output import write_file
 
-# A 4x4 threshold pattern that never moves: unlike error diffusion it gives no noise that dances from frame to frame.
+# A fixed 4x4 threshold pattern. Unlike error diffusion, its noise does not change from frame to frame.
 BAYER = (np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]) + 0.5) / 16.0 - 0.5
-KEPT = 255  # number of the palette's colour that leaves a pixel as it was
-DITHER = 6.0  # peak to peak, in steps of 1/255: about the distance between neighbouring palette colours in a smooth sky
+KEPT = 255  # palette index of unchanged pixels
+DITHER = 6.0  # peak to peak, in steps of 1/255: about the distance of neighbouring palette colours in a smooth sky
 
 
 def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> Path:
     """Write an endless animation.
 
-    All frames share one palette made from all of them, so that nothing flickers, and hold but the pixels that change.
+    All frames share one palette, so that nothing flickers, and store only the pixels that change.
 
     Args:
         path: the file, ending in .gif.
         frames: uint8 [frames, height, width, 3].
-        fps: frames per second, at most 50 (GIF counts hundredths of a second, and viewers slow down below two).
+        fps: frames per second, at most 50 (GIF delays are in hundredths of a second, and viewers do not support less
+            than two).
 
     Returns:
         the path.
 
     Raises:
-        ModelError: for another suffix, a missing folder, frames of another shape or type, or fps out of range.
+        ModelError: for a wrong suffix, a missing folder, frames of a wrong shape or type, or an fps out of range.
     """
     if not 0.1 <= fps <= 50.0:
         raise ModelError(
-            f"fps is {fps}; a GIF can have 0.1 to 50 frames per second, so draw every second frame of a faster motion"
+            f"fps is {fps}; a GIF supports 0.1 to 50 frames per second, so draw every second frame of a faster motion"
         )
     pictures = check_pictures(frames, 4)
     palette = _shared_palette(pictures)
@@ -49,7 +50,7 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         changes.putpalette(palette)
         indexed.append(changes)
         before = colors
-    # Rounded from the running time, so that the whole animation keeps its length.
+    # Round the times, not the delays, so that the whole animation keeps its length.
     ticks = np.round(np.arange(len(indexed) + 1) * 100.0 / fps)
     durations = [int(d) * 10 for d in np.diff(ticks)]
     return write_file(
@@ -76,7 +77,7 @@ def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
 
 
 def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
-    """Pictures uint8 [frames, height, width, 3], or one of them with three dimensions; ModelError for others."""
+    """Check that pictures are uint8 [frames, height, width, 3], or one [height, width, 3]. Raises ModelError."""
     array = np.asarray(frames)
     if array.ndim != dimensions or array.shape[-1] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         form = "[frames, height, width, 3]" if dimensions == 4 else "[height, width, 3]"
@@ -87,7 +88,8 @@ def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
 def _shared_palette(pictures: np.ndarray) -> list[int]:
     """Red, green and blue [768] of 255 colours from up to twelve frames spread over the animation.
 
-    A colour counts by the square root of its number of pixels, so that small things keep theirs beside a large sky.
+    A colour is weighted by the square root of its number of pixels, so that small objects keep their colours next to a
+    large sky.
     """
     chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, 12).astype(int))]
     coarse = (chosen.reshape(-1, 3) >> 2).astype(np.int32)
@@ -95,7 +97,8 @@ def _shared_palette(pictures: np.ndarray) -> list[int]:
     colors = np.stack([keys // 4096, keys // 64 % 64, keys % 64], axis=1).astype(np.uint8) * 4 + 2
     pixels = np.repeat(colors, np.ceil(np.sqrt(counts)).astype(int), axis=0)
     palette = Image.fromarray(pixels[None]).quantize(colors=KEPT, method=Image.Quantize.MEDIANCUT).getpalette()
-    assert palette is not None, "pictures with numbered colours have one"
-    # The rest, KEPT among it, repeats the first colour, which comes first when the nearest is searched.
+    assert palette is not None, "quantized pictures have a palette"
+    # The remaining entries, including KEPT, repeat the first colour, so that the search for the nearest never returns
+    # them.
     palette = palette[: 3 * KEPT]
     return palette + palette[:3] * (256 - len(palette) // 3)

@@ -31,18 +31,18 @@ from warp_kernels.render.trace import render_kernels
 
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
-LEAF = 8  # triangles in a box of the tree of boxes; fewer were slower on a CPU
+LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer were slower on a CPU
 
 
 @dataclass(frozen=True)
 class AmbientOcclusion:
-    """How to find which part of the sky's light a surface sees (Zhukov, Iones and Kronin 1998).
+    """Options of ambient occlusion, the share of the sky's light that a surface sees (Zhukov, Iones and Kronin 1998).
 
     The rays are the same at every pixel and in every frame, so that nothing flickers.
 
     Attributes:
-        rays: from the surface at every pixel; fewer show steps.
-        reach: how far away something takes light [m].
+        rays: number of rays from the surface at every pixel; too few show banding.
+        reach: distance up to which an object blocks light [m].
 
     Raises:
         ModelError: for numbers that are not positive.
@@ -53,17 +53,17 @@ class AmbientOcclusion:
 
     def __post_init__(self) -> None:
         if self.rays < 1 or not self.reach > 0.0:
-            raise ModelError(f"ambient occlusion of {self.rays} rays and reach {self.reach} m: both must be positive")
+            raise ModelError(f"ambient occlusion with {self.rays} rays and reach {self.reach} m: both must be positive")
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What every pixel of a picture shows, through its middle.
+    """Depth and segmentation at the centre of every pixel of a picture.
 
     Attributes:
         depth: distance along the axis of the camera [height, width], infinite for the sky [m].
         geometry: index in ``model.geometries`` [height, width]; -1 for the sky, -2 for markers and trails.
-        world: number of the world [height, width]; -1 where there is none: sky, planes, markers and trails.
+        world: number of the world [height, width]; -1 for sky, planes, markers and trails.
     """
 
     depth: np.ndarray
@@ -72,24 +72,24 @@ class Survey:
 
 
 class Renderer:
-    """Draws frames of one model. Make it once, then call :meth:`draw` for every frame.
+    """Draws frames of one model. Create it once, then call :meth:`draw` for every frame.
 
     Args:
         model: the model; its visible geometries are drawn, planes as a checkered ground.
-        width: of the picture [pixels].
-        height: of the picture [pixels].
+        width: width of the picture [pixels].
+        height: height of the picture [pixels].
         camera: the camera.
-        markers: balls that stand still.
+        markers: fixed balls.
         trails: paths of points, drawn up to the frame shown.
         device: Warp device, such as "cpu" or "cuda:0".
-        supersamples: rays through a pixel on an edge, on a grid; a square number.
+        supersamples: number of rays through a pixel on an edge, on a grid; a square number.
         tile: side of the squares of the ground [m].
-        offsets: where the origin of each world is drawn [num_worlds, 3], see :func:`grid_offsets`; one world, at the
-            origin, if left out. Planes are drawn once.
-        occlusion: darken corners and gaps, where less of the sky is seen; None leaves that out.
+        offsets: displayed position of the origin of each world [num_worlds, 3], see :func:`grid_offsets`. Default: one
+            world at the origin. Planes are drawn once.
+        occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
-        ModelError: for a size that is not positive, or supersamples that are no square number.
+        ModelError: for a size that is not positive, or supersamples that are not a square number.
     """
 
     def __init__(
@@ -147,11 +147,11 @@ class Renderer:
 
     @serialized
     def draw(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
-        """One picture, uint8 [height, width, 3].
+        """Draw one picture, uint8 [height, width, 3].
 
         Args:
-            poses: link poses in the frame of their world, [num_worlds, num_links, 7], or [num_links, 7] of one world.
-            frame: how far the trails have come.
+            poses: link poses in the frame of their world, [num_worlds, num_links, 7], or [num_links, 7] for one world.
+            frame: number of the frame up to which trails are drawn.
         """
         self._stage(poses, frame)
         for launches in self.passes:
@@ -160,13 +160,14 @@ class Renderer:
 
     @serialized
     def survey(self, poses: np.ndarray, frame: int = 0) -> Survey:
-        """Depth and what is seen, instead of a picture; arguments as for :meth:`draw`."""
+        """Depth and segmentation instead of a picture. Arguments as for :meth:`draw`."""
         mesh = self._stage(poses, frame)
         depth = wp.empty(self.size, dtype=float, device=self.device)
         run_rows(self._rows(self.kernels.survey_pixels, [self.view, self.scene], [mesh.id], [depth, self.shown]))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
-        # Instances, then what belongs to no geometry; from the end: the planes, the last first, and the sky.
+        # Instances, then markers and trails. Planes and sky are numbered from the end: the sky last, the planes in
+        # reverse.
         others = len(self.scene.instance_colors) - seen
         geometry = np.array([*(self.drawn * len(self.offsets)), *[-2] * others, *self.plane_numbers[::-1], -1])
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
@@ -174,16 +175,16 @@ class Renderer:
 
     @serialized
     def openness(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
-        """Which part of the light of an even sky reaches what every pixel shows, float32 [height, width]; 1 for all.
+        """Share of a uniform sky's light that reaches the surface at every pixel, float32 [height, width].
 
-        That is the part of the directions about the surface, weighted by the cosine of their angle to its normal, in
-        which nothing stands within reach of ``occlusion``. Arguments as for :meth:`draw`.
+        This is the share of directions, weighted by the cosine of their angle to the normal, that are free within the
+        reach of ``occlusion``. It is 1 where nothing blocks the sky. Arguments as for :meth:`draw`.
 
         Raises:
             ModelError: for a renderer without ``occlusion``.
         """
         if self.occlusion is None:
-            raise ModelError("openness: make the renderer with an occlusion")
+            raise ModelError("openness: create the renderer with an occlusion")
         mesh = self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
         before = [self.view, self.scene, self.directions, self.occlusion.reach]
@@ -191,14 +192,14 @@ class Renderer:
         return np.asarray(part.numpy())
 
     def _stage(self, poses: np.ndarray, frame: int) -> wp.Mesh:
-        """Put everything in its place."""
+        """Move everything to its pose in a frame. Returns the mesh of the whole scene."""
         array = np.asarray(poses)
         worlds = array[None] if array.ndim == 2 else array
         if len(worlds) != len(self.offsets):
-            raise ModelError(f"poses have shape {array.shape}; there are {len(self.offsets)} worlds")
+            raise ModelError(f"poses have shape {array.shape}, but there are {len(self.offsets)} worlds")
         link_poses = check_poses(self.model, worlds)
         if self.mesh is None:
-            # The tree of boxes is laid out once, so with the trails at full length, and stretched from frame to frame.
+            # The bounding volume hierarchy is built once, with trails at full length, and refitted for every frame.
             self._place(link_poses, -1)
             self.mesh = wp.Mesh(self.points, self.indices, bvh_leaf_size=LEAF)
             self.passes = self._passes(self.mesh)
@@ -225,7 +226,7 @@ class Renderer:
         return record_rows(kernel, self.size, before, after, outputs, self.device)
 
     def _collect(self, markers: Sequence[Marker]) -> None:
-        """Gather everything made of triangles; an instance is one rigid piece of it."""
+        """Collect all triangle meshes. An instance is one rigid mesh."""
         self.drawn = visible_solids(self.model)
         drawn = [self.model.geometries[k] for k in self.drawn]
         worlds = len(self.offsets)
@@ -237,7 +238,7 @@ class Renderer:
         for trail in self.trails:
             shapes += [sphere(trail.radius, 10)] * TRAIL_BEADS
             colors += [trail.color] * TRAIL_BEADS
-        shapes.append(_speck())  # so that a world without a single triangle is a mesh too
+        shapes.append(_speck())  # so that a world without triangles also has a mesh
         colors.append((0.0, 0.0, 0.0))
         starts = np.cumsum([0, *(len(s.vertices) for s in shapes)])
         faces = np.concatenate([s.faces + start for s, start in zip(shapes, starts[:-1], strict=True)])
@@ -285,7 +286,7 @@ class Renderer:
         return view
 
     def _place(self, link_poses: np.ndarray, frame: int) -> None:
-        """Move all instances, and with them their vertices, to a frame; link_poses [num_worlds, num_links, 7]."""
+        """Move all instances and their vertices to a frame with link_poses [num_worlds, num_links, 7]."""
         drawn = [self.model.geometries[k] for k in self.drawn]
         poses = [instance_poses(drawn, link_poses, self.offsets).reshape(-1, 7), self.marker_poses]
         scales = [np.ones(len(poses[0]) + len(self.marker_poses))]
@@ -318,21 +319,21 @@ def render_frames(
 
     Args:
         model: the model.
-        poses: link poses (position, quaternion xyzw) in the frame of their world, [frames, num_links, 7] of one world,
-            [frames, num_worlds, num_links, 7] of several, which are drawn beside each other.
-        camera: the camera; without one, :func:`fit_camera` shows the whole motion.
-        width: of a picture [pixels].
-        height: of a picture [pixels].
-        markers: balls that stand still, such as a target.
+        poses: link poses (position, quaternion xyzw) in the frame of their world, [frames, num_links, 7] for one world,
+            [frames, num_worlds, num_links, 7] for several, which are drawn side by side.
+        camera: the camera; default: :func:`fit_camera` shows the whole motion.
+        width: width of a picture [pixels].
+        height: height of a picture [pixels].
+        markers: fixed balls, such as a target.
         trails: paths of points, one point per frame of ``poses``.
-        device: Warp device; the default one if left out.
-        supersamples: rays through a pixel on an edge; a square number.
-        frames: the frames to draw; all of them if left out.
-        spacing: distance of neighbouring worlds [m]; None for the extent of one and a little room.
-        occlusion: darken corners and gaps, where less of the sky is seen; None leaves that out.
+        device: Warp device; default: Warp's default device.
+        supersamples: number of rays through a pixel on an edge; a square number.
+        frames: the frames to draw; default: all.
+        spacing: distance between neighbouring worlds [m]; None for slightly more than the extent of one.
+        occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
-        ModelError: for poses of another shape or that are not finite, or a trail of another length.
+        ModelError: for poses with a wrong shape or non-finite values, or a trail with a wrong length.
     """
     return np.stack(
         list(
@@ -369,7 +370,7 @@ def iterate_frames(
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
 ) -> Iterator[np.ndarray]:
-    """As :func:`render_frames`, one picture at a time, for a progress bar or a long motion."""
+    """Like :func:`render_frames`, but one picture at a time, for a progress bar or a long motion."""
     checked = check_world_poses(model, poses)
     offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
     for trail in trails:
@@ -396,18 +397,19 @@ def iterate_frames(
 
 
 def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
-    """Places of worlds on a square grid about the origin [num_worlds, 3].
+    """Positions of worlds on a square grid about the origin [num_worlds, 3].
 
     Args:
-        num_worlds: how many.
-        spacing: distance of neighbours [m]; 0 for worlds whose poses are apart already.
+        num_worlds: number of worlds.
+        spacing: distance between neighbours [m]; 0 for worlds whose poses are already apart.
 
     Raises:
-        ModelError: for a number that is not positive, or a distance that is negative or not finite.
+        ModelError: for a number that is not positive, or a spacing that is negative or not finite.
     """
     if num_worlds < 1 or not (np.isfinite(spacing) and spacing >= 0.0):
         raise ModelError(
-            f"{num_worlds} worlds at a spacing of {spacing} m: there must be one, and the spacing must not be negative"
+            f"{num_worlds} worlds with a spacing of {spacing} m: there must be at least one world, and the spacing "
+            "must not be negative"
         )
     side = int(np.ceil(np.sqrt(num_worlds)))
     number = np.arange(num_worlds)
@@ -416,15 +418,15 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
 
 
 def fitting_spacing(poses: np.ndarray) -> float:
-    """Room for the whole motion of each world, poses [frames, num_worlds, num_links, 7], and a little more."""
+    """Spacing that fits the whole motion of each world, poses [frames, num_worlds, num_links, 7], with some margin."""
     extent = np.ptp(poses[..., :2], axis=(0, 2)).max() if poses.size else 0.0
     return 1.3 * float(extent) + 0.5
 
 
 def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points at equal distances along the whole path [TRAIL_BEADS, 3], and which are behind the frame (-1: all).
+    """Equidistant points along the whole path [TRAIL_BEADS, 3], and which of them are shown in a frame (-1: all).
 
-    Those ahead wait where the frame is, lest the ground darken under what isn't there yet.
+    Points ahead of the frame are placed at its position, so that they do not shade the ground further on.
     """
     path = np.asarray(trail.points, dtype=np.float64)
     travelled = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
@@ -435,7 +437,7 @@ def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _at(positions: npt.ArrayLike) -> np.ndarray:
-    """Poses [n, 7] of things that stand upright at positions [n, 3]."""
+    """Poses [n, 7] without rotation at positions [n, 3]."""
     places = np.asarray(positions, dtype=np.float64).reshape(-1, 3)
     return np.concatenate([places, np.tile(IDENTITY[3:], (len(places), 1))], axis=1)
 
@@ -451,7 +453,7 @@ def _numbers(counts: list[int]) -> wp.array:
 
 
 def _sample_pattern(side: int) -> np.ndarray:
-    """Places in a pixel of a grid of side^2 rays, those at the corners first; without the middle, which is known."""
+    """Positions of side^2 rays on a grid in a pixel, corners first, without the centre, whose colour is known."""
     grid = (np.arange(side) + 0.5) / side
     places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     distance = np.linalg.norm(places - 0.5, axis=1)
@@ -459,7 +461,7 @@ def _sample_pattern(side: int) -> np.ndarray:
 
 
 def _directions(count: int) -> np.ndarray:
-    """Unit vectors about z, as dense as the cosine of their angle to it [count, 3]: a spiral on the disk below."""
+    """Unit vectors about z with cosine-weighted density [count, 3], from a spiral on the unit disk."""
     number = np.arange(count)
     radius = np.sqrt((number + 0.5) / max(count, 1))
     angle = number * np.pi * (3.0 - np.sqrt(5.0))

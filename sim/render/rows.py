@@ -1,4 +1,4 @@
-"""Kernels over the rows of a picture: all at once on a GPU, band by band on every core of a CPU."""
+"""Runs kernels over the rows of a picture: all at once on a GPU, in bands on every core of a CPU."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import warp as wp
 
-# Enough bands that no core waits long for another that has the harder part of the picture.
+# Small bands balance the load between cores.
 ROWS_OF_BAND = 16
 
 

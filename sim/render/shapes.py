@@ -1,4 +1,4 @@
-"""Triangles of every geometry type, with normals that are smooth where the surface is."""
+"""Triangle meshes of all geometry types, with smooth normals where the surface is smooth."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry
 from warp_kernels import types as codes
 
-CREASE = np.cos(np.radians(35.0))  # surfaces that turn more between two faces show an edge
+CREASE = np.cos(np.radians(35.0))  # faces at a larger angle to each other show an edge
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Triangles:
     """A triangle mesh in the frame of its geometry.
 
     Attributes:
-        vertices: [nv, 3] in metres.
-        faces: [nf, 3] vertex indices, counter-clockwise seen from outside.
-        normals: [nf, 3, 3] unit normal at every corner of every face.
+        vertices: positions [nv, 3], in metres.
+        faces: vertex indices [nf, 3], counter-clockwise seen from outside.
+        normals: unit normal at every corner of every face [nf, 3, 3].
     """
 
     vertices: np.ndarray
@@ -35,7 +35,7 @@ def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
         segments: number of sides of a full circle.
 
     Raises:
-        ModelError: for a plane, which has no end, or a geometry without the mesh that it needs.
+        ModelError: for a plane, which is infinite, or a geometry that lacks its mesh.
     """
     radius, half_length = float(geometry.size[0]), float(geometry.size[1])
     if geometry.type == codes.SPHERE:
@@ -46,7 +46,7 @@ def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
         return _revolve(np.array([[radius, -half_length], [radius, half_length]]), -half_length, half_length, segments)
     if geometry.type == codes.ELLIPSOID:
         ball = _round(1.0, 0.0, segments)
-        # Normals go with the inverse of the stretch.
+        # Normals transform with the inverse of the scale.
         normals = ball.normals / geometry.size
         normals /= np.linalg.norm(normals, axis=2, keepdims=True)
         return Triangles(ball.vertices * geometry.size, ball.faces, normals)
@@ -61,12 +61,12 @@ def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
 
 
 def sphere(radius: float, segments: int = 32) -> Triangles:
-    """A ball of the given radius [m] about the origin."""
+    """A ball with the given radius [m] about the origin."""
     return _round(radius, 0.0, segments)
 
 
 def box(half_extents: np.ndarray) -> Triangles:
-    """A box about the origin; half_extents [3] in metres."""
+    """A box with half_extents [3] in metres about the origin."""
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
     quads = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
     faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
@@ -85,7 +85,7 @@ def surface(heights: np.ndarray, size: np.ndarray) -> Triangles:
 
 
 def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
-    """Add corner normals: the mean, weighted by angle, of the faces about a vertex that turn less than the crease."""
+    """Add corner normals: the angle-weighted mean over the faces at a vertex, up to the crease angle."""
     vertices = np.asarray(vertices, dtype=np.float64)
     faces = np.asarray(faces, dtype=np.int64)
     corners = vertices[faces]
@@ -95,7 +95,7 @@ def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
     faces, corners, flat = faces[solid], corners[solid], areas[solid] / sizes[solid, None]
     ahead, behind = (np.roll(corners, shift, axis=1) - corners for shift in (-1, 1))
     angles = np.arctan2(sizes[solid, None], np.einsum("fci,fci->fc", ahead, behind)).ravel()
-    # Files often repeat a vertex for every face, so corners meet where their positions do.
+    # Files often repeat a vertex for every face, so corners are matched by position.
     _, place = np.unique(np.round(vertices, 9), axis=0, return_inverse=True)
     owner = np.arange(faces.size) // 3
     incidence = sparse.csr_matrix((np.ones(faces.size), (np.arange(faces.size), place.reshape(-1)[faces.ravel()])))
@@ -117,7 +117,7 @@ def _round(radius: float, half_length: float, segments: int) -> Triangles:
 
 
 def _revolve(profile: np.ndarray, bottom: float, top: float, segments: int) -> Triangles:
-    """Turn a profile of (radius, z), from bottom to top, about z; close it with a point on the axis at either end."""
+    """Revolve a profile of (radius, z), from bottom to top, about z, closed by a point on the axis at either end."""
     turn = 2.0 * np.pi * np.arange(segments) / segments
     rings = np.stack(
         [

@@ -1,4 +1,4 @@
-"""Video files, by the ffmpeg that the package imageio-ffmpeg brings."""
+"""Writes video files with ffmpeg from the package imageio-ffmpeg."""
 
 import os
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
 
     Args:
         path: the file, ending in .mp4.
-        frames: pictures uint8 [height, width, 3], an array of them or one after the other, as from
+        frames: pictures uint8 [height, width, 3], as an array or an iterator such as
             :func:`sim.render.iterate_frames`. Odd sizes lose their last row or column.
         fps: frames per second.
         quality: 0 (worst) to 10 (best).
@@ -26,8 +26,8 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
         the path.
 
     Raises:
-        ModelError: without the package, for another suffix, a missing folder, no frames, frames of another shape or
-            type, an fps that is not positive or a quality out of range.
+        ModelError: without the package, for a wrong suffix, a missing folder, no frames, frames of a wrong shape or
+            type, an fps that is not positive, or a quality out of range.
     """
     try:
         import imageio_ffmpeg
@@ -57,7 +57,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
             for picture in chain([first], pictures):
                 checked = check_pictures(picture, 3)
                 if checked.shape != first.shape:
-                    raise ModelError(f"a picture is {checked.shape[:2]} pixels, the first {first.shape[:2]}")
+                    raise ModelError(f"a picture has {checked.shape[:2]} pixels, but the first has {first.shape[:2]}")
                 video.send(np.ascontiguousarray(checked[:height, :width]))
         finally:
             video.close()

@@ -1,4 +1,4 @@
-"""What a picture needs beside the model: the camera, markers and trails."""
+"""Camera, markers and trails of a picture, and the checks of poses."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ class Camera:
     """A pinhole camera.
 
     Attributes:
-        position: of the eye, world frame [m].
-        target: the point in the middle of the picture [m].
-        fov: vertical angle of view [degrees].
+        position: position of the eye, world frame [m].
+        target: point at the centre of the picture [m].
+        fov: vertical field of view [degrees].
         up: direction that points up in the picture.
     """
 
@@ -34,20 +34,20 @@ class Camera:
 
     @property
     def distance(self) -> float:
-        """From the eye to the target [m]."""
+        """Distance from the eye to the target [m]."""
         return float(np.linalg.norm(np.subtract(self.position, self.target)))
 
     def axes(self) -> np.ndarray:
         """Rows: right, up and backward (towards the viewer), unit vectors in the world frame [3, 3].
 
         Raises:
-            ModelError: if the camera looks nowhere or straight along ``up``.
+            ModelError: if position and target coincide, or the camera looks along ``up``.
         """
         backward = np.subtract(self.position, self.target).astype(np.float64)
         right = np.cross(np.asarray(self.up, dtype=np.float64), backward)
         if not (np.isfinite(right).all() and np.linalg.norm(right) > 1e-9):
             raise ModelError(
-                f"camera: position {self.position}, target {self.target} and up {self.up} leave its orientation open"
+                f"camera: position {self.position}, target {self.target} and up {self.up} do not fix its orientation"
             )
         backward /= np.linalg.norm(backward)
         right /= np.linalg.norm(right)
@@ -63,7 +63,7 @@ class Camera:
 
 @dataclass(frozen=True)
 class Marker:
-    """A ball that is drawn and touches nothing, such as a target. position in the world frame [m], radius [m]."""
+    """A ball without collision, such as a target, with its position in the world frame [m] and radius [m]."""
 
     name: str
     position: Sequence[float]
@@ -73,12 +73,12 @@ class Marker:
 
 @dataclass(frozen=True)
 class Trail:
-    """The path of a point. In a picture it grows with the motion.
+    """The path of a point, which grows with the motion.
 
     Attributes:
         name: unique name.
-        points: [frames, 3] where the point is in each frame, world frame [m].
-        radius: of the line [m].
+        points: position of the point in each frame, world frame [frames, 3] [m].
+        radius: radius of the line [m].
         color: red, green, blue.
     """
 
@@ -89,13 +89,13 @@ class Trail:
 
 
 def linear_light(srgb: np.ndarray) -> np.ndarray:
-    """Linear light of colours given as people pick them (sRGB, 0 to 1)."""
+    """Convert sRGB colours (0 to 1) to linear light."""
     c = np.clip(srgb, 0.0, 1.0)
     return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
 
 
 def transform_points(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Points [n, 3] moved by poses [..., 7] (position, quaternion xyzw): [..., n, 3]."""
+    """Transform points [n, 3] by poses [..., 7] (position, quaternion xyzw). Returns [..., n, 3]."""
     flat = np.asarray(pose, dtype=np.float64).reshape(-1, 7)
     turned = np.einsum("fij,nj->fni", Rotation.from_quat(flat[:, 3:]).as_matrix(), points) + flat[:, None, :3]
     return turned.reshape(*np.shape(pose)[:-1], len(points), 3)
@@ -105,7 +105,7 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     """Link poses as float64 [frames, num_links, 7] with unit quaternions.
 
     Raises:
-        ModelError: for another shape, no frame, values that are not finite or a zero quaternion.
+        ModelError: for a wrong shape, no frames, non-finite values, or a zero quaternion.
     """
     array = np.array(poses, dtype=np.float64)
     if array.ndim != 3 or array.shape[1:] != (model.num_links, 7) or not len(array):
@@ -124,7 +124,7 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
 
 
 def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
-    """Poses [frames, num_worlds, num_links, 7], or of one world [frames, num_links, 7], with all four dimensions.
+    """Check poses [frames, num_worlds, num_links, 7], or [frames, num_links, 7] for one world. Returns four dimensions.
 
     Raises:
         ModelError: as :func:`check_poses` does.
@@ -138,15 +138,15 @@ def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
 
 
 def visible_solids(model: Model) -> list[int]:
-    """Indices of the geometries that are drawn, planes aside."""
+    """Indices of the visible geometries except planes."""
     return [k for k, g in enumerate(model.geometries) if g.visible and g.type != codes.PLANE]
 
 
 def visible_planes(model: Model) -> list[int]:
-    """Indices of the planes that are drawn.
+    """Indices of the visible planes.
 
     Raises:
-        ModelError: for one that isn't fixed to the world.
+        ModelError: for a plane that is not fixed to the world.
     """
     numbers = [k for k, g in enumerate(model.geometries) if g.visible and g.type == codes.PLANE]
     for k in numbers:
@@ -156,19 +156,19 @@ def visible_planes(model: Model) -> list[int]:
 
 
 def instance_poses(geometries: Sequence[Geometry], link_poses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Where geometries are in the picture.
+    """Displayed poses of geometries.
 
     Args:
-        geometries: of one model.
-        link_poses: in the frame of their world [num_worlds, num_links, 7].
-        offsets: where the origin of each world is drawn [num_worlds, 3].
+        geometries: geometries of one model.
+        link_poses: link poses in the frame of their world [num_worlds, num_links, 7].
+        offsets: displayed position of the origin of each world [num_worlds, 3].
 
     Returns:
-        [num_worlds, len(geometries), 7].
+        poses [num_worlds, len(geometries), 7].
     """
     worlds = len(offsets)
     placements = np.array([g.placement for g in geometries]).reshape(-1, 7)
-    # The world itself stands after the last link, where the number -1 finds it.
+    # The world's pose comes after the last link, so that index -1 refers to it.
     world = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], (worlds, 1, 1))
     carriers = np.concatenate([link_poses, world], axis=1)[:, np.array([g.link for g in geometries], dtype=int)]
     carriers[..., :3] += offsets[:, None]
@@ -176,9 +176,9 @@ def instance_poses(geometries: Sequence[Geometry], link_poses: np.ndarray, offse
 
 
 class Outermost:
-    """Of a motion in many frames and worlds the poses in which a link is furthest out in one of 26 directions.
+    """Collects the poses in which a link is furthest out in one of 26 directions, over many frames and worlds.
 
-    A camera that sees these sees all of it, but for what a link that turns near the edge reaches beyond.
+    A camera that sees these poses sees the whole motion, except for parts of a link that rotates near the edge.
     """
 
     DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
@@ -188,7 +188,7 @@ class Outermost:
         self._poses = np.zeros((num_links, len(self.DIRECTIONS), num_links, 7))
 
     def add(self, poses: np.ndarray) -> None:
-        """Look at the poses of one frame [num_worlds, num_links, 7]."""
+        """Add the poses of one frame [num_worlds, num_links, 7]."""
         out = poses[:, :, :3] @ self.DIRECTIONS.T
         world = out.argmax(axis=0)
         furthest = np.take_along_axis(out, world[None], axis=0)[0]
@@ -198,7 +198,7 @@ class Outermost:
 
     @property
     def poses(self) -> np.ndarray:
-        """[n, num_links, 7]; of a model without links one set of none."""
+        """The collected poses [n, num_links, 7]; for a model without links [1, 0, 7]."""
         return self._poses.reshape(max(self._reach.size, 1), *self._poses.shape[-2:])
 
 
@@ -213,17 +213,17 @@ def fit_camera(
     aspect: float = 4.0 / 3.0,
     margin: float = 1.1,
 ) -> Camera:
-    """The nearest camera that looks in a given direction and sees the whole motion.
+    """The closest camera with a given direction that sees the whole motion.
 
     Args:
         model: the model.
         poses: link poses [frames, num_links, 7], world frame.
-        markers: further things to see.
-        azimuth: where the camera stands, about z from the x axis [degrees].
-        elevation: how high it stands above the horizon [degrees].
-        fov: vertical angle of view [degrees].
-        aspect: width over height of the picture.
-        margin: how much room to leave around the motion; 1 is none.
+        markers: markers that must be visible too.
+        azimuth: azimuth of the camera, about z from the x axis [degrees].
+        elevation: elevation of the camera above the horizon [degrees].
+        fov: vertical field of view [degrees].
+        aspect: width / height of the picture.
+        margin: factor of the margin around the motion; 1 is none.
     """
     points = _extent(model, check_poses(model, poses), markers)
     if not len(points):  # an empty scene
@@ -233,7 +233,7 @@ def fit_camera(
     axes = Camera(tuple(backward), (0.0, 0.0, 0.0)).axes()
     right, up, back = (points @ axes.T).T
     tangent = np.tan(np.radians(fov) / 2.0) / margin
-    # Seen along one axis of the picture, the sides of the view are two lines; the eye is where the outermost cross.
+    # Along each axis of the picture, the sides of the view are two lines. The eye is where the outermost lines cross.
     eye = back.max() + 0.1
     for across, slope in ((right, tangent * aspect), (up, tangent)):
         low, high = np.min(across - slope * back), np.max(across + slope * back)
@@ -252,15 +252,15 @@ def fit_worlds_camera(
     aspect: float = 4.0 / 3.0,
     margin: float = 1.1,
 ) -> Camera:
-    """As :func:`fit_camera` for the motion of several worlds.
+    """Like :func:`fit_camera`, for the motion of several worlds.
 
     Args:
         model: the model.
         poses: link poses in the frame of their world [frames, num_worlds, num_links, 7].
-        offsets: where the origin of each world is drawn [num_worlds, 3].
-        markers: further things to see.
-        aspect: width over height of the picture.
-        margin: how much room to leave around the motion; 1 is none.
+        offsets: displayed position of the origin of each world [num_worlds, 3].
+        markers: markers that must be visible too.
+        aspect: width / height of the picture.
+        margin: factor of the margin around the motion; 1 is none.
     """
     shifted = poses.copy()
     shifted[..., :3] += offsets[:, None]
@@ -273,7 +273,7 @@ def fit_worlds_camera(
 
 
 def _middle(across: np.ndarray, depth: np.ndarray) -> float:
-    """Where to stand so that points are seen as far to one side as to the other; by bisection."""
+    """Lateral position from which points appear equally far to both sides, by bisection."""
     low, high = float(across.min()), float(across.max())
     while high - low > 1e-6 * (1.0 + abs(low) + abs(high)):
         middle = 0.5 * (low + high)
@@ -283,7 +283,7 @@ def _middle(across: np.ndarray, depth: np.ndarray) -> float:
 
 
 def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker]) -> np.ndarray:
-    """Corners of boxes about everything visible, in every frame [n, 3]."""
+    """Corners of the bounding boxes of everything visible, in every frame [n, 3]."""
     points = [poses[..., :3].reshape(-1, 3)]
     for geometry in model.geometries:
         if geometry.visible and geometry.type != codes.PLANE:
