@@ -34,7 +34,7 @@ def run(given: argparse.Namespace) -> int:
         device = find_device(given.device)
         modules = all_modules(DTYPES[given.dtype], (1, LANES) if device.is_cpu else (1,))
         for module in tqdm(modules, unit="module", disable=not sys.stderr.isatty()):
-            module.load(device)
+            wp.load_module(module, device)
     print(f"ready after {time.perf_counter() - began:.1f} s; kernels are kept in {wp.config.kernel_cache_dir}")
     return 0
 

@@ -166,11 +166,12 @@ def test_warmup(capsys, hopper):
 
 
 def test_warmup_without_a_file(monkeypatch):
-    loaded = []
-    monkeypatch.setattr(wp.Module, "load", lambda module, device: loaded.append(module.name))
+    loaded = {}
+    monkeypatch.setattr(wp.Module, "load", lambda module, device, block_dim: loaded.update({module.name: block_dim}))
     assert main(["warmup"]) == 0
     assert {"backswing.integrate.float32", "backswing.aba.float32", "backswing.aba.float32x8"} <= set(loaded)
     assert not any("float64" in name for name in loaded)
+    assert set(loaded.values()) == {1}, "launches on a CPU would compile them again"
 
 
 @pytest.mark.parametrize(
