@@ -1,4 +1,4 @@
-"""Tell whether a file can be read and simulated: exit status 1 if it can't, or with --strict if anything is odd."""
+"""Check that a file can be read and simulated: exit status 1 if it can't, or with --strict for any warning."""
 
 import argparse
 
@@ -10,7 +10,7 @@ from sim.simulation.stepping.collision import candidate_pairs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add_file(parser)
     parser.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
 
@@ -28,7 +28,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def remarks(model: Model) -> list[str]:
-    """What a model may be built with and still isn't meant."""
+    """Properties of a valid model that are probably not intended."""
     notes = []
     if model.massless_links:
         names = ", ".join(f"'{name}'" for name in model.massless_links)

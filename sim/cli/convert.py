@@ -1,7 +1,7 @@
 """Write the model of a file, at its initial coordinates, as a URDF, MJCF or USD file.
 
-Meshes of URDF and MJCF files are written into a folder beside them. What the format of OUT can't hold is said on
-standard error; where that would change the motion nothing is written, unless --lossy is given. docs/exporting.md has
+Meshes of URDF and MJCF files are written into a folder beside them. What the format of OUT can't represent is reported
+on standard error; if that would change the motion nothing is written, unless --lossy is given. docs/exporting.md has
 the lists.
 """
 
@@ -10,6 +10,8 @@ import warnings
 from pathlib import Path
 
 from sim.cli.files import add_file, check_output, notes_of, read_file, say
+from sim.dynamics.kinematics import forward_kinematics
+from sim.exporters import write_mjcf, write_urdf
 from sim.model.model import Model
 
 USD = (".usda", ".usdc", ".usd")
@@ -17,25 +19,25 @@ SUFFIXES = (".urdf", ".xml", *USD)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add_file(parser)
     parser.add_argument(
         "out",
         type=Path,
         metavar="OUT",
-        help="file to write, over one that is there: .urdf, MJCF (.xml), .usda, .usdc, .usd",
+        help="file to write or overwrite: .urdf, MJCF (.xml), .usda, .usdc, .usd",
     )
     parser.add_argument(
         "--lossy",
         action="store_true",
-        help="leave out what OUT can't hold though it changes the motion, with a warning",
+        help="only warn of what OUT can't represent, even if it changes the motion",
     )
 
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
     suffix = check_output(given.out, SUFFIXES)
-    # A URDF has its links one by one; MuJoCo merges those behind fixed joints of a URDF too.
+    # A URDF keeps links behind fixed joints; MuJoCo merges those of a URDF too.
     model, notes = read_file(given, "float64", collapse_fixed=suffix != ".urdf")
     say(notes)
     with warnings.catch_warnings(record=True) as caught:
@@ -48,13 +50,9 @@ def run(given: argparse.Namespace) -> int:
 
 def _write(out: Path, suffix: str, model: Model, lossy: bool) -> None:
     if suffix in USD:
-        # Here, since these take a while to load.
-        from sim.dynamics.kinematics import forward_kinematics
-        from sim.usd import write_usd
+        from sim.usd import write_usd  # here, since USD's libraries take long to load
 
         write_usd(out, model, forward_kinematics(model, model.q0[None]).numpy(), fps=24.0)
         return
-    from sim.exporters import write_mjcf, write_urdf
-
     write = write_urdf if suffix == ".urdf" else write_mjcf
     write(out, model, lossy=lossy)

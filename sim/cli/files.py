@@ -1,4 +1,4 @@
-"""What the commands share: reading a file, output paths."""
+"""Shared by the commands: reading a file, output paths."""
 
 import argparse
 import sys
@@ -14,11 +14,11 @@ from sim.model.model import Model
 
 
 class UsageError(Exception):
-    """Arguments that don't fit together; the message says which and what to do."""
+    """Arguments that don't fit together; the message says which ones and what to do."""
 
 
 def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """The file and how to read it."""
+    """Add the arguments that say which file to read, and how."""
     number = "?" if optional else None
     parser.add_argument("file", type=Path, nargs=number, metavar="FILE", help="a .urdf, MJCF (.xml) or USD file")
     parser.add_argument(
@@ -53,7 +53,7 @@ def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[M
     options: dict[str, Any] = {} if pictures else {"visual": False}
     if given.floating_base:
         if not is_urdf(given.file):
-            raise UsageError(f"--floating-base is for URDF files; {given.file} says itself what is free")
+            raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
         options["floating_base"] = True
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -70,12 +70,12 @@ def is_urdf(file: Path) -> bool:
 
 
 def notes_of(caught: Iterable[warnings.WarningMessage], file: Path) -> list[str]:
-    """What warnings say of a file, without its name."""
+    """The texts of warnings about a file, without its name."""
     return [str(warning.message).removeprefix(f"{file}: ") for warning in caught]
 
 
 def say(notes: Iterable[str]) -> None:
-    """Print warnings where they don't mix with results."""
+    """Print warnings on standard error, apart from results."""
     for note in notes:
         print(f"warning: {note}", file=sys.stderr)
 
@@ -84,7 +84,7 @@ def check_output(path: Path, suffixes: Sequence[str]) -> str:
     """The suffix of an output file, in lower case.
 
     Raises:
-        UsageError: for another suffix, or a folder that isn't there.
+        UsageError: for another suffix, or a missing folder.
     """
     suffix = path.suffix.lower()
     if suffix not in suffixes:

@@ -1,4 +1,4 @@
-"""Print what a file holds: links, joints, masses, geometry, actuators, constraints, keyframes, warnings."""
+"""Print the contents of a file: links, joints, masses, geometry, actuators, constraints, keyframes, warnings."""
 
 import argparse
 import textwrap
@@ -18,7 +18,7 @@ WIDTH = 110
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add_file(parser)
 
 

@@ -13,12 +13,12 @@ from sim.errors import ModelError
 OK, PROBLEM, USAGE = 0, 1, 2
 COMMANDS = {
     "info": "links, joints, masses, geometry and warnings of a file",
-    "check": "tell whether a file can be simulated, and what is wrong with it",
+    "check": "check whether a file can be simulated, and what is wrong with it",
     "convert": "write a file's model as a URDF, MJCF or USD file",
     "render": "draw a file as a picture or an animation: a USD file's own motion, others simulated",
     "view": "show a file's model and its motion in the browser",
     "simulate": "roll out a file's model and write the states",
-    "warmup": "compile kernels ahead, so that the first run doesn't wait for them",
+    "warmup": "compile kernels ahead of time, so that the first run needn't wait for them",
 }
 EXAMPLES = """examples:
   backswing info robot.urdf
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: those of the command line; None for the process's own.
+        arguments: the command line; None for the process's own.
 
     Returns:
         the exit status: 0, 1 for a problem with a file, 2 for wrong arguments.
@@ -56,16 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name, line in COMMANDS.items():
         sub = commands.add_parser(name, help=line)
-        if name in words[:1]:  # the others need not be loaded
+        if name in words[:1]:  # load only the command that is run
             command = importlib.import_module(f"sim.cli.{name}")
             sub.description = command.__doc__
             command.add_arguments(sub)
             sub.set_defaults(run=command.run, parser=sub)
     try:
         given = parser.parse_args(words)
-    except SystemExit as end:  # argparse has said what is wrong, or printed its help
+    except SystemExit as end:  # argparse has printed an error or its help
         return int(end.code or 0)
-    wp.config.log_level = wp.LOG_WARNING  # or what Warp says of its modules stands among the results
+    wp.config.log_level = wp.LOG_WARNING  # keeps Warp's messages about its modules out of the results
     try:
         return int(given.run(given))
     except UsageError as error:

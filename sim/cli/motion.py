@@ -1,4 +1,4 @@
-"""The motion of a file's model, for the commands that need one."""
+"""Simulating a file's model, for the commands that need its motion."""
 
 import argparse
 import sys
@@ -17,19 +17,19 @@ STEPS_AT_ONCE = 120
 
 
 def add_motion(parser: argparse.ArgumentParser) -> None:
-    """How long and from where."""
+    """Add the arguments that say how long to simulate, and from where."""
     parser.add_argument("--steps", type=int, help="number of steps")
-    parser.add_argument("--seconds", type=float, help="or how long [s]")
-    parser.add_argument("--dt", type=float, help="time step [s]; default that of the file, or 1/240")
+    parser.add_argument("--seconds", type=float, help="or duration [s]")
+    parser.add_argument("--dt", type=float, help="time step [s]; default: that of the file, or 1/240")
     parser.add_argument("--keyframe", metavar="NAME", help="start at a keyframe of the file; its controls are held")
-    parser.add_argument("--worlds", type=int, default=1, help="how many worlds, which differ by --noise (default 1)")
+    parser.add_argument("--worlds", type=int, default=1, help="number of worlds, which differ by --noise (default 1)")
     parser.add_argument("--noise", type=float, default=0.0, help="standard deviation of start velocities [m/s, rad/s]")
-    parser.add_argument("--seed", type=int, default=0, help="of the noise")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the noise")
     parser.add_argument("--device", default="cpu", help='"cpu" (default) or such as "cuda:0"')
 
 
 def time_step(model: Model, given: argparse.Namespace) -> float:
-    """The step asked for, or that of the file."""
+    """The time step given, or that of the file [s]."""
     if given.dt is not None:
         if not (np.isfinite(given.dt) and given.dt > 0.0):
             raise UsageError(f"--dt {given.dt} must be positive")
@@ -38,17 +38,17 @@ def time_step(model: Model, given: argparse.Namespace) -> float:
 
 
 def number_of_steps(given: argparse.Namespace, dt: float) -> int:
-    """From --steps or --seconds."""
+    """The number of steps, from --steps or --seconds."""
     if (given.steps is None) == (given.seconds is None):
         raise UsageError("give either --steps or --seconds")
     steps = given.steps if given.steps is not None else round(given.seconds / dt)
     if steps < 1:
-        raise UsageError(f"that is {steps} steps; ask for at least one")
+        raise UsageError(f"that is {steps} steps; at least one is needed")
     return int(steps)
 
 
 def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator, State, np.ndarray | None]:
-    """The simulator, the state that it begins with, and the inputs of the actuators, held [nu] (None: all zero)."""
+    """The simulator, its initial state, and the constant inputs of the actuators [nu] (None: all zero)."""
     if given.worlds < 1:
         raise UsageError(f"--worlds {given.worlds} must be at least 1")
     q, qd, control = start(model, given.keyframe)
@@ -63,7 +63,7 @@ def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> 
     simulator, state, control = begin(model, given, dt)
     found: tuple[list[np.ndarray], list[np.ndarray]] = ([state.q.numpy()[None]], [state.qd.numpy()[None]])
     with tqdm(
-        total=steps, unit="step", desc="simulating (a first run compiles its kernels)", disable=not sys.stderr.isatty()
+        total=steps, unit="step", desc="simulating (the first run compiles kernels)", disable=not sys.stderr.isatty()
     ) as bar:
         for first in range(0, steps, STEPS_AT_ONCE):
             count = min(STEPS_AT_ONCE, steps - first)
@@ -90,7 +90,7 @@ def start(model: Model, name: str | None) -> tuple[np.ndarray, np.ndarray, np.nd
     """q, qd and the actuators' inputs (None: all zero) at the start.
 
     Raises:
-        UsageError: for a keyframe that isn't there.
+        UsageError: for an unknown keyframe.
     """
     q, qd = model.q0.copy(), np.zeros(model.nv)
     if name is None:
@@ -107,4 +107,4 @@ def _keyframe(model: Model, name: str) -> tuple[Part, Keyframe]:
         if name in part.keyframes:
             return part, part.keyframes[name]
         known += part.keyframes
-    raise UsageError(f"no keyframe '{name}'; there {'are: ' + ', '.join(known) if known else 'is none in this file'}")
+    raise UsageError(f"no keyframe '{name}'; {'there are: ' + ', '.join(known) if known else 'the file has none'}")

@@ -1,4 +1,4 @@
-"""Frames of a motion, for the commands that draw one."""
+"""Frames of a motion, for the commands that draw it."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from sim.model.model import Model
 
 
 def every(states: int, dt: float, fps: float) -> np.ndarray:
-    """The states nearest to the times of the frames."""
+    """Indices of the states nearest to the times of the frames."""
     if not (np.isfinite(fps) and fps > 0.0):
         raise UsageError(f"--fps {fps} must be positive")
     frames = int((states - 1) * dt * fps + 1e-9) + 1

@@ -1,9 +1,10 @@
-"""Draw a file without GPU and display: a .png shows where it starts, a .gif or .mp4 how it moves.
+"""Draw a file without a GPU or display: a .png shows where it starts, a .gif or .mp4 how it moves.
 
-A USD file is played: its bodies, prims and point instancers move as its time samples say, at its time codes per second,
-seen through its camera if it has one. --start, --end and --fps choose from that; of a .png, --start chooses the time.
-Nothing is simulated then, and the file need not hold any physics. Files of other kinds are simulated, and so is a USD
-file when --steps or --seconds is given: from where the file has the model, or from --keyframe.
+The stored motion of a USD file is played: its bodies, prims and point instancers move as its time samples say, at its
+time codes per second, seen through its camera if it has one. --start, --end and --fps select from that; for a .png,
+--start selects the time. Nothing is simulated then, and the file needs no physics. Files of other formats are
+simulated, and so is a USD file if --steps or --seconds is given: from the initial state of the file, or from
+--keyframe.
 """
 
 import argparse
@@ -22,27 +23,27 @@ from sim.model.model import Model
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
 
 FPS = 25.0
-MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # a second; more are shown by few players
+MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # per second; few players show more
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add_file(parser)
     add_motion(parser)
     parser.add_argument("--out", type=Path, required=True, help="file to write: .png, .gif, or .mp4 (extra [video])")
     parser.add_argument(
         "--fps", type=float,
-        help="frames per second, of a .gif at most 50 (default 25; of a stored motion one for each of its time codes)",
+        help="frames per second, at most 50 for a .gif (default 25; for a stored motion one per time code)",
     )  # fmt: skip
-    parser.add_argument("--start", type=float, help="of a stored motion: where to begin, after its first time code [s]")
-    parser.add_argument("--end", type=float, help="of a stored motion: where to end, after its first time code [s]")
-    parser.add_argument("--width", type=int, default=640, help="of the picture [pixels]")
-    parser.add_argument("--height", type=int, default=480, help="of the picture [pixels]")
-    parser.add_argument("--azimuth", type=float, help="of one world: where the camera stands, about z [degrees]")
-    parser.add_argument("--elevation", type=float, help="of one world: how high it stands [degrees]")
+    parser.add_argument("--start", type=float, help="where to begin in a stored motion, after its first time code [s]")
+    parser.add_argument("--end", type=float, help="where to end in a stored motion, after its first time code [s]")
+    parser.add_argument("--width", type=int, default=640, help="width of the picture [pixels]")
+    parser.add_argument("--height", type=int, default=480, help="height of the picture [pixels]")
+    parser.add_argument("--azimuth", type=float, help="direction of the camera about z, for a single world [degrees]")
+    parser.add_argument("--elevation", type=float, help="elevation of the camera, for a single world [degrees]")
     parser.add_argument(
         "--occlusion", action="store_const", const=AmbientOcclusion(),
-        help="darken corners and gaps, where less of the sky is seen; takes several times as long",
+        help="darken corners and gaps, which see less of the sky; takes several times as long",
     )  # fmt: skip
 
 
@@ -65,10 +66,10 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _play(given: argparse.Namespace, suffix: str) -> None:
-    """Write the motion that the file stores."""
+    """Draw the motion that the file stores."""
     if (given.dt, given.noise) != (None, 0.0):
         raise UsageError(
-            f"--dt and --noise are for simulating; the motion of {given.file} is played. Give --seconds too"
+            f"--dt and --noise are for simulation, but the motion of {given.file} is played; add --seconds to simulate"
         )
     motion, notes = open_motion(given)
     say(notes)
@@ -84,9 +85,9 @@ def _play(given: argparse.Namespace, suffix: str) -> None:
 
 
 def _simulate(given: argparse.Namespace, suffix: str) -> None:
-    """Write the start of the file's model, or how it moves from there."""
+    """Draw the initial state of the file's model, or its simulated motion."""
     if (given.start, given.end) != (None, None):
-        raise UsageError("--start and --end choose from the motion that a USD file stores; here it is simulated")
+        raise UsageError("--start and --end select from the stored motion of a USD file; here the motion is simulated")
     model, notes = read_file(given, "float32")
     say(notes)
     if suffix == ".png":

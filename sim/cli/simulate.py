@@ -1,4 +1,4 @@
-"""Roll out the model of a file from its initial state or a keyframe; write the states as .npz or the motion as USD."""
+"""Simulate the model of a file from its initial state or a keyframe; write the states as .npz or the motion as USD."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ from sim.cli.pictures import every, world_poses
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add_file(parser)
     add_motion(parser)
     parser.add_argument("--fps", type=float, default=30.0, help="frames per second of a USD file (default 30)")
@@ -35,7 +35,7 @@ def run(given: argparse.Namespace) -> int:
         held = np.zeros(model.nu) if control is None else control
         np.savez_compressed(given.out, q=q, qd=qd, dt=dt, control=held, joint_names=np.array(model.joint_names))
     else:
-        from sim.usd import write_usd  # here, since it takes a while to load
+        from sim.usd import write_usd  # here, since USD's libraries take long to load
 
         poses = world_poses(model, q[every(len(q), dt, given.fps)])
         write_usd(given.out, model, poses[:, 0] if given.worlds == 1 else poses, fps=given.fps)

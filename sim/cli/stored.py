@@ -1,4 +1,4 @@
-"""The motion that is stored in a USD file, for the commands that draw one."""
+"""The motion that is stored in a USD file, for the commands that draw it."""
 
 import argparse
 import math
@@ -12,23 +12,23 @@ from sim.cli.convert import USD
 from sim.cli.files import UsageError
 from sim.render import Outermost, Renderer, fit_camera
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # USD's libraries take long to load
     from sim.importers.usd.motion import StoredMotion
 
 READABLE_USD = (*USD, ".usdz")
 
 
 def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
-    """What the file shows and how it moves, and what its reader warned about.
+    """The stored motion of the file, and the warnings of its reader.
 
     Raises:
         ModelError: see :func:`sim.importers.usd.motion.read_motion`.
         UsageError: for an option that USD files don't have.
     """
-    from sim.importers.usd.motion import read_motion  # here, since it takes a while to load
+    from sim.importers.usd.motion import read_motion  # here, since USD's libraries take long to load
 
     if given.floating_base:
-        raise UsageError(f"--floating-base is for URDF files; {given.file} says itself what is free")
+        raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         motion = read_motion(given.file, ground=given.ground)
@@ -36,7 +36,7 @@ def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
 
 
 def frame_rate(motion: "StoredMotion", fps: float | None, most: float) -> float:
-    """Frames per second: those asked for, or one for every time code, or as many as ``most`` allows.
+    """Frames per second: as given, or one for every time code, or fewer if that is more than ``most``.
 
     Raises:
         UsageError: for a number that is not positive.
@@ -49,7 +49,7 @@ def frame_rate(motion: "StoredMotion", fps: float | None, most: float) -> float:
 
 
 def frame_times(motion: "StoredMotion", fps: float, start: float | None = None, end: float | None = None) -> np.ndarray:
-    """When the frames are, in seconds after the beginning of the stored motion; all of it unless told otherwise.
+    """Times of the frames, in seconds after the beginning of the stored motion; by default all of it.
 
     Raises:
         UsageError: for a time that isn't in the motion.
@@ -58,14 +58,14 @@ def frame_times(motion: "StoredMotion", fps: float, start: float | None = None, 
     end = motion.seconds if end is None else end
     if not 0.0 <= start <= end <= motion.seconds + 1e-9:
         raise UsageError(
-            f"--start {start:g} and --end {end:g} must lie one after the other in the motion of the file, which lasts "
+            f"--start {start:g} and --end {end:g} must be in this order and within the motion of the file, which lasts "
             f"{motion.seconds:g} s"
         )
     return start + np.arange(int((end - start) * fps + 1e-6) + 1) / fps
 
 
 def draw_motion(given: argparse.Namespace, motion: "StoredMotion", times: np.ndarray) -> Iterator[np.ndarray]:
-    """The pictures of a stored motion, through the camera of the file unless the arguments say where it stands."""
+    """The pictures of a stored motion, seen by the camera of the file unless the arguments place one."""
     aspect = given.width / given.height
     angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
     camera = None if angles else motion.camera(times[0], aspect)

@@ -1,9 +1,9 @@
 """Show the model of a file in the browser (extra [view]): sliders for its joints, simulation from any pose.
 
 With --steps or --seconds it is simulated first; with --trajectory the states of a file are shown, with --stored the
-motion that a USD file stores, as it is: play, pause, step, scrub, and see what touches. With --target, arrows at all
-links show how a force on them, held for one step, would bring a link nearer to a point at the end: the derivative of
-its distance, with the sign turned, from the backward pass.
+stored motion of a USD file: play, pause, step, scrub, and see contacts. With --target, arrows at all links show how
+much closer to a point a force on them for one step would bring a link at the end: the negative derivative of its
+distance, from the backward pass.
 """
 
 import argparse
@@ -26,22 +26,22 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.trajectory import Trajectory
 from sim.viewer import Viewer, force_gradients
 
-MOST_STATES = 120.0  # of a stored motion in a second
+MOST_STATES = 120.0  # per second of a stored motion
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add_file(parser)
     add_motion(parser)
     parser.add_argument(
-        "--trajectory", type=Path, metavar="NPZ", help="states to show: what simulate wrote, or q [states, nq] and dt"
+        "--trajectory", type=Path, metavar="NPZ", help="states to show: written by simulate, or q [states, nq] and dt"
     )
     parser.add_argument("--stored", action="store_true", help="show the motion that the USD file stores")
     parser.add_argument(
         "--target", nargs=4, metavar=("LINK", "X", "Y", "Z"),
-        help="where a link should be at the end [m]: forces that bring it nearer are shown",
+        help="where a link should be at the end [m]: shows the forces that bring it closer",
     )  # fmt: skip
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: this machine alone)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: only this machine)")
     parser.add_argument("--port", type=int, default=8080, help="port to listen at (default 8080; 0: any)")
 
 
@@ -74,7 +74,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _show_stored(given: argparse.Namespace, simulated: bool) -> int:
-    """Show a USD file's own motion; every piece that moves is a free body."""
+    """Show the stored motion of a USD file; every moving piece is a free body."""
     others = (given.trajectory, given.keyframe, given.dt)
     if simulated or given.worlds != 1 or given.noise or any(value is not None for value in others):
         raise UsageError(
@@ -82,7 +82,7 @@ def _show_stored(given: argparse.Namespace, simulated: bool) -> int:
             "--trajectory"
         )
     if given.file.suffix.lower() not in READABLE_USD:
-        raise UsageError(f"--stored is for USD files, which store a motion; {given.file} is none")
+        raise UsageError(f"--stored is for USD files, which can store a motion; {given.file} is not one")
     motion, notes = open_motion(given)
     say(notes)
     if not motion.moves:
@@ -98,7 +98,7 @@ def _show_stored(given: argparse.Namespace, simulated: bool) -> int:
 def _show_start(viewer: Viewer, given: argparse.Namespace) -> None:
     try:
         simulator, state, control = begin(viewer.model, given, time_step(viewer.model, given))
-    except ModelError as error:  # it may be looked at all the same
+    except ModelError as error:  # it can still be shown
         say([f"it can't be simulated: {error}"])
         return
     viewer.show(state.q)
@@ -109,7 +109,7 @@ def _show_simulated(viewer: Viewer, given: argparse.Namespace) -> None:
     model, dt = viewer.model, time_step(viewer.model, given)
     simulator, state, control = begin(model, given, dt)
     steps = number_of_steps(given, dt)
-    print(f"simulating {steps} steps (a first run compiles its kernels)", file=sys.stderr)
+    print(f"simulating {steps} steps (the first run compiles kernels)", file=sys.stderr)
     forces = None if given.target is None else np.zeros((steps, given.worlds, model.nv))
     inputs = None if control is None else np.tile(control, (steps, given.worlds, 1))
     trajectory = simulator.rollout(state, forces, steps, control=inputs)
@@ -121,7 +121,7 @@ def _show_simulated(viewer: Viewer, given: argparse.Namespace) -> None:
         pushes = -force_gradients(trajectory, gradient)
         strongest = np.linalg.norm(pushes, axis=-1).max()
         print(
-            f"'{link}' ends {distance.mean():.4g} m from the target. Arrows: how much nearer a force on a link for one "
+            f"'{link}' ends {distance.mean():.4g} m from the target. Arrows: how much closer a force on a link for one "
             f"step would bring it; at most {strongest:.3g} m/N"
         )
     viewer.play(trajectory, gradients=pushes)
@@ -130,13 +130,13 @@ def _show_simulated(viewer: Viewer, given: argparse.Namespace) -> None:
 
 def _show_states(viewer: Viewer, given: argparse.Namespace, states: dict[str, np.ndarray]) -> None:
     dt = float(states.get("dt", time_step(viewer.model, given)))
-    if not {"qd", "control"} <= states.keys():  # without inputs nobody knows what touched, and with which force
+    if not {"qd", "control"} <= states.keys():  # without inputs the contacts and their forces are unknown
         viewer.play(states["q"], dt)
         return
     try:
         simulator = Simulator(viewer.model, dt, num_worlds=given.worlds, device=given.device)
     except ModelError as error:
-        say([f"it can't be simulated, so that contacts aren't known: {error}"])
+        say([f"it can't be simulated, so its contacts are unknown: {error}"])
         viewer.play(states["q"], dt)
         return
     model, steps = viewer.model, len(states["q"]) - 1
@@ -150,10 +150,10 @@ def _show_states(viewer: Viewer, given: argparse.Namespace, states: dict[str, np
 
 
 def read_states(path: Path, model: Model) -> dict[str, np.ndarray]:
-    """What is in a file of states, with q [states, worlds, nq].
+    """The contents of a file of states, with q [states, worlds, nq].
 
     Raises:
-        ModelError: for a file that can't be read, and one whose states aren't of this model.
+        ModelError: for a file that can't be read, and for states of another model.
     """
     try:
         with np.load(path) as file:
@@ -173,13 +173,13 @@ def read_states(path: Path, model: Model) -> dict[str, np.ndarray]:
     names = found.pop("joint_names", np.array(model.joint_names)).tolist()
     if names != list(model.joint_names):
         raise ModelError(
-            f"{path}: its joints are {', '.join(names)}; those of the model {', '.join(model.joint_names)}"
+            f"{path}: its joints are {', '.join(names)}, but those of the model are {', '.join(model.joint_names)}"
         )
     return found
 
 
 def distance_gradient(trajectory: Trajectory, link: str, target: Sequence[float]) -> tuple[np.ndarray, wp.array]:
-    """Distance of a link's origin from a point at the end [num_worlds], and its derivative in the last q."""
+    """Distance of a link's origin from a point at the end [num_worlds], and its derivative by the last q."""
     q = wp.clone(trajectory.final_state.q, requires_grad=True)
     with wp.Tape() as tape:
         pose = forward_kinematics(trajectory.simulator.model, q, [link])

@@ -1,4 +1,4 @@
-"""Compile kernels ahead and keep them: those that a file needs to be simulated, without a file all of one precision."""
+"""Compile and cache kernels ahead of time: those that a file needs, or without a file all of one precision."""
 
 import argparse
 import sys
@@ -16,10 +16,10 @@ from warp_kernels.types import DTYPES, LANES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add_file(parser, optional=True)
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="float32", help="precision (default float32)")
-    parser.add_argument("--gradients", action="store_true", help="with a file: those of the way back too")
+    parser.add_argument("--gradients", action="store_true", help="with a file: also those of the backward pass")
     parser.add_argument("--device", default="cpu", help='"cpu" (default) or such as "cuda:0"')
 
 
@@ -35,12 +35,12 @@ def run(given: argparse.Namespace) -> int:
         modules = all_modules(DTYPES[given.dtype], (1, LANES) if device.is_cpu else (1,))
         for module in tqdm(modules, unit="module", disable=not sys.stderr.isatty()):
             wp.load_module(module, device)
-    print(f"ready after {time.perf_counter() - began:.1f} s; kernels are kept in {wp.config.kernel_cache_dir}")
+    print(f"ready after {time.perf_counter() - began:.1f} s; kernels are cached in {wp.config.kernel_cache_dir}")
     return 0
 
 
 def _run_once(given: argparse.Namespace) -> None:
-    """One step, and its way back, load all kernels that the model needs."""
+    """Load all kernels that the model needs by a step and, for gradients, its backward pass."""
     model, notes = read_file(given, given.dtype, pictures=False)
     say(notes)
     simulator = Simulator(model, 1e-3, device=given.device)

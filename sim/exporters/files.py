@@ -27,12 +27,12 @@ class MeshFiles:
         self._files: dict[str, str] = {}
 
     def add(self, geometry: Geometry, mesh: Mesh) -> str:
-        """Take the mesh of a geometry; returns its file relative to the robot file.
+        """Add the mesh of a geometry; returns its path relative to the robot file.
 
-        What is only looked at, often large, is written in single precision.
+        Meshes that are only drawn are often large and written in single precision.
         """
         if geometry.name not in self._files:
-            # Some file systems don't tell capitals from small letters.
+            # Some file systems don't distinguish capitals from small letters.
             base = re.sub(r"[^a-z0-9_.-]", "_", geometry.name.lower())
             name, number = base, 1
             while name in self._texts:
@@ -45,7 +45,7 @@ class MeshFiles:
     def write(self, root: ET.Element, path: str | os.PathLike[str], suffix: str) -> Path:
         """Write the robot file with its meshes, over those of the same names.
 
-        All are written beside their places first and moved there together, the robot file last.
+        All are first written to a temporary folder beside the target, then moved, the robot file last.
 
         Raises:
             ModelError: see :func:`sim.output.check_target`; for a name that XML can't hold.
@@ -53,7 +53,7 @@ class MeshFiles:
         target = check_target(path, (suffix,))
         folder = target.parent / self._folder
         if self._texts and folder.exists() and not folder.is_dir():
-            raise ModelError(f"{target}: its meshes belong into {folder}, which is no folder; move that out of the way")
+            raise ModelError(f"{target}: its meshes go into {folder}, which is not a folder; rename or remove it")
         ET.indent(root)
         text = ET.tostring(root, encoding="utf-8", xml_declaration=True)
         try:
@@ -74,7 +74,7 @@ class MeshFiles:
 
 
 def scaled(mesh: Mesh, size: np.ndarray) -> Mesh:
-    """A mesh with the scale of its geometry in its vertices."""
+    """A mesh with the scale of its geometry applied to its vertices."""
     return mesh if (size == 1.0).all() else Mesh(mesh.vertices * size, mesh.faces)
 
 

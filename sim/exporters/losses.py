@@ -1,4 +1,4 @@
-"""What a model has and a file format doesn't: one error for what would change the motion, warnings for the rest."""
+"""Features of a model that a file format lacks: one error for those that change the motion, warnings for the rest."""
 
 import os
 import warnings
@@ -10,13 +10,13 @@ from sim.model.names import some
 
 
 class Losses:
-    """Gathers, while a file is put together, what it can't hold; :meth:`report` says all of it at once.
+    """Collects, while a file is assembled, what it can't represent; :meth:`report` reports all of it at once.
 
     Args:
         path: the file to write.
-        format: what messages call its format.
+        format: name of the format in messages.
         category: class of the warnings.
-        lossy: warn of what would change the motion too, instead of refusing.
+        lossy: warn of what would change the motion too, instead of refusing to write.
     """
 
     def __init__(self, path: str | os.PathLike[str], format: str, category: type[Warning], lossy: bool):
@@ -26,25 +26,25 @@ class Losses:
         self._notes: list[str] = []
 
     def changes_motion(self, what: str, names: Sequence[str]) -> None:
-        """Note something, of the elements with these names, without which the model moves otherwise."""
+        """Note a feature of the named elements whose loss changes the motion."""
         if names:
             self._grave.append(f"{what} ({some(names)})")
 
     def leaves_out(self, what: str, names: Sequence[str], advice: str = "") -> None:
-        """Note something, of the elements with these names, that others look after, or that is data alone."""
+        """Note a feature of the named elements whose loss doesn't change the motion by itself."""
         if names:
             self._notes.append(f"left out: {what} ({some(names)})" + (f"; {advice}" if advice else ""))
 
     def remarks(self, note: str) -> None:
-        """Note something that a reader of the file must know."""
+        """Note something that whoever reads the file must know."""
         self._notes.append(note)
 
     def refuse(self) -> None:
         """Raise ModelError if something would change the motion, unless ``lossy``."""
         if self._grave and not self._lossy:
             raise ModelError(
-                f"{self.path}: {self._format} has no place for {'; '.join(self._grave)}. The file would move otherwise "
-                "than the model: write USD, change the model, or leave it out with lossy=True (--lossy)"
+                f"{self.path}: {self._format} has no place for {'; '.join(self._grave)}. The file would move "
+                "differently from the model: write USD, change the model, or leave it out with lossy=True (--lossy)"
             )
 
     def report(self) -> None:

@@ -1,4 +1,4 @@
-"""Numbers as the text of an XML file: the shortest that stands for the same double, zero without a sign."""
+"""Numbers as text in an XML file: the shortest that reads back as the same double, zero without a sign."""
 
 from collections.abc import Iterable
 
@@ -11,10 +11,10 @@ def number(value: float) -> str:
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Several with spaces between."""
+    """Several numbers, separated by spaces."""
     return " ".join(number(value) for value in values)
 
 
 def wxyz(quaternion: np.ndarray) -> str:
-    """A quaternion xyzw in the order of MuJoCo."""
+    """A quaternion xyzw in MuJoCo's order, wxyz."""
     return numbers(quaternion[[3, 0, 1, 2]])

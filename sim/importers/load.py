@@ -54,8 +54,8 @@ def load(
         floating_base: URDF: leave the base free instead of fixing it to the world.
         visual: read geometry that is only drawn.
         collision: read geometry that collides.
-        self_collision: URDF, MJCF: let links of the robot touch each other.
-        world_geometry: MJCF: read the geometry of what doesn't move, such as a floor.
+        self_collision: URDF, MJCF: let links of the robot collide with each other.
+        world_geometry: MJCF: read the geometry of bodies that don't move, such as a floor.
         friction: Coulomb friction; in USD of what has no physics material.
         restitution: restitution, likewise.
         mimic: URDF: "couple" or "free" joints that mimic another.

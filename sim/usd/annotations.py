@@ -1,7 +1,7 @@
-"""What UsdPhysics has no place for, or keeps in single precision: attributes ``backswing:...`` of a prim.
+"""Values that UsdPhysics has no place for, or keeps in single precision: attributes ``backswing:...`` of a prim.
 
-An annotation that stands beside a standard attribute counts only as long as the two agree (:func:`agreed`), so that a
-value which another program has edited wins over ours.
+An annotation that belongs to a standard attribute counts only as long as the two agree (:func:`agreed`), so that a
+value which another program has edited takes precedence.
 """
 
 import numpy as np
@@ -22,14 +22,14 @@ def keep(prim: Usd.Prim, name: str, values: npt.ArrayLike) -> None:
 
 
 def keep_text(prim: Usd.Prim, name: str, text: str) -> None:
-    """Keep a text, such as a name that no prim can have."""
+    """Keep a text, such as a name that is not valid for a prim."""
     prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.String, True).Set(text)
 
 
 def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
     """Keep all parameters of one link, degree of freedom, geometry, anchor or actuator.
 
-    Zeros and infinities are left out: that is what a reader takes for what isn't there.
+    Zeros and infinities are left out: readers assume them where nothing is kept.
     """
     for name, spec in PARAMETERS.items():
         if spec.per == per and name in model.parameters:
@@ -56,12 +56,12 @@ def kept_text(prim: Usd.Prim, name: str) -> str | None:
 
 
 def agreed(prim: Usd.Prim, name: str, stated: npt.ArrayLike) -> np.ndarray:
-    """What is kept under a name if it agrees with what the standard attributes state, otherwise that; its shape."""
+    """The value kept under a name if it agrees with the one that standard attributes state, otherwise the latter."""
     standard = np.array(stated, dtype=np.float64)
     exact = kept(prim, name, standard.size)
     if exact is None:
         return standard
-    # Single precision, in which positions, axes and moments have gone through a rotation.
+    # The accuracy of positions, axes and moments after a rotation in single precision.
     scale = max(float(np.abs(standard).max()), float(np.abs(exact).max()), 1e-12)
     close = np.abs(exact.reshape(standard.shape) - standard).max() <= 2e-6 * scale
     return exact.reshape(standard.shape) if close else standard

@@ -1,4 +1,4 @@
-"""What a joint's spring, damper and actuators are in the terms of UsdPhysics: one drive."""
+"""A joint's spring, damper and actuators as the single drive that UsdPhysics has."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from warp_kernels import types as codes
 class Actuator:
     """An actuator of a joint; kind is a code of :mod:`warp_kernels.types`, the rest as for the builder.
 
-    ``number`` is its place in the control of the model; actuators of drives come after those.
+    ``number`` is its index in the control of the model; actuators of drives come after those.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Drive:
 
 
 def stated_drive(damping: float, stiffness: float, rest_position: float, actuators: list[Actuator]) -> Drive | None:
-    """The one drive that stands for a spring, a damper and servos, whose targets are zero; None if there is nothing.
+    """The drive equivalent to a spring, a damper and servos, whose targets are zero; None if there are none.
 
-    Its force is limited where it is all a servo's. Motors, which only pass on a force, aren't part of it.
+    Its force is limited only if all of it is a single servo's. Motors, which only transmit a force, aren't part of it.
     """
     servos = [actuator for actuator in actuators if actuator.kind != codes.TORQUE]
     total_stiffness = stiffness + sum(servo.kp * servo.gear**2 for servo in servos)
@@ -85,7 +85,7 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
     while (values := kept(joint, f"actuator_{len(found)}", 6)) is not None:
         kind, gear, kp, kd, limit, number = values.tolist()
         if kind not in (codes.TORQUE, codes.POSITION, codes.VELOCITY):
-            break  # not as we write them
+            break  # not written by us
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
         found.append(Actuator(name, int(kind), gear, kp, kd, limit if limit >= 0.0 else np.inf, number))
     return found

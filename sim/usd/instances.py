@@ -1,4 +1,4 @@
-"""Many worlds in one file: one PointInstancer for each link, one instance for each world."""
+"""Many worlds in one file: a PointInstancer for each link, with an instance for each world."""
 
 import numpy as np
 from pxr import Sdf, Usd, UsdGeom
@@ -15,7 +15,7 @@ from sim.usd.shapes import add_visual, child_name
 def add_instancers(
     stage: Usd.Stage, model: Model, num_worlds: int, materials: Materials
 ) -> list[tuple[int, InstanceMotion]]:
-    """Draw every link in every world. Links that nothing is seen of are left out.
+    """Draw every link in every world. Links without visible geometry are left out.
 
     Returns:
         the links drawn, and how to move them.

@@ -1,4 +1,4 @@
-"""Where the links stand on the stage."""
+"""Paths of the links on the stage."""
 
 from pxr import Sdf, Usd, UsdGeom
 
@@ -32,7 +32,7 @@ def link_paths(model: Model) -> list[Sdf.Path]:
 
 
 def add_frames(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Named frames fixed to links, links merged into others among them, as Xforms with nothing below."""
+    """Add named frames fixed to links, including links that were merged into others, as empty Xforms."""
     for frame in model.frames:
         if frame.link >= 0 and frame.name != model.link_names[frame.link]:
             parent = paths[frame.link]

@@ -1,4 +1,4 @@
-"""Materials of a stage, one for each colour and one for each pair of friction and restitution."""
+"""Materials of a stage: one for each colour, and one for each pair of friction and restitution."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ Color = tuple[float, float, float, float]
 
 
 def linear_color(color: Sequence[float]) -> Gf.Vec3f:
-    """A colour as people pick it (sRGB), alpha ignored, in the linear light that USD counts in."""
+    """An sRGB colour, alpha ignored, as the linear light that USD uses."""
     return Gf.Vec3f(*map(float, linear_light(np.asarray(color[:3]))))
 
 
 class Materials:
-    """Makes materials under /World/Materials when they are first asked for."""
+    """Creates materials under /World/Materials when they are first used."""
 
     def __init__(self, stage: Usd.Stage):
         self.stage = stage
@@ -25,7 +25,7 @@ class Materials:
         UsdGeom.Scope.Define(stage, "/World/Materials")
 
     def bind(self, prim: Usd.Prim, rgba: Color) -> None:
-        """Paint a prim; rgba as on the screen (sRGB), alpha is opacity."""
+        """Colour a prim; rgba is sRGB, alpha is opacity."""
         key = tuple(round(float(value), 6) for value in rgba)
         if key not in self.colors:
             self.colors[key] = self._color(f"/World/Materials/color_{len(self.colors)}", key)  # type: ignore[arg-type,index]

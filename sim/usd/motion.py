@@ -1,4 +1,4 @@
-"""How links move on the stage: time samples, one frame after the other."""
+"""Motion of links on the stage: time samples, frame by frame."""
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, Vt
@@ -9,7 +9,7 @@ IDENTITY_POSE = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 class XformMotion:
-    """The motion of a link in one world. A link that stands still has the default value alone."""
+    """The motion of a link in one world. A link that doesn't move has only a default value."""
 
     def __init__(self, xform: UsdGeom.Xformable):
         self._translate, self._orient = set_pose(xform, IDENTITY_POSE)
@@ -18,12 +18,12 @@ class XformMotion:
 
     def append(self, frame: int, pose: np.ndarray) -> None:
         """Add the pose [7] of the next frame."""
-        pose = shortest_way(self._last, pose)
+        pose = nearest_sign(self._last, pose)
         if frame == 0:
             self._set(pose, Usd.TimeCode.Default())
         elif self._moves or (pose != self._last).any():
             if not self._moves:
-                # So far it stood still: until the frame before, not on its way here.
+                # Its first motion: hold the pose until the frame before, or USD would interpolate from the start.
                 self._set(self._last, Usd.TimeCode(0))
                 self._set(self._last, Usd.TimeCode(frame - 1))
                 self._moves = True
@@ -36,14 +36,14 @@ class XformMotion:
 
 
 class InstanceMotion:
-    """The motion of a link in many worlds: one PointInstancer, one instance for each world.
+    """The motion of a link in many worlds: a PointInstancer with an instance for each world.
 
     Args:
         stage: the stage.
         path: of the instancer.
-        prototype: of what is drawn for each world.
+        prototype: path of the prim that is drawn for each world.
         num_worlds: number of instances.
-        reach: how far the prototype reaches from its origin [m].
+        reach: largest distance of the prototype's points from its origin [m].
     """
 
     def __init__(self, stage: Usd.Stage, path: Sdf.Path, prototype: Sdf.Path, num_worlds: int, reach: float):
@@ -52,7 +52,7 @@ class InstanceMotion:
         instancer.CreateProtoIndicesAttr(Vt.IntArray(num_worlds, 0))
         self._positions = instancer.CreatePositionsAttr()
         self._orientations = instancer.CreateOrientationsfAttr()
-        # In half precision, for readers that know no other, as Blender; those that do take the attribute above.
+        # In half precision, for readers that know no other, such as Blender; others use the attribute above.
         self._rough_orientations = instancer.CreateOrientationsAttr()
         self._extent = instancer.CreateExtentAttr()
         self._reach = reach
@@ -60,12 +60,12 @@ class InstanceMotion:
 
     def append(self, frame: int, poses: np.ndarray) -> None:
         """Add the poses [num_worlds, 7] of the next frame."""
-        poses = shortest_way(self._last, poses)
+        poses = nearest_sign(self._last, poses)
         points = np.ascontiguousarray(poses[:, :3], dtype=np.float32)
         box = np.stack([points.min(axis=0) - self._reach, points.max(axis=0) + self._reach])
         for time in (Usd.TimeCode.Default(), Usd.TimeCode(0)) if frame == 0 else (Usd.TimeCode(frame),):
             self._positions.Set(Vt.Vec3fArray.FromNumpy(points), time)
-            # Quaternions of USD lie in memory as x, y, z, w.
+            # Quaternions of USD are stored as x, y, z, w.
             turns = np.ascontiguousarray(poses[:, 3:], dtype=np.float32)
             self._orientations.Set(Vt.QuatfArray.FromNumpy(turns), time)
             self._rough_orientations.Set(Vt.QuathArray.FromNumpy(turns.astype(np.float16)), time)
@@ -73,8 +73,8 @@ class InstanceMotion:
         self._last = poses
 
 
-def shortest_way(before: np.ndarray, poses: np.ndarray) -> np.ndarray:
-    """Poses [..., 7] with quaternions of the sign that lies nearer to those before; the first ones as they are."""
+def nearest_sign(before: np.ndarray, poses: np.ndarray) -> np.ndarray:
+    """Poses [..., 7] with the sign of each quaternion that is closer to the one before; the first ones unchanged."""
     if not len(before):
         return poses
     signs = np.where(np.einsum("...i,...i->...", before[..., 3:], poses[..., 3:]) < 0.0, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Motions to USD files: a whole one at once, or frame by frame while it is simulated."""
+"""Motions as USD files: a whole motion at once, or frame by frame while it is simulated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sim.usd.contacts import ContactWriter
 from sim.usd.stage import StageWriter
 
 SUFFIXES = (".usda", ".usdc", ".usd")
-# Frames are written whenever this many numbers have come together.
+# Frames are flushed to the file whenever this many numbers have accumulated.
 FLUSH_AFTER = 5_000_000
 
 
@@ -47,8 +47,8 @@ def write_usd(
             [frames, num_worlds, num_links, 7] for several.
         fps: frames per second; frame k is at time code k.
         markers: balls to draw, such as a target.
-        trails: paths of points to draw as curves [m]; whole from the start.
-        camera: the camera; without one it is made to see the whole motion.
+        trails: paths of points to draw as curves [m]; drawn whole in every frame.
+        camera: the camera; None for one that sees the whole motion.
 
     Returns:
         the path.
@@ -70,7 +70,7 @@ def write_usd(
 
 
 class UsdRecorder:
-    """Writes a motion as a USD stage while it is simulated, holding a few frames of it only.
+    """Writes a motion as a USD stage while it is simulated, keeping only a few frames in memory.
 
     ::
 
@@ -79,8 +79,9 @@ class UsdRecorder:
                 state = simulator.step(state)
                 recorder.append(sim.forward_kinematics(model, state.q))
 
-    The stage is as :func:`write_usd` makes it. A binary file (.usdc, .usd) is written as it grows; a text file, .usda,
-    is held in memory until the end. The file appears when the recorder is closed, also with what came before an error.
+    The stage is that of :func:`write_usd`. A binary file (.usdc, .usd) is written as it grows; a text file, .usda, is
+    kept in memory until the end. The file appears when the recorder is closed, even after an error, with the frames
+    that came before.
 
     Args:
         path: the file, ending in .usda, .usdc or .usd.
@@ -88,7 +89,7 @@ class UsdRecorder:
         fps: frames per second; frame k is at time code k.
         num_worlds: number of worlds.
         markers: balls to draw.
-        camera: the camera; without one it is made to see the whole motion.
+        camera: the camera; None for one that sees the whole motion.
         force_scale: length of a contact's force [m/N]; None for half a metre for the weight of the model.
 
     Raises:
@@ -115,7 +116,7 @@ class UsdRecorder:
 
         Args:
             poses: link poses in the world frame, [num_worlds, num_links, 7], or [num_links, 7] of a single world.
-            contacts: what touches, of :meth:`sim.Simulator.contacts`: points and forces are drawn in a layer of their
+            contacts: contacts of :meth:`sim.Simulator.contacts`: points and forces are drawn in a layer of their
                 own, ``<name>_contacts``, which a viewer can mute.
         """
         array = np.asarray(poses)
@@ -137,7 +138,7 @@ class UsdRecorder:
             self._unwritten = 0
 
     def close(self) -> None:
-        """End the stage and put the file in its place; without a frame there is none."""
+        """Complete the stage and move the file into place; without a frame none is written."""
         if self._writer.frames:
             self._writer.finish()
             written = Path(self._folder.name)

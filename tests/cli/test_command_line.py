@@ -117,7 +117,7 @@ def test_convert_refuses_what_would_move_otherwise(capsys, tmp_path, monkeypatch
     said = capsys.readouterr()
     assert said.out == "out.urdf\n"
     assert "warning: left out: springs ('turn'), which changes the motion" in said.err.splitlines()
-    assert "warning: left out: geometry of the world ('floor'); add it where the file is read" in said.err.splitlines()
+    assert "warning: left out: geometry of the world ('floor'); add it when the file is read" in said.err.splitlines()
     assert sim.load("out.urdf").joint_names == ("up", "turn")
 
 

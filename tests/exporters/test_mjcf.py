@@ -297,7 +297,9 @@ def test_joints_without_room_are_no_free_ones(tmp_path):
     builder = sim.ModelBuilder()
     builder.add_link("m", mass=1.0, inertia=(1, 1, 1))
     builder.add_joint("locked", "revolute", child="m", lower=0.0, upper=0.0)
-    with pytest.raises(sim.ModelError, match=r"limits that leave no room, which fixed joints stand for \('locked'\)"):
+    with pytest.raises(
+        sim.ModelError, match=r"joints that their limits lock, which should be fixed joints \('locked'\)"
+    ):
         write_mjcf(tmp_path / "a.xml", builder.finalize())
 
 
@@ -351,7 +353,7 @@ def test_targets_are_checked_and_replaced(tmp_path):
         assert quietly(write_mjcf, tmp_path / "a.xml", model) == tmp_path / "a.xml"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.xml", "a_xml_meshes", "d.xml"]
     (tmp_path / "b_xml_meshes").write_text("")
-    with pytest.raises(sim.ModelError, match="which is no folder"):
+    with pytest.raises(sim.ModelError, match="which is not a folder"):
         quietly(write_mjcf, tmp_path / "b.xml", model)
     (tmp_path / "b_xml_meshes").unlink()
     # Names that differ in capitals alone have files of their own.

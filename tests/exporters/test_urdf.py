@@ -231,7 +231,7 @@ def test_what_urdf_cannot_hold_is_refused(tmp_path):
     with pytest.raises(sim.ModelError) as refused:
         write_urdf(path, model)
     grave = ("armature ('k')", "springs ('k')", "margins of limits ('k')", "compliant limits ('k')",
-             "closed loops ('hook')", "damping of the free base ('j')", "ellipsoids, but as meshes ('egg')",
+             "closed loops ('hook')", "damping of the free base ('j')", "ellipsoids, except as meshes ('egg')",
              "planes and heightfields")  # fmt: skip
     for words in grave:
         assert words in str(refused.value)

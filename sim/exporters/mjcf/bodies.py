@@ -15,14 +15,14 @@ from sim.model.poses import IDENTITY, compose, inverse
 from warp_kernels import types as codes
 
 JOINT_TAGS = {codes.REVOLUTE: "hinge", codes.PRISMATIC: "slide", codes.SPHERICAL: "ball", codes.FREE: "free"}
-# MuJoCo refuses moving bodies with less mass or inertia.
+# MuJoCo refuses moving bodies with less mass or inertia than this.
 LEAST = 1e-15
-# A moment that is larger than the sum of the others by this share is meant to be their sum.
+# A moment that exceeds the sum of the others by less than this share is meant to be their sum.
 ROUNDING = 1e-9
 
 
 class Bodies:
-    """The bodies of a file. MuJoCo has several joints in one body where the model has a chain of links without mass.
+    """The bodies of a file. A chain of massless links becomes one body with several joints.
 
     Attributes:
         model: the model.
@@ -55,7 +55,7 @@ class Bodies:
         ]
         losses.leaves_out("names of fixed joints", fixed)
         losses.leaves_out("effort limits that are zero or that actuators exceed", self._exceeded)
-        losses.changes_motion("limits that leave no room, which fixed joints stand for", self._locked)
+        losses.changes_motion("joints that their limits lock, which should be fixed joints", self._locked)
 
     def add_frames(self) -> None:
         """Add the named frames that aren't links as sites."""
@@ -71,13 +71,13 @@ class Bodies:
         self._losses.leaves_out("frames of links without mass", lost)
 
     def add_site(self, name: str, link: int, placement: np.ndarray) -> None:
-        """Add a site at a place [7] of a link that has a body of its own."""
+        """Add a site at a pose [7] in a link that has a body of its own."""
         ET.SubElement(self.elements[link], "site", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]))
 
     def weld_groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each link the first link of those welded together with it, and the same of what carries that.
+        """For each link the first of the links welded together with it, and the same for the link that carries them.
 
-        Both are -1 for the world [num_links + 1], whose place is the last.
+        Both are -1 for the world [num_links + 1], which is the last entry.
         """
         model = self.model
         group = np.full(model.num_links + 1, -1)
@@ -110,7 +110,7 @@ class Bodies:
         return body
 
     def _step(self, link: int) -> np.ndarray:
-        """Pose of a link in its parent where the file has it: that of the initial coordinates, as far as MJCF can."""
+        """Pose of a link in its parent in the file: at the initial coordinates, as far as MJCF can express them."""
         model = self.model
         placement, q = model.parameters["joint_placement"][link], self._coordinates(link)
         kind, motion = int(model.joint_type[link]), IDENTITY.copy()
@@ -156,7 +156,7 @@ class Bodies:
         self._add_effort(joint, dof)
 
     def _add_effort(self, joint: ET.Element, dof: int) -> None:
-        """The largest force of what drives a joint, which MuJoCo enforces: only where no actuator is to exceed it."""
+        """Add a joint's effort limit, which MuJoCo enforces: only if the actuators' own limits don't exceed it."""
         model = self.model
         effort = float(model.effort_limit[dof])
         if np.isinf(effort):
@@ -183,14 +183,14 @@ class Bodies:
         )  # fmt: skip
 
     def _possible(self, link: int, moments: np.ndarray) -> np.ndarray:
-        """Principal moments that pass MuJoCo's test, which allows no rounding."""
+        """Principal moments that pass MuJoCo's check, which has no tolerance."""
         least, middle, largest = np.argsort(moments)
         most = moments[least] + moments[middle]
         if moments[largest] > most * (1.0 + ROUNDING) or moments[least] < 0.0:
             raise ModelError(
                 f"{self._losses.path}: link '{self.model.link_names[link]}': its principal moments of inertia "
                 f"{moments.tolist()} are negative or violate the triangle inequality, and MuJoCo refuses such bodies; "
-                "give it an inertia that a body can have, merge links behind fixed joints (collapse_fixed=True), or "
+                "give it a physical inertia, merge links behind fixed joints (collapse_fixed=True), or "
                 "write USD or URDF"
             )
         possible = moments.copy()
@@ -199,10 +199,10 @@ class Bodies:
 
 
 def _chains(model: Model, path: Path) -> dict[int, int]:
-    """The links without mass whose joint MuJoCo has in the body of the only link that they carry, and that link.
+    """The massless links whose joint MJCF has in the body of the only link that they carry, and that link.
 
     Raises:
-        ModelError: naming a moving link that MuJoCo refuses for want of mass.
+        ModelError: naming a moving link that MuJoCo refuses because it lacks mass.
     """
     parameters = model.parameters
     moments = np.linalg.eigvalsh(parameters["inertia"]).min(axis=1)
@@ -217,7 +217,7 @@ def _chains(model: Model, path: Path) -> dict[int, int]:
         carried = children.get(link, [])
         if any(model.joint_type[other] == codes.FIXED and heavy[other] for other in carried):
             continue
-        # Axes of hinges and slides are turned into the next body's; a ball's coordinates can't be.
+        # Axes of hinges and slides can be rotated into the next body's frame; a ball's coordinates can't.
         turns = [abs(parameters["joint_placement"][other][6]) < 1.0 for other in carried]
         if (
             len(carried) != 1
@@ -230,8 +230,8 @@ def _chains(model: Model, path: Path) -> dict[int, int]:
         ):
             raise ModelError(
                 f"{path}: link '{model.link_names[link]}' moves and has no mass, or no inertia about some axis; MuJoCo "
-                "refuses such bodies, unless they do nothing but carry one other link on a joint: give it a mass and "
-                "an inertia, or write USD or URDF"
+                "refuses such bodies, unless they only carry one other link on a joint: give it a mass and an "
+                "inertia, or write USD or URDF"
             )
         following[link] = carried[0]
     return following

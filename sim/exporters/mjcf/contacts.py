@@ -1,8 +1,8 @@
-"""Which geometries touch, and with what friction, in an MJCF file.
+"""Which geometries collide, and with what friction, in an MJCF file.
 
-MuJoCo lets touch what isn't joined by a joint, and takes of two geoms the larger friction, or that of the one with
-priority; here a pair has the product, and the sum of torsional and rolling friction. Pairs that don't come out of that
-are listed one by one.
+In MuJoCo bodies collide unless a joint joins them, and a pair has the larger friction of its two geoms, or that of the
+one with priority; here a pair has the product, and the sum of torsional and rolling friction. Pairs for which MuJoCo's
+rules give another result are listed one by one.
 """
 
 import xml.etree.ElementTree as ET
@@ -26,11 +26,11 @@ class Surface:
 
     @property
     def dimension(self) -> int:
-        """MuJoCo's ``condim``: the least that holds what isn't zero."""
+        """MuJoCo's ``condim``: the smallest that covers all friction that isn't zero."""
         return 6 if self.roll else 4 if self.spin else 3 if self.slide else 1
 
     def with_other(self, other: "Surface") -> "Surface":
-        """What MuJoCo makes of the two."""
+        """MuJoCo's friction of the pair."""
         if self.priority != other.priority:
             chosen = max(self, other, key=lambda one: one.priority)
             return Surface(chosen.slide, chosen.spin, chosen.roll)
@@ -40,7 +40,7 @@ class Surface:
 
 
 def surface(model: Model, index: int) -> Surface:
-    """That of a geometry; of what doesn't move it has priority, so that where robots have 1 the ground decides."""
+    """The friction of a geometry; what doesn't move has priority, so that the ground decides where robots have 1."""
     slide, spin, roll = (
         float(model.parameters[key][index]) for key in ("friction", "torsional_friction", "rolling_friction")
     )
@@ -49,7 +49,7 @@ def surface(model: Model, index: int) -> Surface:
 
 
 def add_contacts(root: ET.Element, bodies: Bodies) -> None:
-    """Exclude the bodies that don't touch, and list the pairs of geometries that MuJoCo would get wrong."""
+    """Exclude bodies that don't collide, and list the pairs of geometries for which MuJoCo's rules differ."""
     contact = ET.SubElement(root, "contact")
     model = bodies.model
     group, above = bodies.weld_groups()
@@ -60,7 +60,7 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
     for a, b in combinations(sorted(by_link), 2):
         if group[a] == group[b]:
             continue
-        # What hangs on the world touches it.
+        # What is joined to the world collides with it.
         neighbours = group[a] >= 0 and group[b] >= 0 and (above[a] == group[b] or above[b] == group[a])
         pairs = [(i, j) for i in by_link[a] for j in by_link[b]]
         touching = [(min(pair), max(pair)) for pair in pairs if may_touch(model, *pair)]

@@ -1,4 +1,4 @@
-"""MJCF: write a model as a file of MuJoCo's."""
+"""MJCF: write a model as a MuJoCo file."""
 
 import os
 import xml.etree.ElementTree as ET
@@ -25,25 +25,25 @@ from warp_kernels import types as codes
 def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = False) -> Path:
     """Write a model as an MJCF file, with its meshes as .obj files in a folder ``<name>_xml_meshes``.
 
-    MuJoCo has the model's masses, joints, springs, limits, shapes, pairs that touch, friction of each pair, actuators,
-    constraints and keyframes, and starts where the model does. Read again, it is the same model but for names that
+    The file has the model's masses, joints, springs, limits, shapes, colliding pairs, friction of each pair, actuators,
+    constraints and keyframes, and starts where the model does. Read again, it is the same model except for names that
     MJCF has no place for. MuJoCo's order of coordinates is the model's own (:func:`sim.to_mujoco` converts
     quaternions).
 
-    What the file can't hold (docs/exporting.md lists all of it) is an error where the model would move otherwise
-    without, such as restitution and compliance, and a :class:`sim.MJCFWarning` where it is data alone. How soft MuJoCo
-    makes contacts and constraints is left to its defaults.
+    What the file can't represent (docs/exporting.md lists all of it) is an error where it changes the motion, such as
+    restitution and compliance, and a :class:`sim.MJCFWarning` otherwise. The softness of contacts and constraints is
+    left to MuJoCo's defaults.
 
     Args:
         path: the file, ending in .xml; one that is there is replaced.
         model: the model.
-        lossy: warn of what changes the motion too.
+        lossy: only warn of what changes the motion.
 
     Returns:
         the path.
 
     Raises:
-        ModelError: naming what MJCF can't hold; for another suffix or a missing folder.
+        ModelError: naming what MJCF can't represent; for another suffix or a missing folder.
     """
     check_target(path, (".xml",))
     losses = Losses(path, "MJCF", MJCFWarning, lossy)
@@ -58,8 +58,8 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
 
     Args:
         model: the model.
-        losses: takes what MJCF can't hold.
-        meshes: takes the meshes; None for shapes that collide alone, all of them primitives.
+        losses: collects what MJCF can't represent.
+        meshes: collects the meshes; None to write colliding shapes only, all of them primitives.
 
     Raises:
         ModelError: naming a link or geometry that MuJoCo refuses.

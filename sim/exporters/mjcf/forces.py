@@ -29,7 +29,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
             constraint.set(f"site{place}", _site(bodies, f"{name}/{side}", link, anchor))
     for row, name in enumerate(equalities.coupling_names):
         other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
-        # MuJoCo counts from the positions in the file.
+        # MuJoCo measures coordinates from the positions in the file.
         start, followed = (model.q0[model.q_slice(joint)][0] for joint in (name, other))
         ratio, offset = (float(parameters[f"coupling_{key}"][row]) for key in ("ratio", "offset"))
         polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
@@ -37,7 +37,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
 
 
 def _site(bodies: Bodies, wanted: str, link: int, anchor: np.ndarray) -> str:
-    """A site at the anchor [7]: that of a frame of the model, or a new one."""
+    """The name of a site at the anchor [7]: that of a frame of the model, or a new one."""
     frames = {frame.name: frame for frame in bodies.model.frames}
     name = wanted
     while name in frames:

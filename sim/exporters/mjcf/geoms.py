@@ -14,7 +14,7 @@ from sim.exporters.text import numbers, wxyz
 from sim.model.model import Geometry
 from warp_kernels import types as codes
 
-# Names, and how many of the sizes have a meaning.
+# Names, and the number of sizes that each uses.
 SHAPES = {
     codes.PLANE: ("plane", 0),
     codes.SPHERE: ("sphere", 1),
@@ -25,14 +25,14 @@ SHAPES = {
     codes.HEIGHTFIELD: ("hfield", 0),
     codes.CONVEX: ("mesh", 0),
 }
-# MuJoCo refuses meshes with less.
+# MuJoCo refuses meshes with fewer.
 FEWEST_POINTS = 4
-# MuJoCo shows groups below 3.
+# MuJoCo shows groups below 3 by default.
 SHOWN, HIDDEN = "1", "3"
 
 
 def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFiles | None) -> None:
-    """Add all geometries; without ``meshes`` those that collide.
+    """Add all geometries; without ``meshes`` only those that collide.
 
     Raises:
         ModelError: for a plane on a link that moves; without ``meshes`` for a mesh.
@@ -80,14 +80,14 @@ def _add_mesh(asset: ET.Element, geometry: Geometry, meshes: MeshFiles | None) -
     if meshes is None or geometry.mesh is None:
         raise ModelError(f"geometry '{geometry.name}': a mesh needs a file of its own; use primitives")
     file = meshes.add(geometry, scaled(geometry.mesh, geometry.size))
-    # The mass of its surface is that of meshes that aren't closed too; MuJoCo takes it for the mesh's own frame alone.
+    # Shell inertia also works for meshes that aren't closed; MuJoCo uses it only to place the mesh's own frame.
     ET.SubElement(asset, "mesh", name=geometry.name, file=file, inertia="shell")
 
 
 def _add_heights(asset: ET.Element, geometry: Geometry) -> None:
-    """MuJoCo's heights begin at zero and end at one, times the third of its sizes; the fourth is solid below them.
+    """MuJoCo's heights are from zero to one, times the third of its sizes; the fourth is the depth below them.
 
-    Its files have the rows from the greatest y down.
+    In its files the rows go from the largest y down.
     """
     heights = _heights(geometry)
     rise = float(geometry.size[2] * np.ptp(heights))
@@ -98,7 +98,7 @@ def _add_heights(asset: ET.Element, geometry: Geometry) -> None:
 
 
 def _position(geometry: Geometry) -> np.ndarray:
-    """Where MuJoCo has a geometry: a heightfield at its least height."""
+    """Position of a geometry in MuJoCo: that of a heightfield is at its least height."""
     if geometry.type != codes.HEIGHTFIELD:
         return geometry.placement[:3]
     lowest = float(geometry.size[2] * _heights(geometry).min())
@@ -107,5 +107,5 @@ def _position(geometry: Geometry) -> np.ndarray:
 
 def _heights(geometry: Geometry) -> np.ndarray:
     if geometry.heights is None:
-        raise ModelError(f"geometry '{geometry.name}': a heightfield without heights")
+        raise ModelError(f"geometry '{geometry.name}': has no heights")
     return geometry.heights

@@ -35,7 +35,7 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
 
     Raises:
         ModelError: for a link or joint that is not in the file, for a change that URDF has no place for, and for one
-            with which the file could not be read again. Then nothing is written.
+            after which the file could not be read again. Then nothing is written.
     """
     robot = ET.parse(source, ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))).getroot()
     links = {str(link.get("name")): link for link in robot.findall("link")}
@@ -71,9 +71,9 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
 
 
 def _write(text: bytes, path: Path) -> None:
-    """Write a file that is read first, with no link merged, so that an error is about the values in it."""
+    """Write a file after reading it once without merging links, so that errors are about its values."""
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)  # what there was to say was said when the robot was read
+        warnings.simplefilter("ignore", URDFWarning)  # these were issued when the robot was read
         new = Path(folder) / path.name
         new.write_bytes(text)
         builder = ModelBuilder()

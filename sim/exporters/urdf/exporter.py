@@ -27,24 +27,24 @@ def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
     """Write the model of a robot as a URDF file, with its meshes as .obj files in a folder ``<name>_urdf_meshes``.
 
     Read again it has the same links, joints, limits, damping, dry friction, masses, shapes, colours, coupled joints
-    (``<mimic>``) and frames (links without mass behind fixed joints). Where it hangs on the world by other joints
-    than one that is fixed or free, or carries something of the world, the world becomes the root link; several robots
-    that stand on it become one.
+    (``<mimic>``) and frames (massless links behind fixed joints). Where the robot is joined to the world by anything
+    but a single fixed or free joint, or the world has shapes or frames of its own, the world becomes the root link;
+    several robots on it become one.
 
-    What the file can't hold (docs/exporting.md lists all of it) is an error where the robot would move otherwise
-    without, and a :class:`sim.URDFWarning` where a reader of URDF gives it: ground, actuators, friction, gravity, which
-    links touch, whether the base is free.
+    What the file can't represent (docs/exporting.md lists all of it) is an error where it changes the motion, and a
+    :class:`sim.URDFWarning` where it is chosen when the file is read: ground, actuators, friction, gravity, which links
+    collide, whether the base is free.
 
     Args:
         path: the file, ending in .urdf; one that is there is replaced.
         model: the model.
-        lossy: warn of what changes the motion too.
+        lossy: only warn of what changes the motion.
 
     Returns:
         the path.
 
     Raises:
-        ModelError: naming what URDF can't hold; for another suffix or a missing folder.
+        ModelError: naming what URDF can't represent; for another suffix or a missing folder.
     """
     check_target(path, (".urdf",))
     losses = Losses(path, "URDF", URDFWarning, lossy)
@@ -58,7 +58,7 @@ def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
 
 
 class _Writer:
-    """Puts the elements together. ``base`` is the name of the root link, ``holds_world`` whether that is the world."""
+    """Assembles the elements. ``base`` is the name of the root link, ``holds_world`` whether that is the world."""
 
     def __init__(self, model: Model, losses: Losses, meshes: MeshFiles):
         self.model = model
@@ -71,7 +71,7 @@ class _Writer:
         self.holds_world = not free and bool(of_world or carries or not stands or model.num_trees > 1)
         self.skipped = {frame.name for frame in of_world if not self.holds_world}
         if self.holds_world:
-            # A base that was merged into the world gives it its name.
+            # A base that was merged into the world gives the world its name.
             same = [frame.name for frame in of_world if is_identity(frame.placement)]
             self.links[-1] = same[0] if same else free_name(WORLD, {frame.name for frame in model.frames})
         self.base = self.links[-1] if self.holds_world else model.link_names[0]
@@ -102,7 +102,7 @@ class _Writer:
         element = ET.SubElement(root, "link", name=self.links[link])
         if link >= 0:
             mass, com, inertia = (model.parameters[key][link] for key in ("mass", "com", "inertia"))
-            # Readers make up a mass for links that move and state none.
+            # Readers invent a mass for moving links without one.
             moves = model.joint_type[link] != codes.FIXED and model.link_names[link] not in model.massless_links
             if mass or inertia.any() or moves:
                 set_inertial(element, float(mass), com, inertia)

@@ -1,4 +1,4 @@
-"""What a model has and URDF doesn't."""
+"""Features of a model that URDF lacks."""
 
 from itertools import combinations
 from pathlib import Path
@@ -13,14 +13,14 @@ from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes
 
 EARTH = (0.0, 0.0, -9.81)
-# What of a degree of freedom has no place in the file, and its value where there is none.
+# Properties of a degree of freedom without a place in the file, and their value where there is none.
 NO_PLACE = {
     "armature": ("armature", 0.0),
     "stiffness": ("springs", 0.0),
     "limit_margin": ("margins of limits", 0.0),
     "limit_stiffness": ("compliant limits", np.inf),
 }
-# What the importer gives the shapes of a robot unless told otherwise.
+# The importer's defaults for the shapes of a robot.
 SURFACE = {
     "friction": 1.0,
     "restitution": 0.0,
@@ -31,15 +31,15 @@ SURFACE = {
 
 
 def check_expressible(model: Model, path: Path) -> None:
-    """Raise ModelError for what is no robot of URDF at all."""
+    """Raise ModelError for a model that can't be a URDF robot at all."""
     if not model.num_links:
         raise ModelError(f"{path}: a URDF file describes a robot, and this model has no links")
     roots = model.tree_link_start[:-1]
     free = [model.link_names[root] for root in roots if model.joint_type[root] == codes.FREE]
     if free and len(roots) > 1:
         raise ModelError(
-            f"{path}: a URDF file describes one robot, and this model has {some(free)} loose beside others; write a "
-            "model of each alone, or USD or MJCF"
+            f"{path}: a URDF file describes one robot, and this model has {some(free)} loose beside others; write each "
+            "as a model of its own, or write USD or MJCF"
         )
     for link in np.flatnonzero(model.joint_type == codes.SPHERICAL):
         raise ModelError(
@@ -58,14 +58,14 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
         passive = (parameters["damping"] != 0.0) | (parameters["friction_loss"] != 0.0)
         losses.changes_motion("damping of the free base", _distinct(joints, passive & (model.dof_link == 0)))
         losses.remarks(
-            f"whether the base is free is said where the file is read: floating_base=True (--floating-base), and "
+            f"whether the base is free is chosen when the file is read: floating_base=True (--floating-base), and "
             f"position= and orientation= for where '{base}' starts"
         )
     losses.changes_motion("closed loops", model.equalities.anchor_names)
-    losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator where the file is read")
+    losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     if not np.array_equal(parameters["gravity"], EARTH):
-        losses.remarks(f"left out: gravity {parameters['gravity'].tolist()}; give it where the file is read")
-    losses.leaves_out("initial coordinates", _moved(model), "set q where the file is read")
+        losses.remarks(f"left out: gravity {parameters['gravity'].tolist()}; set it when the file is read")
+    losses.leaves_out("initial coordinates", _moved(model), "set q when the file is read")
     _lose_contacts(model, losses)
     losses.leaves_out("keyframes", [name for part in model.parts for name in part.keyframes])
 
@@ -77,17 +77,19 @@ def _lose_contacts(model: Model, losses: Losses) -> None:
         for k in robot
         if any(model.parameters[key][k] != value for key, value in SURFACE.items())
     ]
-    losses.leaves_out("friction and other surface values", names, "give them where the file is read")
+    losses.leaves_out("friction and other surface values", names, "set them when the file is read")
     touching = {
         " and ".join(sorted(model.link_names[model.geometries[k].link] for k in pair))
         for pair in combinations(robot, 2)
         if may_touch(model, *pair)
     }
-    losses.leaves_out("which links touch each other", sorted(touching), "self_collision=True lets all of them")
+    losses.leaves_out(
+        "which links collide with each other", sorted(touching), "self_collision=True enables all of them"
+    )
 
 
 def _moved(model: Model) -> list[str]:
-    """Joints whose initial coordinate isn't the one of a file that says nothing: zero, inside the limits."""
+    """Joints whose initial coordinate differs from that of a URDF: zero, brought inside the limits."""
     followers = set(model.equalities.coupling_names)
     moved = []
     for dof, at in enumerate(model.dof_q):

@@ -7,13 +7,14 @@ from sim.exporters.losses import Losses
 from sim.exporters.text import number, numbers
 from sim.exporters.urdf.elements import set_origin
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
+from sim.render.shapes import tessellate
 from warp_kernels import types as codes
 
 ENDLESS = (codes.PLANE, codes.HEIGHTFIELD)
 
 
 class ShapeWriter:
-    """Adds the shapes of links, and notes those that URDF doesn't have."""
+    """Adds the shapes of links, and notes those that URDF lacks."""
 
     def __init__(self, model: Model, losses: Losses, meshes: MeshFiles):
         self.losses = losses
@@ -27,14 +28,14 @@ class ShapeWriter:
                 scenery.append(geometry.name)
             else:
                 self._of_link.setdefault(geometry.link, []).append(geometry)
-        losses.leaves_out("geometry of the world", scenery, "add it where the file is read")
+        losses.leaves_out("geometry of the world", scenery, "add it when the file is read")
         endless = [g.name for g in model.geometries if g.link >= 0 and g.type in ENDLESS]
         losses.changes_motion("planes and heightfields on a robot", endless)
         curved = [g.name for g in model.geometries if g.type == codes.ELLIPSOID and g.collides]
-        losses.changes_motion("ellipsoids, but as meshes", curved)
+        losses.changes_motion("ellipsoids, except as meshes", curved)
 
     def add(self, element: ET.Element, link: int) -> None:
-        """Add all shapes of a link, those to see first."""
+        """Add all shapes of a link, visible ones first."""
         shapes = [g for g in self._of_link.get(link, []) if g.type not in ENDLESS]
         for geometry in shapes:
             if geometry.visible:
@@ -68,7 +69,5 @@ class ShapeWriter:
 def _mesh(geometry: Geometry) -> Mesh:
     if geometry.mesh is not None:
         return scaled(geometry.mesh, geometry.size)
-    from sim.render.shapes import tessellate  # here: ellipsoids are rare, and what draws takes a while to load
-
     triangles = tessellate(geometry)
     return Mesh(triangles.vertices, triangles.faces)

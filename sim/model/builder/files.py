@@ -42,7 +42,7 @@ class Files(WorldSpec):
                 walk, drive or fly.
             visual: read the visual geometry, with its meshes.
             collision: read the collision geometry, with its meshes.
-            self_collision: let links of the robot touch each other (never those joined by a joint).
+            self_collision: let links of the robot collide with each other (never those joined by a joint).
             friction: Coulomb friction of the collision geometry.
             restitution: restitution of the collision geometry.
             mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the
@@ -151,7 +151,7 @@ class Files(WorldSpec):
             orientation: of that frame, quaternion xyzw. Gravity is not turned.
             visual: read geometry that doesn't collide.
             collision: let geometry collide.
-            self_collision: let what moves touch each other where the file does.
+            self_collision: let moving bodies collide with each other where the file does.
             world_geometry: read the geometry of the file's world and of bodies that don't move, such as its floor.
             friction: Coulomb friction of all geometry, instead of the file's.
             restitution: restitution of what moves.
