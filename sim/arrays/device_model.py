@@ -3,12 +3,13 @@
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.launch import record
 from sim.arrays.precision import scalars
 from sim.errors import ModelError
 from sim.model.model import Model
@@ -26,6 +27,34 @@ def find_device(device: wp.DeviceLike) -> wp.Device:
     except ValueError:
         there = ", ".join(str(each) for each in wp.get_devices())
         raise ModelError(f"device: there is no '{device}' on this machine; there is {there}") from None
+
+
+class FrameArrays(NamedTuple):
+    """Frames given by name: their links [n], -1 for the world, and placements [n] on them."""
+
+    frame_link: wp.array
+    frame_placement: wp.array
+
+
+class FramePaths(NamedTuple):
+    """The degrees of freedom that move frames, in ascending order, those of one frame after those of another.
+
+    Attributes:
+        path_start: where those of each frame begin [frames + 1].
+        path_frame: for each of them the number of its frame.
+        path_dof: for each of them its index.
+    """
+
+    path_start: wp.array
+    path_frame: wp.array
+    path_dof: wp.array
+
+
+class Visits(NamedTuple):
+    """Links to be worked on, in ascending order: where those of each tree begin [num_trees + 1], and the links."""
+
+    visit_start: wp.array
+    visit: wp.array
 
 
 class DeviceModel:
@@ -89,10 +118,10 @@ class DeviceModel:
         self.actuator_kind = upload(model.actuator_kind)
         self.actuator_dof = upload(model.actuator_dof)
 
-        self._frames: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
-        self._paths: dict[tuple[str, ...], tuple[wp.array, wp.array, wp.array]] = {}
-        self._visits: dict[tuple[str, ...], tuple[wp.array, wp.array]] = {}
-        self.every_link = upload(np.arange(model.num_links))
+        self._frames: dict[tuple[str, ...], FrameArrays] = {}
+        self._paths: dict[tuple[str, ...], FramePaths] = {}
+        self._visits: dict[tuple[str, ...], Visits] = {}
+        self._every_link = Visits(self.tree_link_start, upload(np.arange(model.num_links)))
         self._double: tuple[DeviceModel, list[Any]] | None = None
         self._none: dict[type, wp.array] = {}
         self._no_bar = {name: self.none(self.parameter_dtype(name)) for name in PARAMETERS}
@@ -180,9 +209,9 @@ class DeviceModel:
             for name, array in zip(names, arrays, strict=True)
         ]
 
-    def parameter_arrays(self, *names: str) -> list[wp.array]:
+    def parameter_arrays(self, *names: str) -> dict[str, wp.array]:
         """Parameters for a kernel that can do without some, with an array of no rows where this model lacks one."""
-        return [self.parameters.get(name, self._no_bar[name]) for name in names]
+        return {name: self.parameters.get(name, self._no_bar[name]) for name in names}
 
     def part(self, worlds: slice) -> "DeviceModel":
         """The arrays for some of the worlds: views of the parameters given per world, with their gradients."""
@@ -229,8 +258,7 @@ class DeviceModel:
             if name not in POSES:
                 narrow, wide, kernel = scalars(narrow), scalars(wide), kernels.widen
             if wide.size > 0:
-                launch = wp.launch(kernel, wide.shape, [narrow], [wide], device=self.device, record_cmd=True)
-                widening.append(launch)
+                widening.append(record(kernel, wide.shape, device=self.device, source=narrow, target=wide))
         return model, widening
 
     def require_masses(self) -> None:
@@ -245,25 +273,21 @@ class DeviceModel:
                 f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
             )
 
-    def frame_arrays(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array]:
-        """Links [n] and placements [n] of frames given by name. Raises ModelError if there is no such frame."""
+    def frame_arrays(self, names: tuple[str, ...]) -> FrameArrays:
+        """The frames with these names. Raises ModelError if there is no such frame."""
         if names not in self._frames:
             frames = [self.model.frame(name) for name in names]
             placements = np.array([frame.placement for frame in frames]).reshape(-1, 7)
-            self._frames[names] = (
+            self._frames[names] = FrameArrays(
                 wp.array([frame.link for frame in frames], dtype=wp.int32, device=self.device),
                 wp.array(placements, dtype=self.types.transform, device=self.device),
             )
         return self._frames[names]
 
-    def visits(self, names: tuple[str, ...] | None) -> tuple[wp.array, wp.array]:
-        """Links that the poses of frames depend on, in ascending order; all for None.
-
-        Returns:
-            where those of each tree begin [num_trees + 1], and the links. Raises ModelError for an unknown frame.
-        """
+    def visits(self, names: tuple[str, ...] | None) -> Visits:
+        """Links that the poses of frames depend on; all for None. Raises ModelError for an unknown frame."""
         if names is None:
-            return self.tree_link_start, self.every_link
+            return self._every_link
         if names not in self._visits:
             needed = set()
             for name in names:
@@ -273,19 +297,14 @@ class DeviceModel:
                     link = int(self.model.link_parent[link])
             links = np.array(sorted(needed), dtype=np.int32)
             start = np.searchsorted(links, self.model.tree_link_start).astype(np.int32)
-            self._visits[names] = (
+            self._visits[names] = Visits(
                 wp.array(start, dtype=wp.int32, device=self.device),
                 wp.array(links, dtype=wp.int32, device=self.device),
             )
         return self._visits[names]
 
-    def frame_paths(self, names: tuple[str, ...]) -> tuple[wp.array, wp.array, wp.array]:
-        """The degrees of freedom that move frames, in ascending order, those of one frame after those of another.
-
-        Returns:
-            where those of each frame begin [frames + 1]; for each of them the place of its frame in ``names``, and its
-            index. Raises ModelError for an unknown frame.
-        """
+    def frame_paths(self, names: tuple[str, ...]) -> FramePaths:
+        """The degrees of freedom that move the frames with these names. Raises ModelError for an unknown frame."""
         if names not in self._paths:
             starts: list[int] = [0]
             owners: list[int] = []
@@ -304,7 +323,7 @@ class DeviceModel:
             def upload(numbers: list[int]) -> wp.array:
                 return wp.array(np.array(numbers, dtype=np.int32), dtype=wp.int32, device=self.device)
 
-            self._paths[names] = upload(starts), upload(owners), upload(path)
+            self._paths[names] = FramePaths(upload(starts), upload(owners), upload(path))
         return self._paths[names]
 
     def parameter_dtype(self, name: str) -> type:

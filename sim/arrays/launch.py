@@ -1,15 +1,14 @@
 """Launch kernels by name: every argument of a kernel gets the array that has its name."""
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, itemgetter
 from typing import Any
 
 import warp as wp
 
 GRADIENT = "_bar"
 
-# Where the arguments of a kernel were found: number of the source, and what takes the argument out of it.
-Plan = list[tuple[int, Callable[[Any], Any]]]
+# Takes the arguments of a kernel out of those that are named and the sources after them.
+Plan = Callable[..., list[Any]]
 _plans: dict[tuple[Any, ...], Plan] = {}
 
 
@@ -34,7 +33,12 @@ def launch(
     Raises:
         TypeError: as :func:`bind`.
     """
-    wp.launch(kernel, dim, bind(kernel, *sources, **named), device=device, record_tape=record_tape)
+    wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_tape=record_tape)
+
+
+def record(kernel: wp.Kernel, dim: int | tuple[int, ...], *sources: object, device: wp.DeviceLike, **named: Any) -> Any:
+    """A launch that can be repeated, as a :class:`wp.Launch`; it isn't carried out. Arguments as for :func:`launch`."""
+    return wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_cmd=True)
 
 
 def bind(kernel: wp.Kernel, *sources: object, **named: Any) -> list[Any]:
@@ -52,16 +56,20 @@ def bind(kernel: wp.Kernel, *sources: object, **named: Any) -> list[Any]:
     Raises:
         TypeError: for an argument that nothing has the name of, and for a name that the kernel doesn't take.
     """
-    everything = (named, *sources)
-    key = (kernel, *named, *map(type, sources))
+    return _arguments(kernel, (named, *sources))
+
+
+def _arguments(kernel: wp.Kernel, everything: tuple[Any, ...]) -> list[Any]:
+    """As :func:`bind`, of what is named and the sources after it."""
+    key = (kernel, *everything[0], *map(type, everything))
     plan = _plans.get(key)
     if plan is not None:
         try:
-            return [take(everything[number]) for number, take in plan]
+            return plan(*everything)
         except (AttributeError, KeyError):
             pass  # another source of the same type, which lacks what that one had
     plan = _plans[key] = _make_plan(kernel, everything)
-    return [take(everything[number]) for number, take in plan]
+    return plan(*everything)
 
 
 def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
@@ -70,34 +78,30 @@ def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
     if unknown:
         raise TypeError(f"kernel '{kernel.key}' has no argument {_quoted(unknown)}; it takes {_quoted(arguments)}")
     found = {name: _find(name, everything) for name in arguments}
-    missing = [name for name, place in found.items() if place is None]
+    missing = [name for name, expression in found.items() if expression is None]
     if missing:
         places = ", ".join(type(source).__name__ for source in everything[1:]) or "no source"
         raise TypeError(
             f"kernel '{kernel.key}': nothing is named {_quoted(missing)} in {places} or among the arguments"
         )
-    return [place for place in found.values() if place is not None]
+    # As code: one look-up after the other takes several times as long in a loop.
+    sources = ", ".join(f"s{number}" for number in range(len(everything)))
+    return eval(f"lambda {sources}: [{', '.join(map(str, found.values()))}]")
 
 
-def _find(name: str, everything: Sequence[Any]) -> tuple[int, Callable[[Any], Any]] | None:
+def _find(name: str, everything: Sequence[Any]) -> str | None:
+    """The expression of an argument; source number n goes by the name ``sn``."""
     for number, source in enumerate(everything):
         if isinstance(source, Mapping):
             if name in source:
-                return number, itemgetter(name)
+                return f"s{number}[{name!r}]"
         elif hasattr(source, name):
-            return number, attrgetter(name)
+            return f"s{number}.{name}"
     if name.endswith(GRADIENT):
-        place = _find(name.removesuffix(GRADIENT), everything)
-        if place is not None:
-            return place[0], _gradient(place[1])
+        expression = _find(name.removesuffix(GRADIENT), everything)
+        if expression is not None:
+            return f"getattr({expression}, 'grad', None)"
     return None
-
-
-def _gradient(take: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def gradient(source: Any) -> Any:
-        return getattr(take(source), "grad", None)
-
-    return gradient
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import warp as wp
 
+from sim.arrays.launch import launch
 from sim.arrays.scratch import scratch_array
 from warp_kernels.precision import precision_kernels
 
@@ -25,9 +26,8 @@ def in_double(array: wp.array) -> wp.array:
         return array
     wide = scratch_array(array.shape, wp.float64, array.device)
     source = array.contiguous()
-    wp.launch(
-        precision_kernels().widen, wide.size, inputs=[scalars(source)], outputs=[scalars(wide)], device=array.device
-    )
+    kernel = precision_kernels().widen
+    launch(kernel, wide.size, device=array.device, source=scalars(source), target=scalars(wide))
     return wide
 
 
@@ -39,6 +39,5 @@ def rounded(array: wp.array) -> Iterator[wp.array]:
         return
     wide = scratch_array(array.shape, wp.float64, array.device)
     yield wide
-    wp.launch(
-        precision_kernels().narrow, wide.size, inputs=[scalars(wide)], outputs=[scalars(array)], device=array.device
-    )
+    kernel = precision_kernels().narrow
+    launch(kernel, wide.size, device=array.device, source=scalars(wide), target=scalars(array))

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
+from sim.dynamics.bodies import Motions
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
-    Motions,
     batch,
     launch_last,
     on_device,
@@ -60,16 +61,13 @@ def acceleration_operation(model: Model, names: Names, reference: str) -> Differ
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array, qdd: wp.array) -> None:
         bodies = Motions(m, q)
         kernels = acceleration_kernels(m.types.scalar)
-        motion = [bodies.scratch(m.model.num_links, m.types.spatial) for _ in range(2)]
-        wp.launch(
-            kernels.link_motion,
-            dim=(m.model.num_trees, q.shape[0]),
-            inputs=[m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, qd, qdd, bodies.subspace],
-            outputs=motion,
-            device=m.device,
-        )
-        inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, *motion]
-        launch_last(kernels.frame_acceleration, (len(names), q.shape[0]), inputs, result)
+        motion = {name: bodies.scratch(model.num_links, m.types.spatial) for name in ("velocity", "acceleration")}
+        dim = (model.num_trees, q.shape[0])
+        launch(kernels.link_motion, dim, bodies, m, motion, device=m.device, qd=qd, qdd=qdd)
+        launch_last(
+            kernels.frame_acceleration, (len(names), q.shape[0]), bodies, m, m.frame_arrays(names), motion,
+            device=m.device, reference=code, frame_acceleration=result,
+        )  # fmt: skip
 
     return DifferentiableOp((len(names), 6), forward, taped_backward(forward), ("joint_placement",))
 
@@ -107,19 +105,12 @@ def jacobian_derivative_operation(model: Model, names: Names, reference: str) ->
         bodies = Motions(m, q)
         kernels = jacobian_derivative_kernels(m.types.scalar)
         velocity = run_velocities(bodies, qd)
-        rate = bodies.scratch(model.nv, m.types.spatial)
-        wp.launch(
-            kernels.subspace_derivative,
-            dim=(model.nv, q.shape[0]),
-            inputs=[m.dof_link, m.joint_type, bodies.subspace, velocity],
-            outputs=[rate],
-            device=m.device,
-        )
-        path = m.frame_paths(names)[1:]
-        inputs = [
-            m.link_tree, *path, *m.frame_arrays(names), code, bodies.pose, bodies.origin, bodies.subspace, rate,
-            velocity,
-        ]  # fmt: skip
-        launch_last(kernels.frame_jacobian_derivative, (path[0].shape[0], q.shape[0]), inputs, result)
+        motion = {"velocity": velocity, "subspace_rate": bodies.scratch(model.nv, m.types.spatial)}
+        launch(kernels.subspace_derivative, (model.nv, q.shape[0]), bodies, m, motion, device=m.device)
+        paths = m.frame_paths(names)
+        launch_last(
+            kernels.frame_jacobian_derivative, (paths.path_dof.shape[0], q.shape[0]), bodies, m, paths,
+            m.frame_arrays(names), motion, device=m.device, reference=code, jacobian_derivative=result,
+        )  # fmt: skip
 
     return DifferentiableOp((len(names), 6, model.nv), forward, taped_backward(forward), ("joint_placement",))

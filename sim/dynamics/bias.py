@@ -9,7 +9,8 @@ from collections.abc import Callable
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.dynamics.differentiable_op import Array, Bodies, DifferentiableOp, lanes_of, of_position, of_velocity
+from sim.dynamics.bodies import Bodies
+from sim.dynamics.differentiable_op import Array, DifferentiableOp, lanes_of, of_position, of_velocity
 from sim.dynamics.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
 from sim.model.model import Model
 

@@ -17,15 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.array_refs import States, for_lanes
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import bind, launch
 from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.model import Model
-from warp_kernels.kinematics.kinematics import kinematics_kernels
-from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
-from warp_kernels.types import LANES, lane_types
+from warp_kernels.types import LANES
 
 Array = wp.array | npt.ArrayLike
 DYNAMICS_PARAMETERS = (
@@ -198,16 +196,19 @@ def taped_backward(forward: Work) -> Work:
     return backward
 
 
-def launch_last(kernel: wp.Kernel, dim: int | tuple[int, ...], inputs: Sequence[Any], result: wp.array) -> None:
+def launch_last(
+    kernel: wp.Kernel, dim: int | tuple[int, ...], *sources: object, device: wp.DeviceLike, **named: Any
+) -> None:
     """Launch the kernel that writes the result of an operation; while a tape records, only record it.
 
-    Gradients need what the kernels before it left, not the result itself.
+    Gradients need what the kernels before it left, not the result itself. Arguments as for
+    :func:`sim.arrays.launch.launch`.
     """
     tape = active_tape()
     if tape is None:
-        wp.launch(kernel, dim, inputs, [result], device=result.device)
+        launch(kernel, dim, *sources, device=device, **named)
     else:
-        tape.record_launch(kernel, dim, 0, list(inputs), [result], result.device)
+        tape.record_launch(kernel, dim, 0, bind(kernel, *sources, **named), [], device)
 
 
 def detached(array: wp.array) -> wp.array:
@@ -220,135 +221,3 @@ def detached(array: wp.array) -> wp.array:
 def lanes_of(model: DeviceModel) -> int:
     """How many worlds a thread works on, see :mod:`warp_kernels.algebra`."""
     return LANES if model.device.is_cpu else 1
-
-
-def run_kinematics(
-    model: DeviceModel,
-    q: States,
-    outputs: Sequence[wp.array],
-    scratch: Sequence[wp.array],
-    cleared: Sequence[wp.array | None] = (None, None, None, None),
-    frames: tuple[str, ...] | None = None,
-    lanes: int = 1,
-) -> None:
-    """Launch forward kinematics, and hang its adjoint on the active tape.
-
-    Args:
-        model: the arrays of the model.
-        q: coordinates [num_worlds, nq].
-        outputs: pose, origin, subspace, link_inertia: [item, blocks of worlds], with gradients while a tape records;
-            the last two may have no rows, and are then left out.
-        scratch: two arrays of vec3 [num_links, blocks] and :meth:`Poses.buffer` of the coordinates for the way back.
-        cleared: gradients of outputs that are to become zero, each as far as what it is the gradient of is worked on.
-        frames: only the links that carry these, and what they hang on, are worked on; None for all links.
-        lanes: how many worlds a block has.
-    """
-    tape = active_tape()
-    topology = [
-        *model.visits(frames), model.link_parent, model.joint_type, model.joint_axis, model.joint_q_start,
-        model.joint_qd_start,
-    ]  # fmt: skip
-    names = ("joint_placement", "mass", "com", "inertia")
-    parameters = model.parameter_arrays(*names)
-    dim = (model.model.num_trees, outputs[0].shape[1])
-    kernel = kinematics_kernels(model.types.scalar, lanes).kinematics
-    coordinates = for_lanes(q, lanes)
-    given = [*topology, *parameters, coordinates]
-    wp.launch(kernel, dim, given, [*outputs, *cleared], device=model.device, record_tape=False)
-    if tape is None:
-        return
-    pose, _origin, _subspace, link_inertia = outputs
-    given = [*topology, model.model.nq, *parameters[:3], coordinates, pose, link_inertia]
-    given += [array.grad for array in outputs]
-    bars = [*scratch, *model.parameter_bars(*names), for_lanes(q.grad, lanes)]
-    adjoint = kinematics_adjoint_kernels(model.types.scalar, lanes).kinematics_adjoint
-    tape.record_func(
-        lambda: wp.launch(adjoint, dim, given, bars, device=model.device, record_tape=False),
-        [array for array in outputs if array.grad],
-    )
-
-
-class Poses:
-    """Scratch arrays of forward kinematics [item, block], filled on construction, with gradients while a tape records.
-
-    Args:
-        model: the arrays of the model.
-        q: coordinates [num_worlds, nq].
-        frames: only what the poses and motions of these depend on is filled; None for all.
-        lanes: how many worlds a block has, see :func:`lanes_of`; with one lane an entry of the arrays is one world.
-
-    Attributes:
-        pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
-        types: those of the entries, see :func:`warp_kernels.types.lane_types`.
-        blocks: how many there are; of the last one some lanes may have no world.
-    """
-
-    def __init__(self, model: DeviceModel, q: States, frames: tuple[str, ...] | None = None, lanes: int = 1):
-        self.model = model
-        self.worlds, self.lanes = q.shape[0], lanes
-        self.blocks = -(-self.worlds // lanes)
-        size, t = model.model, lane_types(model.types.scalar, lanes)
-        self.types = t
-        self.pose = self._output(size.num_links, t.transform)
-        self.origin = self._output(size.num_trees, t.vec3)
-        outputs = [self.pose, self.origin, *self._further()]
-        scratch = [*(self._of_one_block(size.num_links, t.vec3) for _ in range(2)), self.buffer(size.nq)]
-        run_kinematics(model, q, outputs, scratch, [array.grad for array in outputs], frames, lanes)
-
-    def _output(self, items: int, dtype: type) -> wp.array:
-        """An array for kinematics to fill; of its gradient, while a tape records, they set to zero what they fill."""
-        return scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
-
-    def _further(self) -> list[wp.array]:
-        return [self.model.none(self.types.spatial), self.model.none(self.types.inertia)]
-
-    def _of_one_block(self, items: int, dtype: type) -> wp.array:
-        """Scratch [items, blocks] within a launch; with lanes one block's for all, which a CPU takes in turn."""
-        if self.lanes == 1:
-            return scratch_array((items, self.blocks), dtype, self.model.device)
-        one = scratch_array((items, 1), dtype, self.model.device)
-        shape, strides = (items, self.blocks), (one.strides[0], 0)
-        every: Any = wp.array(ptr=one.ptr, dtype=dtype, shape=shape, strides=strides, device=one.device, copy=False)
-        every.memory = one
-        return every
-
-    def states(self, array: States | None) -> Any:
-        """An array of states as a kernel for these blocks takes it."""
-        return for_lanes(array, self.lanes)
-
-    def buffer(self, count: int) -> wp.array:
-        """Place for so many entries of a world, see :mod:`warp_kernels.algebra.whole_frames`. With one lane none."""
-        size = 2 * count * self.lanes if self.lanes > 1 else 0
-        return scratch_array((size,), self.model.types.scalar, self.model.device)
-
-    def scratch(self, items: int, dtype: type) -> wp.array:
-        """An array ``[items, blocks]`` of arbitrary content; its gradient, while a tape records, is zero."""
-        array = scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
-        if array.grad is not None:
-            array.grad.zero_()
-        return array
-
-
-class Motions(Poses):
-    """Poses and motions.
-
-    Attributes:
-        subspace: motion of each degree of freedom about the tree's origin along world axes.
-    """
-
-    def _further(self) -> list[wp.array]:
-        self.subspace = self._output(self.model.model.nv, self.types.spatial)
-        return [self.subspace, self.model.none(self.types.inertia)]
-
-
-class Bodies(Motions):
-    """Poses, motions and inertias.
-
-    Attributes:
-        link_inertia: spatial inertia of each link about the tree's origin along world axes.
-    """
-
-    def _further(self) -> list[wp.array]:
-        self.subspace = self._output(self.model.model.nv, self.types.spatial)
-        self.link_inertia = self._output(self.model.model.num_links, self.types.inertia)
-        return [self.subspace, self.link_inertia]

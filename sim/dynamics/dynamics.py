@@ -24,12 +24,13 @@ in float32 they are worked out in float64 and rounded at the end.
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
 from sim.arrays.precision import in_double, rounded
 from sim.arrays.scratch import scratch_array
+from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import (
     DYNAMICS_PARAMETERS,
     Array,
-    Bodies,
     DifferentiableOp,
     active_tape,
     batch,
@@ -42,8 +43,6 @@ from sim.model.model import Model
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.rnea import rnea_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
-
-PASSIVE = ("damping", "armature", "stiffness", "rest_position", "friction_loss")
 
 
 def inverse_dynamics(
@@ -119,10 +118,9 @@ def forward_dynamics_operation(model: Model) -> DifferentiableOp:
         exact = m.in_double()
         q, qd, tau = (in_double(array) for array in (q, qd, tau))
         bodies = Bodies(exact, q, lanes=lanes_of(m))
-        parameters = [exact.parameters[name] for name in (*PASSIVE, "gravity")]
-        external = _common_wrench(bodies, None if wrench is None else in_double(wrench))
+        common_wrench = _common_wrench(bodies, None if wrench is None else in_double(wrench))
         with rounded(qdd) as result:
-            _run_articulated_body(bodies, parameters, q, qd, tau, external, result)
+            _run_articulated_body(bodies, q, qd, tau, common_wrench, result)
 
     def backward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
@@ -130,13 +128,8 @@ def forward_dynamics_operation(model: Model) -> DifferentiableOp:
         tape, bodies = taped_bodies(m, q)
         w = _mass_matrix_solution(bodies, q, qdd.grad)
         minus_w = scratch_array(w.shape, w.dtype, m.device)
-        wp.launch(
-            aba_kernels(m.types.scalar, bodies.lanes).forward_dynamics_adjoint,
-            dim=bodies.blocks,
-            inputs=[w],
-            outputs=[tau.grad, minus_w],
-            device=m.device,
-        )
+        kernel = aba_kernels(m.types.scalar, bodies.lanes).forward_dynamics_adjoint
+        launch(kernel, bodies.blocks, device=m.device, w=w, tau_bar=tau.grad, minus_w=minus_w)
         _add_gradient(bodies, tape, q, qd, detached(qdd), wrench, minus_w)
 
     return DifferentiableOp((model.nv,), forward, backward, DYNAMICS_PARAMETERS, needs_result=True)
@@ -158,25 +151,15 @@ def _arguments(
 
 def _passive_force(bodies: Bodies, q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array) -> None:
     m = bodies.model
-    wp.launch(
-        rnea_kernels(m.types.scalar, bodies.lanes).passive_force,
-        dim=bodies.blocks,
-        inputs=[m.dof_q, *(m.parameters[name] for name in PASSIVE), q, qd, qdd],
-        outputs=[tau],
-        device=m.device,
-    )
+    kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force
+    launch(kernel, bodies.blocks, m, m.parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau=tau)
 
 
 def _add_passive_gradient(bodies: Bodies, q: wp.array, qd: wp.array, qdd: wp.array, weight: wp.array) -> None:
     """Add the gradient of weight . :func:`_passive_force`."""
     m = bodies.model
-    wp.launch(
-        rnea_kernels(m.types.scalar, bodies.lanes).passive_force_adjoint,
-        dim=bodies.blocks,
-        inputs=[m.dof_q, *(m.parameters[name] for name in PASSIVE[:-1]), q, qd, qdd, weight],
-        outputs=[*m.parameter_bars(*PASSIVE), q.grad, qd.grad, qdd.grad],
-        device=m.device,
-    )
+    kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force_adjoint
+    launch(kernel, bodies.blocks, m, m.parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau_bar=weight)
 
 
 def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
@@ -189,13 +172,14 @@ def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
         return m.none(bodies.types.spatial)
     kernels, dim = rnea_kernels(m.types.scalar, bodies.lanes), (m.model.num_links, bodies.blocks)
     common = bodies.scratch(m.model.num_links, bodies.types.spatial)
-    given = [bodies.pose, wrench]
-    wp.launch(kernels.wrench_to_common_frame, dim, given, [common], device=m.device, record_tape=False)
+    arrays = {"wrench": wrench, "common_wrench": common}
+
+    def run_kernel(kernel: wp.Kernel) -> None:
+        launch(kernel, dim, bodies, arrays, device=m.device, record_tape=False)
+
+    run_kernel(kernels.wrench_to_common_frame)
     if tape is not None:
-        adjoint, bars = kernels.wrench_to_common_frame_adjoint, [bodies.pose.grad, wrench.grad]
-        tape.record_func(
-            lambda: wp.launch(adjoint, dim, [*given, common.grad], bars, device=m.device, record_tape=False), [common]
-        )
+        tape.record_func(lambda: run_kernel(kernels.wrench_to_common_frame_adjoint), [common])
     return common
 
 
@@ -203,43 +187,34 @@ def add_rigid_body_force(
     bodies: Bodies, gravity: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None, tau: wp.array
 ) -> None:
     """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau."""
-    m = bodies.model
-    scratch = [bodies.scratch(m.model.num_links, bodies.types.spatial) for _ in range(3)]
-    wp.launch(
-        rnea_kernels(m.types.scalar, bodies.lanes).rnea,
-        dim=(m.model.num_trees, bodies.blocks),
-        inputs=[
-            m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd,
-            _common_wrench(bodies, wrench), bodies.subspace, bodies.link_inertia,
-        ],
-        outputs=[*scratch, tau],
-        device=m.device,
+    m, scratch = bodies.model, _motion_scratch(bodies, "velocity", "acceleration", "force")
+    launch(
+        rnea_kernels(m.types.scalar, bodies.lanes).rnea, (m.model.num_trees, bodies.blocks), bodies, m, scratch,
+        device=m.device, gravity=gravity, qd=qd, qdd=qdd, common_wrench=_common_wrench(bodies, wrench), tau=tau,
     )  # fmt: skip
 
 
+def _motion_scratch(bodies: Bodies, *names: str) -> dict[str, wp.array]:
+    """Scratch of motions or forces of each link, by name."""
+    return {name: bodies.scratch(bodies.model.model.num_links, bodies.types.spatial) for name in names}
+
+
+def _articulated_scratch(bodies: Bodies) -> dict[str, wp.array]:
+    """What the articulated-body algorithm leaves, by name."""
+    t, size = bodies.types, bodies.model.model
+    per_dof = {"factor_u": t.spatial, "factor_d": t.real, "innovation": t.real}
+    arrays = {name: bodies.scratch(size.nv, dtype) for name, dtype in per_dof.items()}
+    return {"articulated": bodies.scratch(size.num_links, t.articulated), **arrays}
+
+
 def _run_articulated_body(
-    bodies: Bodies,
-    parameters: list[wp.array],
-    q: wp.array,
-    qd: wp.array,
-    tau: wp.array,
-    wrench: wp.array,
-    qdd: wp.array,
+    bodies: Bodies, q: wp.array, qd: wp.array, tau: wp.array, common_wrench: wp.array, qdd: wp.array
 ) -> None:
-    """The articulated-body algorithm; ``parameters`` from damping to gravity."""
-    m, t = bodies.model, bodies.types
-    links, dofs = m.model.num_links, m.model.nv
-    per_link = [bodies.scratch(links, dtype) for dtype in (*[t.spatial] * 3, t.articulated)]
-    per_dof = [bodies.scratch(dofs, dtype) for dtype in (t.spatial, t.real, t.real)]
-    wp.launch(
-        aba_kernels(t.scalar, bodies.lanes).aba,
-        dim=(m.model.num_trees, bodies.blocks),
-        inputs=[
-            m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, m.dof_q, t.scalar(0.0), *parameters,
-            q, qd, tau, m.none(t.real), wrench, bodies.subspace, bodies.link_inertia,
-        ],
-        outputs=[*per_link, *per_dof, qdd],
-        device=m.device,
+    m, scalar = bodies.model, bodies.types.scalar
+    scratch = {**_motion_scratch(bodies, "velocity", "acceleration", "bias_force"), **_articulated_scratch(bodies)}
+    launch(
+        aba_kernels(scalar, bodies.lanes).aba, (m.model.num_trees, bodies.blocks), bodies, m, m.parameters, scratch,
+        device=m.device, dt=scalar(0.0), q=q, qd=qd, tau=tau, implicit=None, common_wrench=common_wrench, qdd=qdd,
     )  # fmt: skip
 
 
@@ -262,22 +237,14 @@ def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.ar
     return result
 
 
-def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> tuple[wp.array, wp.array]:
-    """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D on the way there."""
-    m, t = bodies.model, bodies.types
-    per_link = [bodies.scratch(m.model.num_links, dtype) for dtype in (t.articulated, t.spatial)]
-    per_dof = [bodies.scratch(m.model.nv, dtype) for dtype in (t.spatial, t.real, t.real)]
-    wp.launch(
-        aba_kernels(t.scalar, bodies.lanes).solve_mass_matrix,
-        dim=(m.model.num_trees, bodies.blocks),
-        inputs=[
-            m.tree_link_start, m.link_parent, m.joint_qd_start, m.parameters["armature"], right, bodies.subspace,
-            bodies.link_inertia,
-        ],
-        outputs=[*per_link, *per_dof, solution],
-        device=m.device,
+def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> dict[str, wp.array]:
+    """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D, factor_u and factor_d."""
+    m, scratch = bodies.model, {**_motion_scratch(bodies, "motion"), **_articulated_scratch(bodies)}
+    launch(
+        aba_kernels(m.types.scalar, bodies.lanes).solve_mass_matrix, (m.model.num_trees, bodies.blocks), bodies, m,
+        m.parameters, scratch, device=m.device, right=right, solution=solution,
     )  # fmt: skip
-    return per_dof[0], per_dof[1]
+    return scratch
 
 
 def weightless(m: DeviceModel) -> wp.array:
@@ -318,20 +285,13 @@ def add_rigid_body_gradient(
     weight: wp.array,
 ) -> None:
     """Add the gradient of weight . :func:`add_rigid_body_force`; the tape is that of the bodies, and is walked back."""
-    m, t = bodies.model, bodies.types
+    m = bodies.model
     with tape:
-        external = _common_wrench(bodies, wrench)
-    scratch = [bodies.scratch(m.model.num_links, t.spatial) for _ in range(6)]
-    wp.launch(
-        rnea_adjoint_kernels(t.scalar, bodies.lanes).rnea_adjoint,
-        dim=(m.model.num_trees, bodies.blocks),
-        inputs=[
-            m.tree_link_start, m.link_parent, m.joint_type, m.joint_qd_start, gravity, qd, qdd, external,
-            bodies.subspace, bodies.link_inertia, weight,
-        ],
-        outputs=[
-            *scratch, gravity.grad, qd.grad, qdd.grad, external.grad, bodies.subspace.grad, bodies.link_inertia.grad
-        ],
-        device=m.device,
+        common_wrench = _common_wrench(bodies, wrench)
+    scratch = ("velocity", "acceleration", "direction", "velocity_bar", "acceleration_bar", "force")
+    launch(
+        rnea_adjoint_kernels(m.types.scalar, bodies.lanes).rnea_adjoint, (m.model.num_trees, bodies.blocks), bodies, m,
+        _motion_scratch(bodies, *scratch), device=m.device, gravity=gravity, qd=qd, qdd=qdd,
+        common_wrench=common_wrench, motion_weight=weight,
     )  # fmt: skip
     tape.backward()

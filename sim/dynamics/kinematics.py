@@ -10,11 +10,11 @@ import warp as wp
 
 from sim.arrays.array_refs import States
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
+from sim.dynamics.bodies import Motions, Poses
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
-    Motions,
-    Poses,
     batch,
     lanes_of,
     launch_last,
@@ -53,30 +53,34 @@ def pose_operation(model: Model, names: Names) -> DifferentiableOp:
 
 def matrix_operation(model: Model, names: Names) -> DifferentiableOp:
     """Poses of frames as homogeneous matrices [num_worlds, len(names), 4, 4]."""
-    return _of_poses((len(names), 4, 4), names, "frame_matrix", buffers=[16])
+    return _of_poses((len(names), 4, 4), names, "frame_matrix", buffer_size=16)
 
 
-def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffers: Sequence[int] = ()) -> DifferentiableOp:
-    """What one of the kernels of frames, with buffers of so many entries, computes of the poses of links."""
+def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffer_size: int = 0) -> DifferentiableOp:
+    """What a kernel of frames computes of the poses of links; its result goes by the name of the kernel.
 
-    def launch(bodies: Poses, name: str, arrays: list[wp.array], outputs: list[wp.array]) -> None:
+    Args:
+        shape: of the result.
+        names: of the frames.
+        kernel: name of the kernel; its adjoint is ``<kernel>_adjoint``.
+        buffer_size: number of entries of a frame in the kernels' buffer; 0 where they take none.
+    """
+
+    def run_kernel(bodies: Poses, name: str, **result: Any) -> None:
         m = bodies.model
-        wp.launch(
-            getattr(frame_kernels(m.types.scalar, bodies.lanes), name),
-            dim=(len(names), bodies.blocks),
-            inputs=[m.link_tree, *m.frame_arrays(names), bodies.pose, *arrays],
-            outputs=[*(bodies.buffer(count) for count in buffers), *outputs],
-            device=m.device,
-        )
+        buffer = {"buffer": bodies.scratch_buffer(buffer_size)} if buffer_size else {}
+        function = getattr(frame_kernels(m.types.scalar, bodies.lanes), name)
+        dim = (len(names), bodies.blocks)
+        launch(function, dim, bodies, m, m.frame_arrays(names), buffer, device=m.device, **result)
 
     def forward(m: DeviceModel, result: States, q: States) -> None:
         bodies = Poses(m, q, names, lanes_of(m))
-        launch(bodies, kernel, [bodies.origin], [bodies.states(result)])
+        run_kernel(bodies, kernel, **{kernel: bodies.states(result)})
 
     def backward(m: DeviceModel, result: States, q: States) -> None:
         with wp.Tape() as tape:
             bodies = Poses(m, q, names, lanes_of(m))
-        launch(bodies, f"{kernel}_adjoint", [bodies.states(result.grad)], [bodies.pose.grad, bodies.origin.grad])
+        run_kernel(bodies, f"{kernel}_adjoint", **{f"{kernel}_bar": bodies.states(result.grad)})
         tape.backward()
 
     return DifferentiableOp(shape, forward, backward, ("joint_placement",), in_place=True)
@@ -113,50 +117,33 @@ def velocity_operation(model: Model, names: Names, reference: str) -> Differenti
     """See :func:`link_velocities`."""
     code = reference_code(reference)
 
-    def inputs(bodies: Motions, qd: wp.array) -> list[Any]:
-        return [*_paths(bodies.model, names), code, qd, bodies.pose, bodies.origin, bodies.subspace]
-
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
         bodies = Motions(m, q, names, lanes_of(m))
         kernel = frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity
-        wp.launch(kernel, (len(names), bodies.blocks), inputs(bodies, qd), [result], device=m.device)
+        _launch_over_frames(kernel, bodies, names, reference=code, qd=qd, frame_velocity=result)
 
     def backward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
         with wp.Tape() as tape:
             bodies = Motions(m, q, names, lanes_of(m))
-        wp.launch(
-            frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity_adjoint,
-            dim=(len(names), bodies.blocks),
-            inputs=[*inputs(bodies, qd), result.grad],
-            outputs=[qd.grad, *_bars(bodies)],
-            device=m.device,
-        )
+        kernel = frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity_adjoint
+        _launch_over_frames(kernel, bodies, names, reference=code, qd=qd, frame_velocity_bar=result.grad)
         tape.backward()
 
     return DifferentiableOp((len(names), 6), forward, backward, ("joint_placement",))
 
 
-def _paths(m: DeviceModel, names: Names) -> list[wp.array]:
-    """Trees, the degrees of freedom that move each frame, and the frames, as kernels take them."""
-    start, _owner, dof = m.frame_paths(names)
-    return [m.link_tree, start, dof, *m.frame_arrays(names)]
-
-
-def _bars(bodies: Motions) -> list[wp.array]:
-    return [bodies.pose.grad, bodies.origin.grad, bodies.subspace.grad]
+def _launch_over_frames(kernel: wp.Kernel, bodies: Motions, names: Names, **named: Any) -> None:
+    """Launch a kernel that takes frames and the degrees of freedom that move each of them."""
+    m, dim = bodies.model, (len(names), bodies.blocks)
+    launch(kernel, dim, bodies, m, m.frame_paths(names), m.frame_arrays(names), device=m.device, **named)
 
 
 def run_velocities(bodies: Motions, qd: wp.array) -> wp.array:
     """Velocity of each link about its tree's origin [num_links, num_worlds]."""
     m = bodies.model
     velocity = bodies.scratch(m.model.num_links, m.types.spatial)
-    wp.launch(
-        link_velocity_kernels(m.types.scalar).link_velocity,
-        dim=(m.model.num_trees, bodies.worlds),
-        inputs=[m.tree_link_start, m.link_parent, m.joint_qd_start, qd, bodies.subspace],
-        outputs=[velocity],
-        device=m.device,
-    )
+    kernel = link_velocity_kernels(m.types.scalar).link_velocity
+    launch(kernel, (m.model.num_trees, bodies.worlds), bodies, m, device=m.device, qd=qd, velocity=velocity)
     return velocity
 
 
@@ -210,29 +197,19 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Differenti
     """See :func:`jacobian`; always with the dimension of frames."""
     code = reference_code(reference)
 
-    def inputs(bodies: Motions) -> list[Any]:
-        return [bodies.pose, bodies.origin, bodies.subspace]
+    def run_kernel(bodies: Motions, name: str, **result: Any) -> None:
+        kernel = getattr(jacobian_kernels(bodies.model.types.scalar, bodies.lanes), name)
+        buffer = bodies.scratch_buffer(6 * model.nv)
+        _launch_over_frames(kernel, bodies, names, reference=code, nv=model.nv, buffer=buffer, **result)
 
     def forward(m: DeviceModel, result: States, q: States) -> None:
         bodies = Motions(m, q, names, lanes_of(m))
-        wp.launch(
-            jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian,
-            dim=(len(names), bodies.blocks),
-            inputs=[*_paths(m, names), code, model.nv, *inputs(bodies)],
-            outputs=[bodies.buffer(6 * model.nv), bodies.states(result)],
-            device=m.device,
-        )
+        run_kernel(bodies, "frame_jacobian", jacobian=bodies.states(result))
 
     def backward(m: DeviceModel, result: States, q: States) -> None:
         with wp.Tape() as tape:
             bodies = Motions(m, q, names, lanes_of(m))
-        wp.launch(
-            jacobian_kernels(m.types.scalar, bodies.lanes).frame_jacobian_adjoint,
-            dim=(len(names), bodies.blocks),
-            inputs=[*_paths(m, names), code, model.nv, *inputs(bodies), bodies.states(result.grad)],
-            outputs=[bodies.buffer(6 * model.nv), *_bars(bodies)],
-            device=m.device,
-        )
+        run_kernel(bodies, "frame_jacobian_adjoint", jacobian_bar=bodies.states(result.grad))
         tape.backward()
 
     return DifferentiableOp((len(names), 6, model.nv), forward, backward, ("joint_placement",), in_place=True)
@@ -258,7 +235,12 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
 
 def integrate_operation(model: Model, dt: float) -> DifferentiableOp:
     """See :func:`integrate`."""
-    return _over_joints("integrate", model.nq, [dt])
+
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
+        kernel, dim = integrate_kernels(m.types.scalar).integrate, (model.num_links, result.shape[0])
+        launch_last(kernel, dim, m, device=m.device, dt=m.types.scalar(dt), q=q, qd=qd, q_next=result)
+
+    return DifferentiableOp((model.nq,), forward, taped_backward(forward))
 
 
 def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
@@ -280,13 +262,9 @@ def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
 
 def difference_operation(model: Model) -> DifferentiableOp:
     """See :func:`difference`."""
-    return _over_joints("difference", model.nv, [])
 
+    def forward(m: DeviceModel, result: wp.array, q0: wp.array, q1: wp.array) -> None:
+        kernel, dim = integrate_kernels(m.types.scalar).difference, (model.num_links, result.shape[0])
+        launch_last(kernel, dim, m, device=m.device, q0=q0, q1=q1, qd=result)
 
-def _over_joints(kernel: str, size: int, constants: list[float]) -> DifferentiableOp:
-    def forward(m: DeviceModel, result: wp.array, *inputs: wp.array) -> None:
-        given = [m.joint_type, m.joint_q_start, m.joint_qd_start, *map(m.types.scalar, constants), *inputs]
-        dim = (m.model.num_links, result.shape[0])
-        launch_last(getattr(integrate_kernels(m.types.scalar), kernel), dim, given, result)
-
-    return DifferentiableOp((size,), forward, taped_backward(forward))
+    return DifferentiableOp((model.nv,), forward, taped_backward(forward))

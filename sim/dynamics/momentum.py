@@ -8,9 +8,10 @@ Source: Orin and Goswami, *Centroidal momentum matrix of a humanoid robot* (IROS
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
+from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import (
     Array,
-    Bodies,
     DifferentiableOp,
     launch_last,
     of_position,
@@ -128,39 +129,24 @@ class _Composite(Bodies):
 
     Attributes:
         composite: inertia of each link with all that it carries.
-        mass, moment: of all trees, the moment about the first one's origin.
+        total_mass, total_moment: of all trees, the moment about the first one's origin.
     """
 
     def __init__(self, model: DeviceModel, q: wp.array):
         super().__init__(model, q)
         m, kernels = model, momentum_kernels(model.types.scalar)
         self.composite = self.scratch(m.model.num_links, m.types.inertia)
-        self.mass, self.moment = (self.scratch(1, t).reshape(self.worlds) for t in (m.types.scalar, m.types.vec3))
-        wp.launch(
-            kernels.composite_inertia,
-            dim=(m.model.num_trees, self.worlds),
-            inputs=[m.tree_link_start, m.link_parent, m.link_tail_dof, self.link_inertia],
-            outputs=[self.composite],
-            device=m.device,
+        self.total_mass, self.total_moment = (
+            self.scratch(1, t).reshape(self.worlds) for t in (m.types.scalar, m.types.vec3)
         )
-        wp.launch(
-            kernels.total_mass,
-            dim=self.worlds,
-            inputs=[m.tree_link_start, self.origin, self.composite],
-            outputs=[self.mass, self.moment],
-            device=m.device,
-        )
+        launch(kernels.composite_inertia, (m.model.num_trees, self.worlds), self, m, device=m.device)
+        launch(kernels.total_mass, self.worlds, self, m, device=m.device)
 
     def run_momentum_matrix(self, matrix: wp.array) -> None:
         """Fill the centroidal momentum matrix."""
         m = self.model
-        wp.launch(
-            momentum_kernels(m.types.scalar).momentum_matrix,
-            dim=(m.model.nv, self.worlds),
-            inputs=[m.link_tree, m.dof_link, self.origin, self.subspace, self.composite, self.mass, self.moment],
-            outputs=[matrix],
-            device=m.device,
-        )
+        kernel = momentum_kernels(m.types.scalar).momentum_matrix
+        launch(kernel, (m.model.nv, self.worlds), self, m, device=m.device, momentum_matrix=matrix)
 
 
 def centre_of_mass_operation(model: Model) -> DifferentiableOp:
@@ -170,7 +156,7 @@ def centre_of_mass_operation(model: Model) -> DifferentiableOp:
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = _Composite(m, q)
         kernel = momentum_kernels(m.types.scalar).centre_of_mass
-        launch_last(kernel, q.shape[0], [bodies.origin, bodies.mass, bodies.moment], result)
+        launch_last(kernel, q.shape[0], bodies, device=m.device, centre_of_mass=result)
 
     return DifferentiableOp((3,), forward, taped_backward(forward), PARAMETERS)
 
@@ -182,8 +168,7 @@ def centre_of_mass_jacobian_operation(model: Model) -> DifferentiableOp:
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = _Composite(m, q)
         kernel = momentum_kernels(m.types.scalar).centre_of_mass_jacobian
-        inputs = [m.dof_link, bodies.subspace, bodies.composite, bodies.mass]
-        launch_last(kernel, (model.nv, q.shape[0]), inputs, result)
+        launch_last(kernel, (model.nv, q.shape[0]), bodies, m, device=m.device, jacobian=result)
 
     return DifferentiableOp((3, model.nv), forward, taped_backward(forward), PARAMETERS)
 
@@ -207,7 +192,7 @@ def centroidal_momentum_operation(model: Model) -> DifferentiableOp:
         matrix = bodies.scratch(6 * model.nv, m.types.scalar).reshape((q.shape[0], 6, model.nv))
         bodies.run_momentum_matrix(matrix)
         kernel = momentum_kernels(m.types.scalar).momentum
-        launch_last(kernel, (6, q.shape[0]), [matrix, qd], result)
+        launch_last(kernel, (6, q.shape[0]), device=m.device, momentum_matrix=matrix, qd=qd, momentum=result)
 
     return DifferentiableOp((6,), forward, taped_backward(forward), PARAMETERS)
 
@@ -219,8 +204,7 @@ def kinetic_energy_operation(model: Model) -> DifferentiableOp:
         bodies = Bodies(m, q)
         velocity = run_velocities(bodies, qd)
         kernel = momentum_kernels(m.types.scalar).kinetic_energy
-        inputs = [m.parameters["armature"], qd, velocity, bodies.link_inertia]
-        launch_last(kernel, q.shape[0], inputs, result)
+        launch_last(kernel, q.shape[0], bodies, m.parameters, device=m.device, qd=qd, velocity=velocity, energy=result)
 
     return DifferentiableOp((), forward, taped_backward(forward), (*PARAMETERS, "armature"))
 
@@ -230,10 +214,8 @@ def potential_energy_operation(model: Model) -> DifferentiableOp:
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q)
-        parameters = [m.parameters[name] for name in ("gravity", "stiffness", "rest_position")]
         kernel = momentum_kernels(m.types.scalar).potential_energy
-        inputs = [m.link_tree, m.link_tail_dof, m.dof_q, *parameters, q, bodies.origin, bodies.link_inertia]
-        launch_last(kernel, q.shape[0], inputs, result)
+        launch_last(kernel, q.shape[0], bodies, m, m.parameters, device=m.device, q=q, energy=result)
 
     return DifferentiableOp(
         (), forward, taped_backward(forward), (*PARAMETERS, "gravity", "stiffness", "rest_position")

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.dynamics.bodies import Poses
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
-    Poses,
     batch,
     launch_last,
     on_device,
@@ -54,7 +54,9 @@ def link_wrench_operation(model: Model, names: Names, reference: str) -> Differe
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, wrench: wp.array) -> None:
         bodies = Poses(m, q)
-        inputs = [m.link_tree, *m.frame_arrays(names), code, bodies.pose, bodies.origin, wrench]
-        launch_last(wrench_kernels(m.types.scalar).wrench_to_link, q.shape[0], inputs, result)
+        launch_last(
+            wrench_kernels(m.types.scalar).wrench_to_link, q.shape[0], bodies, m, m.frame_arrays(names),
+            device=m.device, reference=code, wrench=wrench, link_wrench=result,
+        )  # fmt: skip
 
     return DifferentiableOp((model.num_links, 6), forward, taped_backward(forward), ("joint_placement",))

@@ -12,7 +12,8 @@ import warp as wp
 
 import sim
 from sim.arrays.device_model import DeviceModel
-from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, Bodies, run
+from sim.dynamics.bodies import Bodies
+from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, run
 from sim.dynamics.kinematics import matrix_operation
 from tests.dynamics.trees import describe, rotations, zoo
 from warp_kernels.types import FIXED, LANES

@@ -38,6 +38,8 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "collision": ("algebra", "variants"),
     "collision.convex": ("collision",),
     "collision.field": ("collision",),
+    "collision.detect": ("collision.convex", "collision.field"),
+    "collision.evaluate": ("collision.convex", "collision.field"),
     "solver.rows": ("collision", "solver.structs"),
     "solver": ("solver.rows", "dynamics"),
     "render": ("algebra", "variants"),

@@ -26,7 +26,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
-    real, vec3, spatial, inertia10, articulated = t.real, t.vec3, t.spatial, t.inertia, t.articulated
+    real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
     module = kernel_module("aba", scalar, lanes)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -50,14 +50,14 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         qd: wp.array2d(dtype=scalar),
         tau: wp.array2d(dtype=scalar),
         implicit: wp.array2d(dtype=real),
-        wrench: wp.array2d(dtype=spatial),
+        common_wrench: wp.array2d(dtype=spatial),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
         # Data out
         velocity: wp.array2d(dtype=spatial),
         acceleration: wp.array2d(dtype=spatial),
         bias_force: wp.array2d(dtype=spatial),
-        inertia: wp.array2d(dtype=articulated),
+        articulated: wp.array2d(dtype=t.articulated),
         factor_u: wp.array2d(dtype=spatial),
         factor_d: wp.array2d(dtype=real),
         innovation: wp.array2d(dtype=real),
@@ -84,16 +84,16 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             velocity[link, block] = v
             acceleration[link, block] = joints.velocity_product(joint_type[link], v_parent, v_joint)
             rigid = link_inertia[link, block]
-            inertia[link, block] = art.from_rigid(rigid)
+            articulated[link, block] = art.from_rigid(rigid)
             force = sp.cross_force(v, sp.apply_inertia(rigid, v))
-            if wrench.shape[0] > 0:
-                force -= wrench[link, block]
+            if common_wrench.shape[0] > 0:
+                force -= common_wrench[link, block]
             bias_force[link, block] = force
         # Articulated inertias and bias forces, leaves to root.
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            whole = inertia[link, block]
+            whole = articulated[link, block]
             force = bias_force[link, block]
             dof_first = joint_qd_start[link]
             dof_last = joint_qd_start[link + 1]
@@ -126,7 +126,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 whole -= art.square(u, d_inv)
                 force += a.scale_spatial(a.mul(d_inv, innov), u)
             if parent >= 0:
-                inertia[parent, block] += whole
+                articulated[parent, block] += whole
                 bias_force[parent, block] += force + art.apply(whole, acceleration[link, block])
         # Accelerations, root to leaves.
         for link in range(first, last):
@@ -154,7 +154,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
         # Data out
-        inertia: wp.array2d(dtype=articulated),
+        articulated: wp.array2d(dtype=t.articulated),
         motion: wp.array2d(dtype=spatial),
         factor_u: wp.array2d(dtype=spatial),
         factor_d: wp.array2d(dtype=real),
@@ -170,12 +170,12 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
         for link in range(first, last):
-            inertia[link, block] = art.from_rigid(link_inertia[link, block])
+            articulated[link, block] = art.from_rigid(link_inertia[link, block])
             motion[link, block] = spatial()
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            whole = inertia[link, block]
+            whole = articulated[link, block]
             force = motion[link, block]
             dof_first = joint_qd_start[link]
             dof_last = joint_qd_start[link + 1]
@@ -192,7 +192,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 whole -= art.square(u, d_inv)
                 force += a.scale_spatial(a.mul(d_inv, innov), u)
             if parent >= 0:
-                inertia[parent, block] += whole
+                articulated[parent, block] += whole
                 motion[parent, block] += force
         for link in range(first, last):
             parent = link_parent[link]

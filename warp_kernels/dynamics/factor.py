@@ -2,8 +2,8 @@
 
 L has a unit diagonal and entries only at ancestors: ``L[k, j] = U_k . S_j / D_k`` (Featherstone 2014, section 6.5, with
 the factors U and D of the articulated-body algorithm). Rows are packed: entry ``dof_row_start[k] + d`` of a packed array
-belongs to degree of freedom k and its ancestor at depth d, whose index stands at the same place of ``ancestor``. Where
-``threads`` is given, so many threads share the degrees of freedom of a world.
+belongs to degree of freedom k and its ancestor at depth d, whose index stands at the same place of ``ancestor``. A world's degrees of
+freedom are shared by ``threads`` threads where it is given.
 """
 
 import functools

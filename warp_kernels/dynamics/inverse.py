@@ -121,22 +121,22 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Model
         dof_parent: wp.array(dtype=int),
         # Data in
-        inverse: reals,
+        rows: reals,
         # Adjoint in
         right: reals,
         # Adjoint out
-        matrix_bar: wp.array3d(dtype=scalar),
+        mass_matrix_bar: wp.array3d(dtype=scalar),
     ):
-        """Row k of -A S A, for A the inverse and ``right`` = S A, where the mass matrix isn't zero, over (block, k)."""
+        """Row k of -A S A, for ``rows`` = A, the inverse, and ``right`` = S A, where the mass matrix isn't zero, over (block, k)."""
         block, k = wp.tid()
         nv = dof_parent.shape[0]
         j = k
         while j >= 0:
             total = a.real(scalar(0.0))
             for i in range(nv):
-                total -= a.mul(inverse[block, k * nv + i], right[block, i * nv + j])
-            a.store3(matrix_bar, block, k, j, total)
-            a.store3(matrix_bar, block, j, k, total)
+                total -= a.mul(rows[block, k * nv + i], right[block, i * nv + j])
+            a.store3(mass_matrix_bar, block, k, j, total)
+            a.store3(mass_matrix_bar, block, j, k, total)
             j = dof_parent[j]
 
     return SimpleNamespace(

@@ -54,32 +54,32 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         composite: wp.array2d(dtype=inertia10),
         # Data out
-        mass: wp.array(dtype=scalar),
-        moment: wp.array(dtype=vec3),
+        total_mass: wp.array(dtype=scalar),
+        total_moment: wp.array(dtype=vec3),
     ):
         """Mass of all that moves, and its first moment about the first tree's origin, over worlds."""
         world = wp.tid()
-        mass[world] = scalar(0.0)
-        moment[world] = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
+        total_mass[world] = scalar(0.0)
+        total_moment[world] = vec3(scalar(0.0), scalar(0.0), scalar(0.0))
         for tree in range(tree_link_start.shape[0] - 1):
             whole = composite[tree_link_start[tree], world]
-            mass[world] += whole[0]
-            moment[world] += sp.first_moment(whole) + whole[0] * (origin[tree, world] - origin[0, world])
+            total_mass[world] += whole[0]
+            total_moment[world] += sp.first_moment(whole) + whole[0] * (origin[tree, world] - origin[0, world])
 
     @wp.kernel(module=module)
     def centre_of_mass(
         # Data in
         origin: wp.array2d(dtype=vec3),
-        mass: wp.array(dtype=scalar),
-        moment: wp.array(dtype=vec3),
+        total_mass: wp.array(dtype=scalar),
+        total_moment: wp.array(dtype=vec3),
         # Data out
-        com: wp.array2d(dtype=scalar),
+        centre_of_mass: wp.array2d(dtype=scalar),
     ):
         """In the world, over worlds."""
         world = wp.tid()
-        centre = origin[0, world] + moment[world] / mass[world]
+        centre = origin[0, world] + total_moment[world] / total_mass[world]
         for i in range(wp.static(3)):
-            com[world, i] = centre[i]
+            centre_of_mass[world, i] = centre[i]
 
     @wp.kernel(module=module)
     def centre_of_mass_jacobian(
@@ -88,13 +88,13 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         subspace: wp.array2d(dtype=spatial),
         composite: wp.array2d(dtype=inertia10),
-        mass: wp.array(dtype=scalar),
+        total_mass: wp.array(dtype=scalar),
         # Data out
         jacobian: wp.array3d(dtype=scalar),
     ):
         """Over (dof, world)."""
         k, world = wp.tid()
-        column = sp.linear(sp.apply_inertia(composite[dof_link[k], world], subspace[k, world])) / mass[world]
+        column = sp.linear(sp.apply_inertia(composite[dof_link[k], world], subspace[k, world])) / total_mass[world]
         for i in range(wp.static(3)):
             jacobian[world, i, k] = column[i]
 
@@ -107,26 +107,26 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         composite: wp.array2d(dtype=inertia10),
-        mass: wp.array(dtype=scalar),
-        moment: wp.array(dtype=vec3),
+        total_mass: wp.array(dtype=scalar),
+        total_moment: wp.array(dtype=vec3),
         # Data out
-        matrix: wp.array3d(dtype=scalar),
+        momentum_matrix: wp.array3d(dtype=scalar),
     ):
         """Momentum about the centre of mass, along world axes, that each degree of freedom gives, over (dof, world)."""
         k, world = wp.tid()
         link = dof_link[k]
         about_origin = sp.apply_inertia(composite[link, world], subspace[k, world])
-        arm = origin[link_tree[link], world] - origin[0, world] - moment[world] / mass[world]
+        arm = origin[link_tree[link], world] - origin[0, world] - total_moment[world] / total_mass[world]
         linear = sp.linear(about_origin)
         angular = sp.angular(about_origin) + wp.cross(arm, linear)
         for i in range(wp.static(3)):
-            matrix[world, i, k] = angular[i]
-            matrix[world, 3 + i, k] = linear[i]
+            momentum_matrix[world, i, k] = angular[i]
+            momentum_matrix[world, 3 + i, k] = linear[i]
 
     @wp.kernel(module=module)
     def momentum(
         # Data in
-        matrix: wp.array3d(dtype=scalar),
+        momentum_matrix: wp.array3d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         # Data out
         momentum: wp.array2d(dtype=scalar),
@@ -134,7 +134,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         """Adds the product to an array of zeros, over (row, world)."""
         i, world = wp.tid()
         for k in range(qd.shape[1]):
-            momentum[world, i] += matrix[world, i, k] * qd[world, k]
+            momentum[world, i] += momentum_matrix[world, i, k] * qd[world, k]
 
     @wp.kernel(module=module)
     def kinetic_energy(

@@ -38,7 +38,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
-        wrench: wp.array2d(dtype=spatial),
+        common_wrench: wp.array2d(dtype=spatial),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
         # Data out
@@ -68,8 +68,8 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             v = v_parent + v_joint
             rigid = link_inertia[link, block]
             f = sp.apply_inertia(rigid, acc) + sp.cross_force(v, sp.apply_inertia(rigid, v))
-            if wrench.shape[0] > 0:
-                f -= wrench[link, block]
+            if common_wrench.shape[0] > 0:
+                f -= common_wrench[link, block]
             velocity[link, block] = v
             acceleration[link, block] = acc
             force[link, block] = f
@@ -166,13 +166,13 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         wrench: wp.array3d(dtype=scalar),
         # Data out
-        wrench_common: wp.array2d(dtype=spatial),
+        common_wrench: wp.array2d(dtype=spatial),
     ):
         """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, block)."""
         link, block = wp.tid()
         moment = a.load3_vec3(wrench, block, link, 0)
         force = a.load3_vec3(wrench, block, link, 3)
-        wrench_common[link, block] = a.join(moment + a.cross(a.position(pose[link, block]), force), force)
+        common_wrench[link, block] = a.join(moment + a.cross(a.position(pose[link, block]), force), force)
 
     @wp.kernel(module=module, enable_backward=False)
     def wrench_to_common_frame_adjoint(
@@ -180,14 +180,14 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         wrench: wp.array3d(dtype=scalar),
         # Adjoint in
-        wrench_common_bar: wp.array2d(dtype=spatial),
+        common_wrench_bar: wp.array2d(dtype=spatial),
         # Adjoint out
         pose_bar: wp.array2d(dtype=transform),
         wrench_bar: wp.array3d(dtype=scalar),
     ):
         """Adds to the adjoints, that of the wrenches where it has rows, over (link, block)."""
         link, block = wp.tid()
-        bar = wrench_common_bar[link, block]
+        bar = common_wrench_bar[link, block]
         moment_bar = a.angular(bar)
         force = a.load3_vec3(wrench, block, link, 3)
         pose_bar[link, block] += a.make_pose(a.cross(force, moment_bar), quat())

@@ -48,11 +48,11 @@ def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
-        wrench: wp.array2d(dtype=spatial),
+        common_wrench: wp.array2d(dtype=spatial),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
         # Adjoint in
-        weight: wp.array2d(dtype=scalar),
+        motion_weight: wp.array2d(dtype=scalar),
         # Adjoint out
         velocity: wp.array2d(dtype=spatial),
         acceleration: wp.array2d(dtype=spatial),
@@ -63,11 +63,11 @@ def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         gravity_bar: wp.array2d(dtype=one_vec3),
         qd_bar: wp.array2d(dtype=scalar),
         qdd_bar: wp.array2d(dtype=scalar),
-        wrench_bar: wp.array2d(dtype=spatial),
+        common_wrench_bar: wp.array2d(dtype=spatial),
         subspace_bar: wp.array2d(dtype=spatial),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """weight: the cotangent of the joint forces. Six arrays of scratch, then what is added to, where it has rows."""
+        """motion_weight: the cotangent of the joint forces. Six arrays of scratch, then what is added to, where it has rows."""
         tree, block = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
@@ -86,7 +86,7 @@ def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 s = subspace[k, block]
                 v_joint += a.scale_spatial(a.load(qd, block, k), s)
                 acc += a.scale_spatial(a.load(qdd, block, k), s)
-                y += a.scale_spatial(a.load_bar(weight, block, k), s)
+                y += a.scale_spatial(a.load_bar(motion_weight, block, k), s)
             acc += joints.velocity_product(joint_type[link], v_parent, v_joint)
             v = v_parent + v_joint
             velocity[link, block] = v
@@ -96,10 +96,10 @@ def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             momentum = sp.apply_inertia(rigid, v)
             turning = sp.cross_motion(y, v)
             f = sp.apply_inertia(rigid, acc) + sp.cross_force(v, momentum)
-            if wrench.shape[0] > 0:
-                f -= wrench[link, block]
-            if wrench_bar.shape[0] > 0:
-                wrench_bar[link, block] -= y
+            if common_wrench.shape[0] > 0:
+                f -= common_wrench[link, block]
+            if common_wrench_bar.shape[0] > 0:
+                common_wrench_bar[link, block] -= y
             force[link, block] = f
             acceleration_bar[link, block] = sp.apply_inertia(rigid, y)
             velocity_bar[link, block] = sp.apply_inertia(rigid, turning) - sp.cross_force(y, momentum)
@@ -133,7 +133,7 @@ def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 subspace_bar[k, block] += (
                     a.scale_spatial(a.load(qd, block, k), joint_bar)
                     + a.scale_spatial(a.load(qdd, block, k), a_bar)
-                    + a.scale_spatial(a.load_bar(weight, block, k), f)
+                    + a.scale_spatial(a.load_bar(motion_weight, block, k), f)
                 )
 
     return SimpleNamespace(module=module, rnea_adjoint=rnea_adjoint)

@@ -61,7 +61,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame_link: wp.array(dtype=int),
         frame_placement: wp.array(dtype=one.transform),
         reference: int,
-        columns: int,
+        nv: int,
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
@@ -73,7 +73,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """The columns of the degrees of freedom on the path to each frame; the others are zero. ``buffer`` is scratch."""
         frame, block = wp.tid()
         link = frame_link[frame]
-        a.begin(buffer, block, 6 * columns)
+        a.begin(buffer, block, 6 * nv)
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
@@ -81,15 +81,13 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             last = path_start[frame + 1]
             # A loop for each: what comes out of one of two branches within it a compiler takes to pieces.
             if reference == LOCAL:
-                put_columns(
-                    LOCAL, first, last, path_dof, subspace, placed, point, columns, block, frame, buffer, jacobian
-                )
+                put_columns(LOCAL, first, last, path_dof, subspace, placed, point, nv, block, frame, buffer, jacobian)
             else:
                 put_columns(
-                    LOCAL_WORLD_ALIGNED, first, last, path_dof, subspace, placed, point, columns, block, frame, buffer,
+                    LOCAL_WORLD_ALIGNED, first, last, path_dof, subspace, placed, point, nv, block, frame, buffer,
                     jacobian,
                 )  # fmt: skip
-        a.end_frame(buffer, jacobian, block, frame, 6, columns)
+        a.end_frame(buffer, jacobian, block, frame, 6, nv)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian_adjoint(
@@ -100,7 +98,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame_link: wp.array(dtype=int),
         frame_placement: wp.array(dtype=one.transform),
         reference: int,
-        columns: int,
+        nv: int,
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
@@ -117,7 +115,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame, block = wp.tid()
         link = frame_link[frame]
         if link >= 0:
-            a.read_frame(buffer, jacobian_bar, block, frame, 6, columns)
+            a.read_frame(buffer, jacobian_bar, block, frame, 6, nv)
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             point = frames.reference_point(reference, placed, link_tree[link], block, origin)
             point_bar = vec3()
@@ -125,7 +123,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             for at in range(path_start[frame], path_start[frame + 1]):
                 k = path_dof[at]
                 column = subspace[k, block]
-                bar = frames.along_world(reference, column_bar(buffer, jacobian_bar, block, frame, k, columns), placed)
+                bar = frames.along_world(reference, column_bar(buffer, jacobian_bar, block, frame, k, nv), placed)
                 point_bar += a.cross(a.linear(bar), a.angular(column))
                 turn += frames.frame_turn(column, bar, point)
                 a.sum_spatial(subspace_bar, k, block, frames.about_origin(bar, point))
@@ -173,7 +171,7 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
         subspace: wp.array2d(dtype=spatial),
         velocity: wp.array2d(dtype=spatial),
         # Data out
-        rate: wp.array2d(dtype=spatial),
+        subspace_rate: wp.array2d(dtype=spatial),
     ):
         """Over (dof, world). Columns turn with their link; those of a free joint keep their axes and move along with its origin."""
         k, world = wp.tid()
@@ -183,7 +181,7 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
         turning = sp.cross_motion(v, s)
         if joint_type[link] == FREE:
             turning = sp.join(vec3(scalar(0.0), scalar(0.0), scalar(0.0)), wp.cross(sp.linear(v), sp.angular(s)))
-        rate[k, world] = turning
+        subspace_rate[k, world] = turning
 
     @wp.kernel(module=module)
     def frame_jacobian_derivative(
@@ -198,10 +196,10 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
-        rate: wp.array2d(dtype=spatial),
+        subspace_rate: wp.array2d(dtype=spatial),
         velocity: wp.array2d(dtype=spatial),
         # Data out
-        derivative: wp.array4d(dtype=scalar),
+        jacobian_derivative: wp.array4d(dtype=scalar),
     ):
         at, world = wp.tid()
         frame = path_frame[at]
@@ -209,10 +207,15 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
         link = frame_link[frame]
         placed = pose[link, world] * frame_placement[frame]
         column = derivative_in_reference(
-            reference, subspace[k, world], rate[k, world], velocity[link, world], placed, origin[link_tree[link], world]
+            reference,
+            subspace[k, world],
+            subspace_rate[k, world],
+            velocity[link, world],
+            placed,
+            origin[link_tree[link], world],
         )
         for i in range(wp.static(6)):
-            derivative[world, frame, i, k] = column[i]
+            jacobian_derivative[world, frame, i, k] = column[i]
 
     return SimpleNamespace(
         module=module, subspace_derivative=subspace_derivative, frame_jacobian_derivative=frame_jacobian_derivative

@@ -221,7 +221,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         joint_axis: wp.array(dtype=one.vec3),
         joint_q_start: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
-        coordinates: int,
+        nq: int,
         # Parameters
         joint_placement: wp.array2d(dtype=one.transform),
         mass: wp.array2d(dtype=scalar),
@@ -238,17 +238,17 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         turn_bar: wp.array2d(dtype=vec3),
         shift_bar: wp.array2d(dtype=vec3),
-        buffer: numbers,
+        q_bar_buffer: numbers,
         joint_placement_bar: wp.array2d(dtype=one.transform),
         mass_bar: wp.array2d(dtype=scalar),
         com_bar: wp.array2d(dtype=one.vec3),
         inertia_bar: wp.array2d(dtype=one.mat33),
         q_bar: t.states2d,
     ):
-        """turn_bar, shift_bar and buffer are scratch; the other outputs are added to. Arrays of no rows are left out."""
+        """turn_bar, shift_bar and q_bar_buffer are scratch; the other outputs are added to. Arrays of no rows are left out."""
         tree, block = wp.tid()
         if q_bar.shape[0] > 0:
-            a.begin(buffer, block, coordinates)
+            a.begin(q_bar_buffer, block, nq)
         first = visit_start[tree]
         last = visit_start[tree + 1]
         for place in range(first, last):
@@ -277,7 +277,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             turn = turn_bar[link, block]
             shift = shift_bar[link, block]
             if q_bar.shape[0] > 0:
-                put_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, block, buffer, q_bar)
+                put_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, block, q_bar_buffer, q_bar)
             if parent >= 0:
                 arm = a.position(own) - a.position(pose[parent, block])
                 turn_bar[parent, block] = turn_bar[parent, block] + turn + a.cross(arm, shift)
@@ -294,6 +294,6 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     change_of_root = placement_change(a.no_turn(), placement, whole_turn, shift)
                     a.add_transform(joint_placement_bar, block, link, change_of_root)
         if q_bar.shape[0] > 0:
-            a.end_bars(buffer, q_bar, block, tree, coordinates)
+            a.end_bars(q_bar_buffer, q_bar, block, tree, nq)
 
     return SimpleNamespace(module=module, kinematics_adjoint=kinematics_adjoint)

@@ -8,7 +8,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.dynamics.differentiable_op import run_kinematics
+from sim.dynamics.bodies import run_kinematics
 from sim.simulation.stepping.contact_stage import contact_identity, run_contacts
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
@@ -74,8 +74,7 @@ class Step(Workspace):
         self._launch(kernel, dim, tape=True, qd=self.qd_next)
 
     def _kinematics(self) -> None:
-        outputs = [self.pose, self.origin, self.subspace, self.link_inertia]
-        run_kinematics(self.device_model, self.q, outputs, self.kinematics_scratch)
+        run_kinematics(self.device_model, self.q, self)
 
     def _free_dynamics(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
@@ -86,8 +85,7 @@ class Step(Workspace):
             (self.model.num_trees, self.num_worlds),
             tau=self.joint_force,
             friction_loss=d.none(self.scalar),
-            wrench=d.none(d.types.spatial),
-            inertia=self.articulated,
+            common_wrench=d.none(d.types.spatial),
         )
         kernel = factor_kernels(self.scalar).factor_mass_matrix
         self._launch(kernel, (self.dof_threads, self.num_worlds), threads=self.dof_threads)

@@ -203,14 +203,13 @@ class DifferentiableStep(Step):
         self._launch(
             rnea_adjoint_kernels(self.scalar).rnea_adjoint,
             self._trees_of_worlds,
-            wrench=self.device_model.none(self.device_model.types.spatial),
-            weight=self.motion_weight,
+            common_wrench=self.device_model.none(self.device_model.types.spatial),
             direction=self.bias_force,
             velocity_bar=velocity_bar,
             acceleration_bar=acceleration_bar,
             force=force,
             qdd_bar=None,
-            wrench_bar=None,
+            common_wrench_bar=None,
         )
 
     @property

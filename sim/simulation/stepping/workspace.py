@@ -127,9 +127,9 @@ class Workspace:
         self.origin = worlds_last(m.num_trees, t.vec3)
         self.subspace = worlds_last(nv, t.spatial)
         self.link_inertia = worlds_last(m.num_links, t.inertia)
-        # With one lane the adjoint needs no buffer.
-        no_buffer = wp.empty(0, dtype=t.scalar, device=self.device)
-        self.kinematics_scratch = [*(worlds_last(m.num_links, t.vec3) for _ in range(2)), no_buffer]
+        self.turn_bar, self.shift_bar = (worlds_last(m.num_links, t.vec3) for _ in range(2))
+        # With one lane the adjoint of kinematics needs no buffer.
+        self.q_bar_buffer = wp.empty(0, dtype=t.scalar, device=self.device)
         self.velocity, self.acceleration, self.bias_force = (worlds_last(m.num_links, t.spatial) for _ in range(3))
         self.articulated = worlds_last(m.num_links, t.articulated)
         self.factor_u = worlds_last(nv, t.spatial)
