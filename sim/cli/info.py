@@ -9,7 +9,8 @@ import numpy as np
 
 from sim.cli.files import add_file, is_urdf, read_builder, say
 from sim.model.builder import ModelBuilder
-from sim.model.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, JOINT_TYPE_NAMES, Model
+from sim.model.joint_types import JOINT_TYPES
+from sim.model.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, Model
 from sim.model.names import counted
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
@@ -64,15 +65,15 @@ def report(model: Model, title: str, base: str = "") -> str:
 def _row(model: Model, link: int) -> tuple[str, ...]:
     parent = int(model.link_parent[link])
     kind, limits = int(model.joint_type[link]), ""
-    if kind in (codes.REVOLUTE, codes.PRISMATIC):
+    if JOINT_TYPES[kind].scalar:
         dof = int(model.joint_qd_start[link])
         lower, upper = (float(model.parameters[f"{side}_limit"][dof]) for side in ("lower", "upper"))
-        unit = "rad" if kind == codes.REVOLUTE else "m"
+        unit = "rad" if JOINT_TYPES[kind].angular else "m"
         limits = f"{lower:.4g} to {upper:.4g} {unit}" if np.isfinite([lower, upper]).any() else "none"
     return (
         model.link_names[link],
         model.joint_names[link],
-        JOINT_TYPE_NAMES[kind],
+        JOINT_TYPES[kind].name,
         model.link_names[parent] if parent >= 0 else "world",
         f"{model.parameters['mass'][link]:.6g}",
         limits,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.diagnostics.finite_differences import Direction
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
-from warp_kernels.types import FREE, SPHERICAL
 
 AXES = ("x", "y", "z")
 # At zero these have no derivative on both sides: the shape does not use the size, the joint has no row of dry friction,
@@ -70,24 +70,23 @@ def _joint(model: Model, dof: int) -> tuple[str, str]:
     link = int(model.dof_link[dof])
     number = dof - int(model.joint_qd_start[link])
     component = ""
-    if model.joint_type[link] == FREE and number < 3:
-        component = AXES[number]
-    elif model.joint_type[link] in (FREE, SPHERICAL):
-        component = f"rotation about {AXES[number % 3]}"
+    place = JOINT_TYPES[int(model.joint_type[link])].quaternion
+    if place is not None:
+        component = AXES[number] if number < place else f"rotation about {AXES[number - place]}"
     return f"joint '{model.joint_names[link]}'", component
 
 
 def _coordinates(model: Model, q: np.ndarray) -> Iterator[Entry]:
     for dof in range(model.nv):
         link = int(model.dof_link[dof])
-        kind, start = model.joint_type[link], int(model.joint_q_start[link])
+        kind, start = JOINT_TYPES[int(model.joint_type[link])], int(model.joint_q_start[link])
         number = dof - int(model.joint_qd_start[link])
         places: tuple[int, ...] = (start + number,)
         coefficients: tuple[float, ...] = (1.0,)
-        if kind == SPHERICAL or (kind == FREE and number >= 3):
-            start += 3 if kind == FREE else 0
-            places = tuple(range(start, start + 4))
-            coefficients = tuple(rotation(q[start : start + 4], number % 3, local=kind == SPHERICAL).tolist())
+        if kind.quaternion is not None and number >= kind.quaternion:
+            places = tuple(range(start + kind.quaternion, start + kind.quaternion + 4))
+            turn = rotation(q[list(places)], number - kind.quaternion, local=kind.local_rate)
+            coefficients = tuple(turn.tolist())
         yield Entry("q", (dof,), *_joint(model, dof), Direction(places, coefficients, 1.0))
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS
-from warp_kernels.types import FIXED, FREE, PRISMATIC, REVOLUTE, SPHERICAL
+from warp_kernels.types import FREE
 
 # Smallest share of a joint's inertia that may be left once the joints further out give way; less is rounding.
 SMALLEST_SHARE = 1e-12
@@ -41,7 +42,7 @@ def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: fl
     composite = [inertia.copy() for inertia in articulated]
     rng = np.random.default_rng(0)
     for link in reversed(range(model.num_links)):
-        axes = _subspace(int(model.joint_type[link]), model.joint_axis[link])
+        axes = JOINT_TYPES[int(model.joint_type[link])].subspace(model.joint_axis[link])
         start = model.joint_qd_start[link]
         own = np.diag(implicit[start : start + axes.shape[1]])
         left = axes.T @ articulated[link] @ axes + own
@@ -65,19 +66,6 @@ def _smallest_share(left: np.ndarray, whole: np.ndarray) -> float:
     if (whole == 0.0).any():
         return 0.0
     return float(np.linalg.eigvalsh(left / np.outer(whole, whole))[0])
-
-
-def _subspace(joint_type: int, axis: np.ndarray) -> np.ndarray:
-    """Motion of a joint in its link's frame, angular first, [6, dofs]."""
-    zero = np.zeros(3)
-    columns = {
-        FIXED: np.zeros((6, 0)),
-        REVOLUTE: np.concatenate([axis, zero])[:, None],
-        PRISMATIC: np.concatenate([zero, axis])[:, None],
-        SPHERICAL: np.eye(6)[:, :3],
-        FREE: np.eye(6),
-    }
-    return columns[joint_type]
 
 
 def _spatial_inertia(mass: float, com: np.ndarray, inertia: np.ndarray) -> np.ndarray:

@@ -12,16 +12,10 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.equalities import Equalities
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import counted
 from warp_kernels import types as codes
 
-JOINT_TYPE_NAMES = {
-    codes.FIXED: "fixed",
-    codes.REVOLUTE: "revolute",
-    codes.PRISMATIC: "prismatic",
-    codes.SPHERICAL: "spherical",
-    codes.FREE: "free",
-}
 ACTUATOR_KIND_NAMES = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 GEOMETRY_TYPE_NAMES = {
     codes.PLANE: "plane",
@@ -199,8 +193,8 @@ class Model:
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):
-            if type not in JOINT_TYPE_NAMES:
-                known = ", ".join(f"{code} ({known})" for code, known in JOINT_TYPE_NAMES.items())
+            if type not in JOINT_TYPES:
+                known = ", ".join(f"{code} ({known.name})" for code, known in JOINT_TYPES.items())
                 raise ModelError(f"joint '{name}': unknown type {type}; known are {known}")
 
     def __repr__(self) -> str:

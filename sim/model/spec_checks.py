@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
+from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.specs import (
     IDENTITY_QUATERNION,
-    JOINT_COORDINATES,
     POSITIVE_SIZES,
     ActuatorSpec,
     GeometrySpec,
@@ -58,8 +58,7 @@ def check_joint(spec: JointSpec, type: str) -> None:
             raise ModelError(f"{where}: {label} is {getattr(spec, label)}; it must not be negative")
     if not np.isfinite(spec.rest_position):
         raise ModelError(f"{where}: rest_position is {spec.rest_position}; it must be finite")
-    scalar = spec.type in (codes.REVOLUTE, codes.PRISMATIC)
-    if not scalar and (np.isfinite(spec.lower) or np.isfinite(spec.upper) or spec.stiffness):
+    if not is_scalar(spec.type) and (np.isfinite(spec.lower) or np.isfinite(spec.upper) or spec.stiffness):
         raise ModelError(f"{where}: limits and stiffness are for revolute and prismatic joints, not {type}")
     if not spec.limit_stiffness > 0.0:
         raise ModelError(
@@ -198,14 +197,15 @@ def unit(vector: np.ndarray, complaint: str) -> np.ndarray:
 def initial_coordinates(spec: JointSpec, q0: Vector | None) -> np.ndarray:
     """The given initial coordinates of a joint, or those nearest to zero that its limits allow."""
     where = f"joint '{spec.name}'"
-    count = JOINT_COORDINATES[spec.type]
+    kind = JOINT_TYPES[spec.type]
     if q0 is not None:
-        coordinates = finite(f"{where}: q0", q0, (count,))
-        if spec.type in (codes.SPHERICAL, codes.FREE):
-            coordinates[-4:] = unit(coordinates[-4:], f"{where}: q0 holds the zero quaternion")
+        coordinates = finite(f"{where}: q0", q0, (kind.coordinates,))
+        if kind.quaternion is not None:
+            turn = slice(kind.quaternion, kind.quaternion + 4)
+            coordinates[turn] = unit(coordinates[turn], f"{where}: q0 holds the zero quaternion")
         return coordinates
     if spec.type == codes.FREE:
         return spec.placement.copy()
     if spec.type == codes.SPHERICAL:
         return np.array(IDENTITY_QUATERNION)
-    return np.clip(np.zeros(count), spec.lower, spec.upper)
+    return np.clip(np.zeros(kind.coordinates), spec.lower, spec.upper)

@@ -13,14 +13,6 @@ WORLD = "world"
 # A limit of this size or more is treated as absent. Readers of URDF refuse "inf", so that files write such a number.
 UNREACHABLE = 1e30
 
-JOINT_CODES = {
-    "fixed": codes.FIXED,
-    "revolute": codes.REVOLUTE,
-    "continuous": codes.REVOLUTE,
-    "prismatic": codes.PRISMATIC,
-    "spherical": codes.SPHERICAL,
-    "free": codes.FREE,
-}
 GEOMETRY_CODES = {
     "plane": codes.PLANE,
     "sphere": codes.SPHERE,
@@ -43,8 +35,6 @@ POSITIVE_SIZES = {
     codes.HEIGHTFIELD: 3,
 }
 ACTUATOR_CODES = {"torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY}
-JOINT_DOFS = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 3, codes.FREE: 6}
-JOINT_COORDINATES = {codes.FIXED: 0, codes.REVOLUTE: 1, codes.PRISMATIC: 1, codes.SPHERICAL: 4, codes.FREE: 7}
 
 Vector = Sequence[float] | npt.NDArray[np.floating]
 IDENTITY_QUATERNION = (0.0, 0.0, 0.0, 1.0)

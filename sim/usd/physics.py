@@ -6,6 +6,7 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.usd.annotations import keep, keep_parameters, keep_text, kept_text
@@ -115,19 +116,14 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
 
 def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths: list[Sdf.Path]) -> None:
     kind = int(model.joint_type[link])
-    schema = {
-        codes.FIXED: UsdPhysics.FixedJoint,
-        codes.REVOLUTE: UsdPhysics.RevoluteJoint,
-        codes.PRISMATIC: UsdPhysics.PrismaticJoint,
-        codes.SPHERICAL: UsdPhysics.SphericalJoint,
-    }[kind]
+    schema = getattr(UsdPhysics, str(JOINT_TYPES[kind].usd))
     joint = schema.Define(stage, path)
     parent = int(model.link_parent[link])
     if parent >= 0:
         joint.CreateBody0Rel().SetTargets([paths[parent]])
     joint.CreateBody1Rel().SetTargets([paths[link]])
     placement = model.parameters["joint_placement"][link]
-    scalar = kind in (codes.REVOLUTE, codes.PRISMATIC)
+    scalar = JOINT_TYPES[kind].scalar
     swing = float(model.parameters["swing_limit"][link])
     # USD only has the axes X, Y and Z: the joint frame is rotated so that X is the axis.
     has_axis = scalar or np.isfinite(swing)
@@ -149,7 +145,7 @@ def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> No
     """Add limits, and spring, damper and servos as one drive; angles in degrees."""
     dof = int(model.joint_qd_start[link])
     parameters = model.parameters
-    unit = np.degrees(1.0) if kind == codes.REVOLUTE else 1.0
+    unit = np.degrees(1.0) if JOINT_TYPES[kind].angular else 1.0
     joint.CreateLowerLimitAttr(float(parameters["lower_limit"][dof]) * unit)
     joint.CreateUpperLimitAttr(float(parameters["upper_limit"][dof]) * unit)
     actuators = actuators_of(model, dof)
@@ -158,7 +154,7 @@ def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> No
     damping, stiffness, rest = (float(parameters[name][dof]) for name in ("damping", "stiffness", "rest_position"))
     drive = stated_drive(damping, stiffness, rest, actuators)
     if drive is not None:
-        api = UsdPhysics.DriveAPI.Apply(joint.GetPrim(), "angular" if kind == codes.REVOLUTE else "linear")
+        api = UsdPhysics.DriveAPI.Apply(joint.GetPrim(), "angular" if JOINT_TYPES[kind].angular else "linear")
         api.CreateDampingAttr(drive.damping / unit)
         api.CreateStiffnessAttr(drive.stiffness / unit)
         api.CreateTargetPositionAttr(drive.target * unit)

@@ -7,9 +7,9 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import as_numbers
-from warp_kernels import types as codes
 
 
 def numbers(name: str, value: Any) -> np.ndarray:
@@ -110,7 +110,7 @@ def _require_states(model: Model, name: str, q: np.ndarray) -> None:
     for link, (first, end) in enumerate(itertools.pairwise(starts)):
         part = q[..., first:end]
         problem, bad = "isn't finite", ~np.isfinite(part).all(axis=-1)
-        if model.joint_type[link] in (codes.FREE, codes.SPHERICAL) and not bad.any():
+        if JOINT_TYPES[int(model.joint_type[link])].quaternion is not None and not bad.any():
             problem, bad = "has a zero quaternion", np.linalg.norm(part[..., -4:], axis=-1) < 1e-6
         if bad.any():
             state, world = np.argwhere(bad)[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.viewer.angles import to_angles
 from warp_kernels import types as codes
@@ -129,7 +130,7 @@ def groups(model: Model) -> Iterator[Group]:
     for link, kind in enumerate(model.joint_type):
         name, first = model.joint_names[link], int(model.joint_q_start[link])
         hint = f"joint {name}, moves link {model.link_names[link]}"
-        if kind in (codes.REVOLUTE, codes.PRISMATIC):
+        if JOINT_TYPES[int(kind)].scalar:
             yield _single(model, link, hint)
         elif kind == codes.FREE:
             middle = model.q0[first : first + 3]
@@ -147,7 +148,7 @@ def groups(model: Model) -> Iterator[Group]:
 
 def _single(model: Model, link: int, hint: str) -> Group:
     dof, first = int(model.joint_qd_start[link]), int(model.joint_q_start[link])
-    revolute = model.joint_type[link] == codes.REVOLUTE
+    revolute = JOINT_TYPES[int(model.joint_type[link])].angular
     unit, reach = ("rad", np.pi) if revolute else ("m", REACH)
     lower, upper = (float(model.parameters[f"{side}_limit"][dof]) for side in ("lower", "upper"))
     limited = bool(np.isfinite([lower, upper]).any())

@@ -7,6 +7,7 @@ from pxr import Gf, UsdGeom, UsdPhysics, UsdShade
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.model.joint_types import JOINT_TYPES
 from sim.usd import write_usd
 from tests.importers.usd_scenes import CENTIMETRES_Y_UP, add_body, add_joint, everything, lock, poses_at, read, stage_of
 
@@ -68,7 +69,7 @@ def test_joints_of_six_degrees_of_freedom(tmp_path):
     limit.CreateLowAttr(-45.0)
     limit.CreateHighAttr(90.0)
     model = read(stage, collapse_fixed=False)
-    names = [sim.model.model.JOINT_TYPE_NAMES[int(kind)] for kind in model.joint_type]
+    names = [JOINT_TYPES[int(kind)].name for kind in model.joint_type]
     assert names == ["free", "revolute", "prismatic", "fixed", "spherical"]
     assert_allclose(model.joint_axis[1:3], [(0, 1, 0), (0, 0, 1)])
     assert_allclose([model.parameters[f"{side}_limit"][6] for side in ("lower", "upper")], np.radians([-45, 90]))

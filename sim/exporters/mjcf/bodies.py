@@ -9,12 +9,12 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.exporters.losses import Losses
 from sim.exporters.text import number, numbers, wxyz
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
 from warp_kernels import types as codes
 
-JOINT_TAGS = {codes.REVOLUTE: "hinge", codes.PRISMATIC: "slide", codes.SPHERICAL: "ball", codes.FREE: "free"}
 # MuJoCo refuses moving bodies with less mass or inertia than this.
 LEAST = 1e-15
 # A moment that exceeds the sum of the others by less than this share is meant to be their sum.
@@ -130,7 +130,7 @@ class Bodies:
         """Add the joint of a link whose frame is at ``place`` in the body."""
         model, parameters = self.model, self.model.parameters
         kind, dof = int(model.joint_type[link]), int(model.joint_qd_start[link])
-        joint = ET.SubElement(body, "joint", name=model.joint_names[link], type=JOINT_TAGS[kind])
+        joint = ET.SubElement(body, "joint", name=model.joint_names[link], type=JOINT_TYPES[kind].mjcf or "")
         for key in ("damping", "armature", "friction_loss", "stiffness"):
             if value := float(parameters[key][dof]):
                 joint.set(key.replace("_", ""), number(value))

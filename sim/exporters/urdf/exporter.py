@@ -13,14 +13,13 @@ from sim.exporters.text import number, numbers
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
 from sim.exporters.urdf.losses import check_expressible, lose_values
 from sim.exporters.urdf.shapes import ShapeWriter
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Frame, Model
 from sim.model.names import free_name
 from sim.model.poses import is_identity
 from sim.model.specs import UNREACHABLE, WORLD
 from sim.output import check_target
 from warp_kernels import types as codes
-
-TYPES = {codes.FIXED: "fixed", codes.REVOLUTE: "revolute", codes.PRISMATIC: "prismatic"}
 
 
 def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = False) -> Path:
@@ -112,7 +111,9 @@ class _Writer:
         model, parameters = self.model, self.model.parameters
         kind, name = int(model.joint_type[link]), model.joint_names[link]
         parent = self.links[int(model.link_parent[link])]
-        joint = _joint(root, name, TYPES[kind], parent, self.links[link], parameters["joint_placement"][link])
+        joint = _joint(
+            root, name, JOINT_TYPES[kind].urdf[0], parent, self.links[link], parameters["joint_placement"][link]
+        )
         if kind == codes.FIXED:
             return
         dof = int(model.joint_qd_start[link])

@@ -4,10 +4,12 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose, translation
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
 
-TYPES = {"mjJNT_HINGE": "revolute", "mjJNT_SLIDE": "prismatic", "mjJNT_BALL": "spherical", "mjJNT_FREE": "free"}
+# By the names of mjtJoint.
+TYPES = {f"mjJNT_{each.mjcf.upper()}": each.name for each in JOINT_TYPES.values() if each.mjcf}
 
 
 def add_tree(reader: Reader) -> tuple[list[str], list[str]]:

@@ -4,16 +4,10 @@ from dataclasses import dataclass
 
 from sim.errors import ImportFileError
 from sim.importers.xmltree import Element
+from sim.model.joint_types import JOINT_TYPE_BY_NAME, JOINT_TYPES
 
-JOINT_TYPES = {
-    "revolute": "revolute",
-    "continuous": "continuous",
-    "prismatic": "prismatic",
-    "fixed": "fixed",
-    "floating": "free",
-    "spherical": "spherical",
-    "ball": "spherical",
-}
+# The types of URDF by the names of :meth:`sim.ModelBuilder.add_joint`.
+TYPES = {name: name if name in JOINT_TYPE_BY_NAME else each.name for each in JOINT_TYPES.values() for name in each.urdf}
 
 
 @dataclass(frozen=True)
@@ -91,8 +85,8 @@ def _joint(element: Element, links: dict[str, Element]) -> JointElement:
     type = element.text("type")
     if type == "planar":
         raise element.error("planar joints are not supported; use two prismatic joints and a revolute one")
-    if type not in JOINT_TYPES:
-        raise element.error(f"unknown joint type '{type}'; known are {', '.join(JOINT_TYPES)}")
+    if type not in TYPES:
+        raise element.error(f"unknown joint type '{type}'; known are {', '.join(TYPES)}")
     ends = []
     for tag in ("parent", "child"):
         end = element.required(tag)
@@ -100,7 +94,7 @@ def _joint(element: Element, links: dict[str, Element]) -> JointElement:
         if name not in links:
             raise end.error(f"unknown {tag} link '{name}'")
         ends.append(name)
-    return JointElement(element, JOINT_TYPES[type], *ends)
+    return JointElement(element, TYPES[type], *ends)
 
 
 def _from_root(root: str, joints: dict[str, JointElement]) -> list[str]:

@@ -3,9 +3,9 @@
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.joint_types import is_scalar
 from sim.model.spec_checks import check_actuator, check_name
 from sim.model.specs import ACTUATOR_CODES, ActuatorSpec, WorldSpec
-from warp_kernels import types as codes
 
 
 class Actuators(WorldSpec):
@@ -56,7 +56,7 @@ class Actuators(WorldSpec):
         if kind not in ACTUATOR_CODES:
             raise ModelError(f"{where}: unknown kind '{kind}'; known are {', '.join(ACTUATOR_CODES)}")
         driven = self.joints[joint]
-        if driven.type not in (codes.REVOLUTE, codes.PRISMATIC):
+        if not is_scalar(driven.type):
             raise ModelError(
                 f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it with joint forces, tau"
             )

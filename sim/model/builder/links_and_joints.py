@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
+from sim.model.joint_types import joint_type
 from sim.model.model import Keyframe, Part
 from sim.model.spec_checks import check_joint, check_link, check_name, finite, initial_coordinates, pose, unit
-from sim.model.specs import IDENTITY_QUATERNION, JOINT_CODES, WORLD, JointSpec, LinkSpec, Vector, WorldSpec
+from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, LinkSpec, Vector, WorldSpec
 from warp_kernels import types as codes
 
 
@@ -114,14 +115,13 @@ class LinksAndJoints(WorldSpec):
                 properties, or properties that the joint type doesn't have.
         """
         check_name(name, self.joints, "joint")
-        if type not in JOINT_CODES:
-            raise ModelError(f"joint '{name}': unknown type {type!r}; known are {', '.join(JOINT_CODES)}")
-        code = JOINT_CODES[type]
+        kind = joint_type(name, type)
+        code = kind.code
         where = f"joint '{name}'"
         if code == codes.FREE and parent != WORLD:
             raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
         unit_axis = finite(f"{where}: axis", axis, (3,))
-        if code in (codes.REVOLUTE, codes.PRISMATIC) or np.isfinite([swing_limit, twist_limit]).any():
+        if kind.scalar or np.isfinite([swing_limit, twist_limit]).any():
             unit_axis = unit(unit_axis, f"{where}: the axis is zero; give it a direction")
         if type == "continuous":
             lower, upper = -np.inf, np.inf

@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model.compile.bodies import Body, Homes
+from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.poses import compose, inverse
 from sim.model.specs import AnchorSpec, CouplingSpec, JointSpec
-from warp_kernels import types as codes
 
 
 def place_anchors(
@@ -53,23 +52,10 @@ def initial_poses(bodies: list[Body]) -> list[np.ndarray]:
     """Pose of each link in the world in the initial configuration [7]."""
     poses: list[np.ndarray] = []
     for body in bodies:
-        pose = compose(body.joint.placement, _motion(body.joint))
+        joint = body.joint
+        pose = compose(joint.placement, JOINT_TYPES[joint.type].pose(joint.axis, joint.q0))
         poses.append(compose(poses[body.parent], pose) if body.parent >= 0 else pose)
     return poses
-
-
-def _motion(joint: JointSpec) -> np.ndarray:
-    """Pose of the child in the joint frame at the joint's initial coordinates."""
-    pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
-    if joint.type == codes.REVOLUTE:
-        pose[3:] = Rotation.from_rotvec(joint.axis * joint.q0[0]).as_quat()
-    elif joint.type == codes.PRISMATIC:
-        pose[:3] = joint.axis * joint.q0[0]
-    elif joint.type == codes.SPHERICAL:
-        pose[3:] = joint.q0
-    elif joint.type == codes.FREE:
-        pose[:] = joint.q0
-    return pose
 
 
 def fit_followers(specs: list[CouplingSpec], bodies: list[Body]) -> None:
@@ -106,7 +92,7 @@ def coupled_dofs(specs: list[CouplingSpec], joints: list[JointSpec], starts: np.
                 raise ModelError(
                     f"coupling of joint '{spec.joint}' with '{spec.other}': there is no joint '{name}' that moves"
                 )
-            if joints[index[name]].type not in (codes.REVOLUTE, codes.PRISMATIC):
+            if not is_scalar(joints[index[name]].type):
                 raise ModelError(
                     f"coupling of joint '{spec.joint}' with '{spec.other}': only revolute and prismatic joints can be "
                     f"coupled, '{name}' is neither"

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.model.compile.bodies import Body
-from sim.model.specs import JOINT_COORDINATES, JOINT_DOFS
-from warp_kernels import types as codes
+from sim.model.joint_types import JOINT_TYPES
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,17 @@ class DofLayout:
 
 def lay_out_dofs(bodies: list[Body]) -> DofLayout:
     """Number the coordinates and degrees of freedom of the links of a model."""
-    types = [body.joint.type for body in bodies]
-    dofs = np.array([JOINT_DOFS[type] for type in types], dtype=np.int32)
+    types = [JOINT_TYPES[body.joint.type] for body in bodies]
+    dofs = np.array([type.dofs for type in types], dtype=np.int32)
     link_parent = np.array([body.parent for body in bodies], dtype=np.int32)
-    q_start = _starts([JOINT_COORDINATES[type] for type in types])
+    q_start = _starts([type.coordinates for type in types])
     qd_start = _starts(dofs)
     dof_parent, tail = _dof_paths(link_parent, qd_start, dofs)
     dof_link = np.repeat(np.arange(len(bodies)), dofs).astype(np.int32)
     depth = np.zeros(len(dof_link), dtype=np.int32)
     for k, previous in enumerate(dof_parent):
         depth[k] = depth[previous] + 1 if previous >= 0 else 0
-    scalar = [type in (codes.REVOLUTE, codes.PRISMATIC) for type in types]
+    scalar = [type.scalar for type in types]
     return DofLayout(
         dofs=dofs,
         link_parent=link_parent,
