@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.model import Model
@@ -163,7 +164,7 @@ class Renderer:
         """Depth and segmentation instead of a picture. Arguments as for :meth:`draw`."""
         mesh = self._stage(poses, frame)
         depth = wp.empty(self.size, dtype=float, device=self.device)
-        run_rows(self._rows(self.kernels.survey_pixels, [self.view, self.scene], [mesh.id], [depth, self.shown]))
+        run_rows(self._rows(self.kernels.survey_pixels, mesh=mesh.id, depth=depth))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
         # Instances, then markers and trails. Planes and sky are numbered from the end: the sky last, the planes in
@@ -187,8 +188,8 @@ class Renderer:
             raise ModelError("openness: create the renderer with an occlusion")
         mesh = self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
-        before = [self.view, self.scene, self.directions, self.occlusion.reach]
-        run_rows(self._rows(occlusion_kernels().measure_openness, before, [mesh.id, self.instance_poses], [part]))
+        kernel = occlusion_kernels().measure_openness
+        run_rows(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach, sky_part=part))
         return np.asarray(part.numpy())
 
     def _stage(self, poses: np.ndarray, frame: int) -> wp.Mesh:
@@ -209,21 +210,18 @@ class Renderer:
 
     def _passes(self, mesh: wp.Mesh) -> list[list[wp.Launch]]:
         """What draws a frame, recorded once: the launches of each pass depend on all of the pass before."""
-        placed, seen = [mesh.id, self.instance_poses], [self.color, self.shown]
-        kernels, fixed = self.kernels, [self.view, self.scene]
         passes = [
-            self._rows(kernels.shade_pixels, fixed, placed, seen),
-            self._rows(kernels.refine_edges, [*fixed, self.samples], [*placed, *seen], [self.smooth]),
-            self._rows(kernels.encode_pixels, [], [self.smooth], [self.pixels]),
+            self._rows(self.kernels.shade_pixels, mesh=mesh.id),
+            self._rows(self.kernels.refine_edges, mesh=mesh.id),
         ]
         if self.occlusion is not None:
-            before = [*fixed, self.samples, self.directions, self.occlusion.reach]
-            darker = self._rows(occlusion_kernels().shade_corners, before, [*placed, *seen], [self.smooth])
-            passes.insert(2, darker)
+            kernel = occlusion_kernels().shade_corners
+            passes.append(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach))
+        passes.append(self._rows(self.kernels.encode_pixels))
         return passes
 
-    def _rows(self, kernel: wp.Kernel, before: list[Any], after: list[Any], outputs: list[wp.array]) -> list[wp.Launch]:
-        return record_rows(kernel, self.size, before, after, outputs, self.device)
+    def _rows(self, kernel: wp.Kernel, **named: Any) -> list[wp.Launch]:
+        return record_rows(kernel, self.size, self, device=self.device, **named)
 
     def _collect(self, markers: Sequence[Marker]) -> None:
         """Collect all triangle meshes. An instance is one rigid mesh."""
@@ -296,8 +294,7 @@ class Renderer:
             scales.append(shown.astype(float))
         self.instance_poses.assign(np.concatenate([*poses, [IDENTITY]]).astype(np.float32))
         self.instance_scales.assign(np.concatenate([*scales, [0.0]]).astype(np.float32))
-        inputs = [self.local, self.vertex_instance, self.instance_poses, self.instance_scales]
-        wp.launch(self.kernels.place_vertices, len(self.local), inputs, [self.points], device=self.device)
+        launch(self.kernels.place_vertices, len(self.local), self, device=self.device)
 
 
 def render_frames(

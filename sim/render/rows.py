@@ -7,37 +7,36 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.launch import bind
+
 # Small bands balance the load between cores.
 ROWS_OF_BAND = 16
 
 
 def record_rows(
-    kernel: wp.Kernel,
-    size: tuple[int, int],
-    before: Sequence[Any],
-    after: Sequence[Any],
-    outputs: Sequence[wp.array],
-    device: wp.Device,
+    kernel: wp.Kernel, size: tuple[int, int], *sources: object, device: wp.Device, **named: Any
 ) -> list[wp.Launch]:
     """Launches that together cover a picture, for :func:`run_rows`. They keep the addresses of all arrays.
 
     Args:
         kernel: a kernel over (row, column) that counts rows from its argument ``first_row``.
         size: rows and columns of the picture.
-        before: arguments of the kernel before ``first_row``.
-        after: inputs after it.
-        outputs: what is written.
+        sources: where its other arguments are looked up, see :func:`sim.arrays.launch.bind`.
         device: Warp device.
+        named: arguments given one by one.
     """
     height, width = size
     rows = ROWS_OF_BAND if device.is_cpu else height
     return [
         wp.launch(
-            kernel, (min(rows, height - first), width), [*before, first, *after], outputs, device=device,
+            kernel,
+            (min(rows, height - first), width),
+            bind(kernel, *sources, first_row=first, **named),
+            device=device,
             record_cmd=True,
         )
         for first in range(0, height, rows)
-    ]  # fmt: skip
+    ]
 
 
 def run_rows(launches: Sequence[wp.Launch]) -> None:

@@ -136,9 +136,8 @@ class Bench:
         }
         for family in FAMILIES:
             if family == CLOSED_FORM or self.collision.has_pairs(family):
-                pairs = self.collision.pairs_of(family)
-                kernel = detect_kernels(scalar, family).detect
-                launch(kernel, self.num_worlds, pairs, *sources, device=self.device, **named)
+                kernel, pairs = detect_kernels(scalar, family).detect, self.collision.pairs[family]
+                launch(kernel, self.num_worlds, *sources, device=self.device, pairs=pairs, **named)
 
     def at_rest(self) -> wp.array:
         """Velocities of the links: none."""
@@ -173,9 +172,9 @@ class Bench:
         named = {f"contact_{name}": array for name, array in outputs.items()}
         for family in FAMILIES:
             if self.collision.has_pairs(family):
-                pairs = self.collision.pairs_of(family)
+                named["pairs"] = self.collision.pairs[family]
                 kernel = evaluate_kernels(self.model.scalar, family).evaluate
-                launch(kernel, shape, pairs, self.collision, inputs, slots.arrays(), device=self.device, **named)
+                launch(kernel, shape, self.collision, inputs, slots.arrays(), device=self.device, **named)
         return outputs
 
 

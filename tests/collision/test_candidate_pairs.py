@@ -146,7 +146,7 @@ def test_pairs_with_a_heightfield_come_last():
     builder.add_heightfield(np.zeros((2, 2)), spacing=1.0, name="terrain")
     collision = CollisionModel(builder.finalize(), "cpu")
     model = builder.finalize()
-    assert [collision.family_pairs[family][0] for family in (ROUND_ON_FIELD, HULL_ON_FIELD)] == [5, 7]
+    assert [collision.pairs[family].first for family in (ROUND_ON_FIELD, HULL_ON_FIELD)] == [5, 7]
     assert [model.geometries[b].name == "terrain" for b in collision.pair_b.numpy()] == [False] * 5 + [True] * 3
     assert [model.geometries[a].type for a in collision.pair_a.numpy()[5:]] == [SPHERE, CAPSULE, BOX]
     assert default_max_contacts(model) == 1 + 2 + 4 + 1 + 1 + 3 * 4
@@ -160,7 +160,7 @@ def test_heights_of_all_fields_follow_each_other():
     model = builder.finalize()
     np.testing.assert_array_equal(model.parameters["height"], [1, 2, 3, 4, 0, 1, 2, 3, 4, 5])
     assert model.counts["height"] == 10
-    assert CollisionModel(model, "cpu").field_shape.numpy().tolist() == [[0, 2, 2], [0, 0, 0], [4, 2, 3]]
+    assert CollisionModel(model, "cpu").geometries.field_shape.numpy().tolist() == [[0, 2, 2], [0, 0, 0], [4, 2, 3]]
 
 
 def test_room_for_contacts_of_many_bodies_is_capped():
@@ -176,12 +176,12 @@ def test_hulls_are_packed_in_order_of_geometries():
     model = builder.finalize("float64")
     collision = CollisionModel(model, "cpu")
     count = len(pebble().vertices)
-    assert collision.vertex_start.numpy().tolist() == [0, 0, count, count, 2 * count]
-    np.testing.assert_array_equal(collision.hull_vertices.numpy(), np.tile(pebble().vertices, (2, 1)))
+    assert collision.geometries.vertex_start.numpy().tolist() == [0, 0, count, count, 2 * count]
+    np.testing.assert_array_equal(collision.geometries.hull_vertices.numpy(), np.tile(pebble().vertices, (2, 1)))
 
 
 def test_model_without_pairs_has_empty_arrays():
     collision = CollisionModel(sim.ModelBuilder().finalize(), "cpu")
     assert collision.num_pairs == 0
     assert not any(collision.has_pairs(family) for family in FAMILIES)
-    assert len(collision.colliding) == len(collision.hull_vertices) == 0
+    assert len(collision.colliding) == len(collision.geometries.hull_vertices) == 0

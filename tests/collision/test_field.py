@@ -44,7 +44,8 @@ def least_distance(out: dict[str, np.ndarray]) -> np.ndarray:
 
 def part_counts(bench: FieldBench) -> tuple[int, int, int]:
     """Numbers of vertices, faces and edges of a box or convex mesh."""
-    extent, edges = bench.collision.extent.numpy()[0], bench.collision.edge_extent.numpy()[0]
+    packed = bench.collision.packed
+    extent, edges = packed.extent.numpy()[0], packed.edge_extent.numpy()[0]
     return int(extent[1]), int(extent[3]), int(edges[1])
 
 
@@ -633,8 +634,8 @@ def well_crossed(bench: FieldBench, slots: Slots) -> np.ndarray:
     by_axis = part == (SIDE if bench.types[0] == CYLINDER else SEGMENT)
     if bench.types[0] in (BOX, CONVEX):
         vertices, faces, edges = part_counts(bench)
-        ends = bench.collision.edges.numpy()[np.clip(part - vertices - faces, 0, edges - 1), :2]
-        corners = bench.collision.shape_vertices.numpy()[ends] * bench.values["geometry_size"][:, None, 0]
+        ends = bench.collision.packed.edges.numpy()[np.clip(part - vertices - faces, 0, edges - 1), :2]
+        corners = bench.collision.packed.vertices.numpy()[ends] * bench.values["geometry_size"][:, None, 0]
         along = corners[..., 1, :] - corners[..., 0, :]
         along = np.einsum("wij,swj->swi", turn, along / np.linalg.norm(along, axis=-1)[..., None])
         by_axis = part >= vertices + faces

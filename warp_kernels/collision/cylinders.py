@@ -58,8 +58,8 @@ def cylinder_functions(scalar: Any) -> SimpleNamespace:
     def can_bear(feature: int, local: vec3):
         """Whether a rim point can bear a cylinder on a plane with this normal in the body's frame.
 
-        Lying (axis nearer to the plane than to its normal) the deepest of both rims can, whichever is lower. Else points of
-        the lower rim alone: the fixed ones, and but for upright the deepest.
+        If it lies (axis nearer to the plane than to its normal) the deepest point of either rim can. Otherwise only points
+        of the lower rim can: the fixed ones and, unless it stands upright, the deepest.
         """
         deepest = feature < 2 * FIXED
         if local[0] * local[0] + local[1] * local[1] > local[2] * local[2]:

@@ -6,21 +6,21 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
 from warp_kernels.collision.field.candidates import candidate_functions
 from warp_kernels.collision.field.hulls import field_hull_functions
 from warp_kernels.collision.frame import frame_functions
-from warp_kernels.collision.near import next_near
+from warp_kernels.collision.near import bounding_functions, next_near
 from warp_kernels.collision.pairs import (
     CLOSED_FORM,
     CONVEX_SHAPES,
     FAMILIES,
     HULL_ON_FIELD,
-    NUM_TYPES,
     ROUND_ON_FIELD,
-    pair_functions,
 )
+from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -33,37 +33,26 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = frame_functions(scalar)
-    pairs = pair_functions(scalar)
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
+    bounds = bounding_functions(scalar)
+    closed = closed_form_functions(scalar)
     convex = convex_detection_functions(scalar)
     round_bodies = candidate_functions(scalar)
     hulls = field_hull_functions(scalar)
     module = kernel_module(f"collision.detect_{family}", scalar)
     on_field = family in (ROUND_ON_FIELD, HULL_ON_FIELD)
     if on_field:
-        # Loops over kinds, parts and stages unrolled make the code many times as long, and no faster.
+        # Unrolled loops over kinds, parts and stages make the code many times as long, and no faster.
         wp.set_module_options({"max_unroll": 1}, module)
 
     @wp.kernel(name=f"detect_{family}", module=module, enable_backward=False)
     @used_arguments_only
     def detect(
         # Model
-        first_pair: int,
-        pair_a: wp.array(dtype=wp.int32),
-        pair_b: wp.array(dtype=wp.int32),
-        geometry_link: wp.array(dtype=wp.int32),
-        geometry_type: wp.array(dtype=wp.int32),
-        link_tree: wp.array(dtype=wp.int32),
-        vertex_start: wp.array(dtype=wp.int32),
-        hull_vertices: wp.array(dtype=vec3),
-        hull_radius: wp.array(dtype=scalar),
-        field_shape: wp.array(dtype=wp.vec3i),
-        extent: wp.array(dtype=wp.vec4i),
-        edge_extent: wp.array(dtype=wp.vec2i),
-        shape_vertices: wp.array(dtype=vec3),
-        face_start: wp.array(dtype=wp.int32),
-        face_corner: wp.array(dtype=wp.int32),
-        face_normal: wp.array(dtype=vec3),
-        edges: wp.array(dtype=wp.vec4i),
+        pairs: Pairs,
+        geometries: Geometries,
+        packed: PackedShapes,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -84,7 +73,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
-        """Write a slot for each contact within reach of the near pairs from ``first_pair`` on.
+        """Write a slot for each contact within reach of the near pairs of one family.
 
         The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
         before it closes, however fast. velocity: of the links, about the origins of their trees.
@@ -101,64 +90,55 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
             codes_a = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
             codes_b = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
             directions = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
-        if wp.static(family == CLOSED_FORM):
-            following = next_near(0, pair_a.shape[0], near, world)
-        else:
-            following = next_near(first_pair, pair_a.shape[0], near, world)
-        while following < pair_a.shape[0]:
+        following = next_near(pairs.first, pairs.end, near, world)
+        while following < pairs.end:
             pair = int(following)
-            following = next_near(pair + 1, pair_a.shape[0], near, world)
-            a = pair_a[pair]
-            b = pair_b[pair]
-            link_a = geometry_link[a]
-            link_b = geometry_link[b]
-            reference = frame.reference_tree(link_a, link_b, link_tree)
-            offset_a = frame.origin_offset(link_a, reference, link_tree, origin, world)
-            offset_b = frame.origin_offset(link_b, reference, link_tree, origin, world)
+            following = next_near(pair + 1, pairs.end, near, world)
+            a = pairs.a[pair]
+            b = pairs.b[pair]
+            link_a = geometries.link[a]
+            link_b = geometries.link[b]
+            reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
+            offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
+            offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
             centre_a = frame.geometry_centre(a, link_a, geometry_placement, pose, world) + offset_a
             centre_b = frame.geometry_centre(b, link_b, geometry_placement, pose, world) + offset_b
             size_a = geometry_size[row, a]
             size_b = geometry_size[row, b]
             if wp.static(on_field):
                 if wp.static(family == ROUND_ON_FIELD):
-                    radius = pairs.bounding_radius(geometry_type[a], size_a)
+                    radius = bounds.bounding_radius(geometries.type[a], size_a)
                 else:
-                    radius = hulls.radius_of(extent[a], size_a, shape_vertices)
+                    radius = hulls.radius_of(packed.extent[a], size_a, packed.vertices)
                 # The body, which is a, as seen from the field.
                 reach = frame.reach(link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world)
             else:
                 if wp.static(family == CLOSED_FORM):
-                    radius_a = pairs.bounding_radius(geometry_type[a], size_a)
-                    radius_b = pairs.bounding_radius(geometry_type[b], size_b)
+                    radius_a = bounds.bounding_radius(geometries.type[a], size_a)
+                    radius_b = bounds.bounding_radius(geometries.type[b], size_b)
                 else:
-                    radius_a = convex.bounding_radius(geometry_type[a], size_a, hull_radius[a])
-                    radius_b = convex.bounding_radius(geometry_type[b], size_b, hull_radius[b])
+                    radius_a = bounds.ball_radius(geometries, a, size_a)
+                    radius_b = bounds.ball_radius(geometries, b, size_b)
                 around_b = wp.max(radius_b, scalar(0.0))
                 reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world)
-                if pairs.far_apart(radius_a, radius_b, centre_b - centre_a, reach):
+                if bounds.far_apart(radius_a, radius_b, centre_b - centre_a, reach):
                     continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
             if wp.static(family == CLOSED_FORM):
-                kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
-                features = pairs.candidate_features(
-                    kind, pose_a, size_a, pose_b, size_b, hull_vertices, vertex_start[b], vertex_start[b + 1], reach
-                )
+                features = closed.closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, reach)
             elif wp.static(family == CONVEX_SHAPES):
                 features = convex.convex_features(
-                    geometry_type[a], geometry_type[b], pose_a, size_a, pose_b, size_b, extent[a], extent[b],
-                    shape_vertices, face_start, face_corner, face_normal, reach, modes, codes_a, codes_b, directions,
-                )  # fmt: skip
+                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b, directions
+                )
             elif wp.static(family == ROUND_ON_FIELD):
                 features = round_bodies.field_features(
-                    geometry_type[a], pose_a, size_a, pose_b, size_b, height, wp.min(world, height.shape[0] - 1),
-                    field_shape[b], reach,
-                )  # fmt: skip
+                    geometries, a, b, pose_a, size_a, pose_b, size_b, height, world, reach
+                )
             else:
                 features = hulls.field_hull_features(
-                    extent[a], edge_extent[a], pose_a, size_a, pose_b, size_b, shape_vertices, face_start, face_corner,
-                    face_normal, edges, height, wp.min(world, height.shape[0] - 1), field_shape[b], reach,
-                )  # fmt: skip
+                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, reach
+                )
             k = wp.int32(0)
             while k < 4:
                 feature = features[k]
@@ -166,8 +146,8 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                 within = feature >= 0
                 if wp.static(family == CLOSED_FORM):
                     if within:
-                        distance, _point, _normal = pairs.pair_contact(
-                            kind, feature, pose_a, size_a, pose_b, size_b, hull_vertices, vertex_start[b]
+                        distance, _point, _normal = closed.closed_contact(
+                            geometries, a, b, feature, pose_a, size_a, pose_b, size_b
                         )
                         within = distance < reach
                 if within:

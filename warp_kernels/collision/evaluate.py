@@ -6,13 +6,15 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull_contact import hull_contact_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.materials import material_functions
-from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES, NUM_TYPES, ROUND_ON_FIELD, pair_functions
-from warp_kernels.types import CONVEX, kernel_module, warp_types
+from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES, ROUND_ON_FIELD
+from warp_kernels.collision.structs import Pairs, collision_structs
+from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
 VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
@@ -24,8 +26,10 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     frame = frame_functions(scalar)
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     materials = material_functions(scalar)
-    closed = pair_functions(scalar)
+    closed = closed_form_functions(scalar)
     convex = convex_contact_functions(scalar)
     field = field_contact_functions(scalar)
     hulls = hull_contact_functions(scalar)
@@ -35,21 +39,9 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     @used_arguments_only
     def evaluate(
         # Model
-        first_pair: int,
-        pair_a: wp.array(dtype=wp.int32),
-        pair_b: wp.array(dtype=wp.int32),
-        geometry_link: wp.array(dtype=wp.int32),
-        geometry_type: wp.array(dtype=wp.int32),
-        link_tree: wp.array(dtype=wp.int32),
-        vertex_start: wp.array(dtype=wp.int32),
-        hull_vertices: wp.array(dtype=vec3),
-        field_shape: wp.array(dtype=wp.vec3i),
-        extent: wp.array(dtype=wp.vec4i),
-        edge_extent: wp.array(dtype=wp.vec2i),
-        shape_vertices: wp.array(dtype=vec3),
-        face_start: wp.array(dtype=wp.int32),
-        face_corner: wp.array(dtype=wp.int32),
-        edges: wp.array(dtype=wp.vec4i),
+        pairs: Pairs,
+        geometries: Geometries,
+        packed: PackedShapes,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -72,7 +64,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         contact_friction: wp.array2d(dtype=scalar),
         contact_restitution: wp.array2d(dtype=scalar),
     ):
-        """Evaluate the contacts of the pairs from ``first_pair`` on; other slots are left alone.
+        """Evaluate the contacts of the pairs of one family; other slots are left alone.
 
         contact_point: midway between the surfaces, relative to the origin of the pair's reference tree. contact_frame:
         rows normal (from a to b) and two tangents. contact_distance: negative when penetrating. contact_friction and
@@ -82,46 +74,38 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         if slot >= contact_count[world]:
             return
         pair = slot_pair[slot, world]
-        if pair >= pair_a.shape[0]:
+        if pair < pairs.first or pair >= pairs.end:
             return
-        if wp.static(family != CLOSED_FORM):
-            if pair < first_pair:
-                return
-        a = pair_a[pair]
-        b = pair_b[pair]
-        link_a = geometry_link[a]
-        link_b = geometry_link[b]
-        reference = frame.reference_tree(link_a, link_b, link_tree)
-        pose_a = frame.geometry_pose(a, link_a, reference, link_tree, geometry_placement, pose, origin, world)
-        pose_b = frame.geometry_pose(b, link_b, reference, link_tree, geometry_placement, pose, origin, world)
+        a = pairs.a[pair]
+        b = pairs.b[pair]
+        link_a = geometries.link[a]
+        link_b = geometries.link[b]
+        reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
+        pose_a = frame.geometry_pose(
+            a, link_a, reference, geometries.link_tree, geometry_placement, pose, origin, world
+        )
+        pose_b = frame.geometry_pose(
+            b, link_b, reference, geometries.link_tree, geometry_placement, pose, origin, world
+        )
         feature = slot_feature[slot, world]
         row = wp.min(world, geometry_size.shape[0] - 1)
         size_a = geometry_size[row, a]
         size_b = geometry_size[row, b]
         if wp.static(family == CLOSED_FORM):
-            start = int(0)
-            if geometry_type[b] == CONVEX:
-                start = vertex_start[b]
-            kind = geometry_type[a] * NUM_TYPES + geometry_type[b]
-            distance, point, normal = closed.pair_contact(
-                kind, feature, pose_a, size_a, pose_b, size_b, hull_vertices, start
-            )
+            distance, point, normal = closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
         elif wp.static(family == CONVEX_SHAPES):
             distance, point, normal = convex.convex_contact(
-                geometry_type[a], geometry_type[b], feature, pose_a, size_a, pose_b, size_b, shape_vertices,
-                extent[a][0], extent[b][0], slot_codes_a[slot, world], slot_codes_b[slot, world],
-                slot_witness[slot, world],
+                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
+                slot_codes_b[slot, world], slot_witness[slot, world],
             )  # fmt: skip
         elif wp.static(family == ROUND_ON_FIELD):
             distance, point, normal = field.field_contact(
-                geometry_type[a], feature, pose_a, size_a, pose_b, size_b, height,
-                wp.min(world, height.shape[0] - 1), field_shape[b],
-            )  # fmt: skip
+                geometries, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
+            )
         else:
             distance, point, normal = hulls.field_hull_contact(
-                hulls.ranges_of(extent[a], edge_extent[a]), feature, pose_a, size_a, pose_b, size_b, shape_vertices,
-                face_start, face_corner, edges, height, wp.min(world, height.shape[0] - 1), field_shape[b],
-            )  # fmt: skip
+                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
+            )
         contact_point[slot, world] = point
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance

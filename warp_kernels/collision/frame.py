@@ -146,7 +146,7 @@ def frame_functions(scalar: Any) -> SimpleNamespace:
         dt: scalar,
         world: int,
     ):
-        """The distance from which on a pair is in contact: the margin, and the way by which it may close within dt.
+        """The distance below which a pair is in contact: the margin, and the way by which it may close within dt.
 
         ``offset_a`` and ``offset_b`` are the origins of both links, ``centre`` is that of a ball of the radius around b.
         """

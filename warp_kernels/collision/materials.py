@@ -1,4 +1,4 @@
-"""How the materials of two geometries combine in a contact; with Warp's own adjoint."""
+"""How the materials of two geometries combine in a contact; differentiated by Warp's own adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ def material_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def pair_product(values: wp.array2d(dtype=scalar), a: int, b: int, world: int):
-        """Of the values of two geometries, as friction and restitution are."""
+        """Product of a parameter of two geometries, such as friction or restitution."""
         row = wp.min(world, values.shape[0] - 1)
         return values[row, a] * values[row, b]
 

@@ -1,7 +1,7 @@
 """Which pairs are near enough to be looked at: one ball around each geometry, one bit for each pair and world.
 
-Bits of 32 pairs make a word, so that a world's near pairs are found in order by going over few words, whoever set them. A pair without a
-ball around one side (see :func:`warp_kernels.collision.pairs.pair_functions`) is always near.
+Bits of 32 pairs make a word, so that few words have to be read to find a world's near pairs in order. A pair is always
+near where no ball is known around one of its sides.
 """
 
 import functools
@@ -13,9 +13,9 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import frame_functions
-from warp_kernels.collision.pairs import pair_functions
 from warp_kernels.collision.plane import plane_functions
-from warp_kernels.types import CONVEX, PLANE, kernel_module, warp_types
+from warp_kernels.collision.structs import collision_structs
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, kernel_module, warp_types
 
 WORD = 32
 
@@ -47,26 +47,66 @@ def next_near(start: int, end: int, near: wp.array2d(dtype=wp.uint32), world: in
 
 
 @functools.cache
+def bounding_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision: balls around geometries."""
+    vec3 = warp_types(scalar).vec3
+    Geometries = collision_structs(scalar).Geometries
+
+    @wp.func
+    def bounding_radius(type: int, size: vec3):
+        """Radius of a ball about the origin that holds a geometry; negative where none is known."""
+        radius = scalar(-1.0)
+        if type == SPHERE:
+            radius = size[0]
+        elif type == CAPSULE:
+            radius = size[0] + size[1]
+        elif type == BOX:
+            radius = wp.length(size)
+        elif type == CYLINDER:
+            radius = wp.length(vec3(size[0], size[1], scalar(0.0)))
+        elif type == ELLIPSOID:
+            radius = wp.max(size[0], wp.max(size[1], size[2]))
+        return radius
+
+    @wp.func
+    def far_apart(radius_a: scalar, radius_b: scalar, delta: vec3, margin: scalar):
+        """Whether two balls, ``delta`` between their centres, are further apart than the margin. A negative radius stands
+        for one that isn't known; then they are not.
+        """
+        reach = radius_a + radius_b + margin
+        return radius_a >= scalar(0.0) and radius_b >= scalar(0.0) and wp.length_sq(delta) > reach * reach
+
+    @wp.func
+    def ball_radius(geometries: Geometries, geometry: int, size: vec3):
+        """The bounding radius of a geometry, convex meshes included."""
+        radius = bounding_radius(geometries.type[geometry], size)
+        if geometries.type[geometry] == CONVEX:
+            scale = wp.max(wp.abs(size[0]), wp.max(wp.abs(size[1]), wp.abs(size[2])))
+            radius = geometries.hull_radius[geometry] * scale
+        return radius
+
+    return SimpleNamespace(bounding_radius=bounding_radius, ball_radius=ball_radius, far_apart=far_apart)
+
+
+@functools.cache
 def near_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that bound the geometries and test the pairs, for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     frame = frame_functions(scalar)
-    pairs = pair_functions(scalar)
+    bounds = bounding_functions(scalar)
+    Geometries = collision_structs(scalar).Geometries
     plane = plane_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     module = kernel_module("collision.near", scalar)
-    # Of positions in the world: what their sum and difference may lose.
+    # What sums and differences of positions in the world may lose, relative to these.
     rounding = scalar(8.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
     @wp.kernel(module=module, enable_backward=False)
     def bound_geometries(
         # Model
         colliding: wp.array(dtype=int),
-        geometry_link: wp.array(dtype=int),
-        geometry_type: wp.array(dtype=int),
-        link_tree: wp.array(dtype=int),
-        hull_radius: wp.array(dtype=scalar),
+        geometries: Geometries,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -80,24 +120,24 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
     ):
-        """geometry_centre: in the world. geometry_ball: how far the geometry may reach within dt, half the margin and room for rounding included; the
-        radius in that, negative where none is known; the angle by which it may turn.
+        """Bound the geometries that some pair has.
+
+        geometry_centre: in the world. geometry_ball: how far the geometry may reach within dt, half the margin and room
+        for rounding included; its radius without these, negative where none is known; the angle by which it may turn.
         """
         item, world = wp.tid()
         g = colliding[item]
-        link = geometry_link[g]
+        link = geometries.link[g]
         size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), g]
         place = frame.geometry_centre(g, link, geometry_placement, pose, world)
-        radius = pairs.bounding_radius(geometry_type[g], size)
-        if geometry_type[g] == CONVEX:
-            radius = hull_radius[g] * wp.max(wp.abs(size[0]), wp.max(wp.abs(size[1]), wp.abs(size[2])))
+        radius = bounds.ball_radius(geometries, g, size)
         way = scalar(0.0)
         turn = scalar(0.0)
         if link >= 0:
             v = velocity[link, world]
             way = dt * wp.length(sp.point_velocity(v, place))
             turn = dt * wp.length(sp.angular(v))
-            place += origin[link_tree[link], world]
+            place += origin[geometries.link_tree[link], world]
         reach = wp.max(radius, scalar(0.0)) * (scalar(1.0) + turn) + way + scalar(0.5) * margin
         geometry_centre[g, world] = place
         geometry_ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
@@ -107,8 +147,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         a: int,
         b: int,
         world: int,
-        geometry_link: wp.array(dtype=int),
-        geometry_type: wp.array(dtype=int),
+        geometries: Geometries,
         geometry_placement: wp.array2d(dtype=transform),
         pose: wp.array2d(dtype=transform),
         geometry_centre: wp.array2d(dtype=vec3),
@@ -125,8 +164,8 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
                 # |delta| <= room + turn |delta|
                 straight = wp.max(scalar(1.0) - ball_a[2], scalar(0.0))
                 near = wp.length_sq(delta) * straight * straight <= room * room
-            elif geometry_type[a] == PLANE:
-                turn = frame.geometry_orientation(a, geometry_link[a], geometry_placement, pose, world)
+            elif geometries.type[a] == PLANE:
+                turn = frame.geometry_orientation(a, geometries.link[a], geometry_placement, pose, world)
                 height = wp.dot(plane.plane_normal(transform(vec3(), turn)), delta)
                 near = height <= room + ball_a[2] * wp.length(delta)
         return near
@@ -136,8 +175,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
-        geometry_link: wp.array(dtype=int),
-        geometry_type: wp.array(dtype=int),
+        geometries: Geometries,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         # Data in
@@ -147,16 +185,14 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         near: wp.array2d(dtype=wp.uint32),
     ):
-        """One word of bits."""
+        """Set the bits of the pairs of one word."""
         word, world = wp.tid()
         bits = wp.uint32(0)
         first = word * WORD
         for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
             a = pair_a[pair]
             b = pair_b[pair]
-            if is_near(
-                a, b, world, geometry_link, geometry_type, geometry_placement, pose, geometry_centre, geometry_ball
-            ):
+            if is_near(a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball):
                 bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
         near[word, world] = bits
 

@@ -84,7 +84,7 @@ def occlusion_kernels() -> SimpleNamespace:
         color: wp.array2d(dtype=wp.vec3),
         shown: wp.array2d(dtype=int),
         # Data out
-        smooth_out: wp.array2d(dtype=wp.vec3),
+        smooth: wp.array2d(dtype=wp.vec3),
     ):
         """Take from a picture the light from all sides that doesn't come; on the ground in place of its ``openness``.
 
@@ -110,7 +110,7 @@ def occlusion_kernels() -> SimpleNamespace:
                 if found.shown == SUNNY_GROUND:
                     had = openness(mesh, found.point, found.normal, GROUND_REACH)
                 missing += skylight(view, found.albedo, found.normal) * ((had - part) * (1.0 - found.haze))
-        smooth_out[row, column] = smooth_out[row, column] - missing / float(points)
+        smooth[row, column] = smooth[row, column] - missing / float(points)
 
     @wp.kernel(module=mod, enable_backward=False)
     def measure_openness(
@@ -125,7 +125,7 @@ def occlusion_kernels() -> SimpleNamespace:
         mesh: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
         # Data out
-        part_out: wp.array2d(dtype=float),
+        sky_part: wp.array2d(dtype=float),
     ):
         """The open part at what the middle of every pixel shows; 1 for the sky."""
         i, column = wp.tid()
@@ -134,6 +134,6 @@ def occlusion_kernels() -> SimpleNamespace:
         part = float(1.0)
         if found.shown != SKY:
             part = open_part(mesh, scene.planes, found.point, found.normal, found.flat, directions, 0, 1, reach)
-        part_out[row, column] = part
+        sky_part[row, column] = part
 
     return SimpleNamespace(shade_corners=shade_corners, measure_openness=measure_openness)

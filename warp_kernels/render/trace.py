@@ -257,11 +257,11 @@ def render_kernels() -> SimpleNamespace:
         instance_poses: wp.array(dtype=wp.transform),
         instance_scales: wp.array(dtype=float),
         # Data out
-        placed_out: wp.array(dtype=wp.vec3),
+        points: wp.array(dtype=wp.vec3),
     ):
         i = wp.tid()
         k = vertex_instance[i]
-        placed_out[i] = wp.transform_point(instance_poses[k], local[i] * instance_scales[k])
+        points[i] = wp.transform_point(instance_poses[k], local[i] * instance_scales[k])
 
     @wp.kernel(module=mod, enable_backward=False)
     def shade_pixels(
@@ -274,15 +274,15 @@ def render_kernels() -> SimpleNamespace:
         mesh: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
         # Data out
-        color_out: wp.array2d(dtype=wp.vec3),
-        shown_out: wp.array2d(dtype=int),
+        color: wp.array2d(dtype=wp.vec3),
+        shown: wp.array2d(dtype=int),
     ):
         i, column = wp.tid()
         row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
-        color, shown, _open_sky = trace(view, scene, mesh, instance_poses, direction, -1.0)
-        color_out[row, column] = color
-        shown_out[row, column] = shown
+        light, seen, _open_sky = trace(view, scene, mesh, instance_poses, direction, -1.0)
+        color[row, column] = light
+        shown[row, column] = seen
 
     @wp.kernel(module=mod, enable_backward=False)
     def refine_edges(
@@ -298,7 +298,7 @@ def render_kernels() -> SimpleNamespace:
         color: wp.array2d(dtype=wp.vec3),
         shown: wp.array2d(dtype=int),
         # Data out
-        smooth_out: wp.array2d(dtype=wp.vec3),
+        smooth: wp.array2d(dtype=wp.vec3),
     ):
         """Where a neighbour differs: the mean of several rays, of a few if those at the corners of the pixel agree."""
         i, column = wp.tid()
@@ -320,7 +320,7 @@ def render_kernels() -> SimpleNamespace:
                     if k < 4 and not differ(here, thing, found, seen):
                         alike = alike + 1
             here = total / float(count)
-        smooth_out[row, column] = here
+        smooth[row, column] = here
 
     @wp.kernel(module=mod, enable_backward=False)
     def encode_pixels(
@@ -329,13 +329,13 @@ def render_kernels() -> SimpleNamespace:
         # Data in
         smooth: wp.array2d(dtype=wp.vec3),
         # Data out
-        pixel_out: wp.array3d(dtype=wp.uint8),
+        pixels: wp.array3d(dtype=wp.uint8),
     ):
         i, column = wp.tid()
         row = first_row + i
-        color = smooth[row, column]
+        light = smooth[row, column]
         for k in range(3):
-            pixel_out[row, column, k] = wp.uint8(wp.clamp(encode(color[k]) + 0.5, 0.0, 255.0))
+            pixels[row, column, k] = wp.uint8(wp.clamp(encode(light[k]) + 0.5, 0.0, 255.0))
 
     @wp.kernel(module=mod, enable_backward=False)
     def survey_pixels(
@@ -347,25 +347,25 @@ def render_kernels() -> SimpleNamespace:
         # Data in
         mesh: wp.uint64,
         # Data out
-        depth_out: wp.array2d(dtype=float),
-        shown_out: wp.array2d(dtype=int),
+        depth: wp.array2d(dtype=float),
+        shown: wp.array2d(dtype=int),
     ):
         """Depth along the axis of the camera, infinite for the sky, and the instance, or -2 - plane, or the sky."""
         i, column = wp.tid()
         row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
         plane, nearest = nearest_plane(view, direction, scene.planes)
-        depth = float(wp.inf)
-        shown = SKY
+        distance = float(wp.inf)
+        seen = SKY
         hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
         if hit.result:
-            shown = scene.triangle_instance[hit.face]
-            depth = hit.t * wp.dot(direction, view.forward)
+            seen = scene.triangle_instance[hit.face]
+            distance = hit.t * wp.dot(direction, view.forward)
         elif plane >= 0:
-            shown = -2 - plane
-            depth = nearest * wp.dot(direction, view.forward)
-        depth_out[row, column] = depth
-        shown_out[row, column] = shown
+            seen = -2 - plane
+            distance = nearest * wp.dot(direction, view.forward)
+        depth[row, column] = distance
+        shown[row, column] = seen
 
     return SimpleNamespace(
         View=View, Scene=Scene, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,

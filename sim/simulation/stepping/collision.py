@@ -1,11 +1,14 @@
-"""Which geometries may touch, and the arrays on a device that the collision kernels need."""
+"""Which geometries may touch, and the arrays on a device that the collision kernels share."""
 
 import itertools
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
@@ -14,6 +17,7 @@ from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull_contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
+from warp_kernels.collision.structs import Pairs, collision_structs
 
 
 def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -67,24 +71,17 @@ def most_contacts(model: Model, i: int, j: int) -> int:
 
 
 class CollisionModel:
-    """The arrays of a model that the kernels of detection and evaluation share, on one device.
+    """The candidate pairs of a model and what its collision kernels share, on one device.
 
     Attributes:
         num_pairs: number of candidate pairs.
-        family_pairs: first pair of each family, and the end of its pairs (keys: FAMILIES).
         pair_a: first geometry of each pair [num_pairs].
         pair_b: second geometry of each pair [num_pairs].
-        geometry_link: link of each geometry, -1 for the world [num_geometries].
-        geometry_type: type code of each geometry [num_geometries].
-        link_tree: tree of each link [num_links].
-        vertex_start: where each geometry's hull starts in ``hull_vertices`` [num_geometries + 1].
-        hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
-        hull_radius: distance of each geometry's farthest hull vertex from its origin, unscaled [num_geometries], m.
+        pairs: the pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
+            :class:`warp_kernels.collision.structs.Pairs`.
         colliding: the geometries that some pair has.
-        field_shape: place of each heightfield's first height, its rows and columns [num_geometries].
-        extent, shape_vertices, face_start, face_corner, face_normal, edge_extent, edges: shapes of the geometries in
-            convex pairs, and of the boxes and convex meshes on heightfields, one after the other; see
-            :class:`sim.model.hulls.PackedShapes`. Face k has the corners from ``face_start[k]`` on.
+        geometry_link: link of each geometry, -1 for the world [num_geometries].
+        geometries, packed: see :func:`warp_kernels.collision.structs.collision_structs`.
 
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
@@ -92,40 +89,61 @@ class CollisionModel:
     """
 
     def __init__(self, model: Model, device: wp.DeviceLike = None):
+        self._device = device
         pair_a, pair_b = candidate_pairs(model)
-        hulls = [_hull(geometry) for geometry in model.geometries]
-        vertices = np.concatenate([np.zeros((0, 3)), *hulls])
-        vec3 = codes.warp_types(model.scalar).vec3
-
-        def integers(values: object) -> wp.array:
-            return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
-
         self.num_pairs = len(pair_a)
+        self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
+        self.colliding = self._integers(np.union1d(pair_a, pair_b))
+        self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         family = [_family(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
         starts = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]
-        self.family_pairs = dict(zip(FAMILIES, itertools.pairwise(starts), strict=True))
-        self.pair_a = integers(pair_a)
-        self.pair_b = integers(pair_b)
-        self.geometry_link = integers([geometry.link for geometry in model.geometries])
-        self.geometry_type = integers([geometry.type for geometry in model.geometries])
-        self.link_tree = integers(model.link_tree)
-        self.vertex_start = integers(np.concatenate([[0], np.cumsum([len(hull) for hull in hulls])]))
-        self.hull_vertices: wp.array = wp.array(vertices, dtype=vec3, device=device)
-        radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
-        self.hull_radius: wp.array = wp.array(np.array(radii), dtype=model.scalar, device=device)
-        self.field_shape: wp.array = wp.array(_field_shapes(model), dtype=wp.vec3i, device=device)
-        self.colliding = integers(np.union1d(pair_a, pair_b))
-        convex, on_fields = slice(*self.family_pairs[CONVEX_SHAPES]), slice(*self.family_pairs[HULL_ON_FIELD])
+        self.pairs = {
+            family: fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b)
+            for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
+        }
+        self.geometries = self._geometries(model)
+        convex, on_fields = (
+            slice(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, HULL_ON_FIELD)
+        )
         shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex], *pair_a[on_fields]})
         _check_features(model, shapes, pair_a[on_fields], pair_b[on_fields])
-        self.extent: wp.array = wp.array(np.array(shapes.extent).reshape(-1, 4), dtype=wp.vec4i, device=device)
-        self.shape_vertices: wp.array = wp.array(np.array(shapes.vertices).reshape(-1, 3), dtype=vec3, device=device)
-        self.face_start = integers(np.concatenate([[0], np.cumsum([len(face) for face in shapes.corners])]))
-        self.face_corner = integers([corner for face in shapes.corners for corner in face])
-        self.face_normal: wp.array = wp.array(np.array(shapes.normals).reshape(-1, 3), dtype=vec3, device=device)
-        edge_extent = np.array(shapes.edge_extent).reshape(-1, 2)
-        self.edge_extent: wp.array = wp.array(edge_extent, dtype=wp.vec2i, device=device)
-        self.edges: wp.array = wp.array(np.array(shapes.edges).reshape(-1, 4), dtype=wp.vec4i, device=device)
+        self.packed = self._pack(model, shapes)
+
+    def _geometries(self, model: Model) -> Any:
+        hulls = [_hull(geometry) for geometry in model.geometries]
+        radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
+        return fill(
+            collision_structs(model.scalar).Geometries,
+            link=self.geometry_link,
+            type=self._integers([geometry.type for geometry in model.geometries]),
+            link_tree=self._integers(model.link_tree),
+            vertex_start=self._integers(_starts(hulls)),
+            hull_vertices=self._array(np.concatenate([np.zeros((0, 3)), *hulls]), codes.warp_types(model.scalar).vec3),
+            hull_radius=self._array(radii, model.scalar),
+            field_shape=self._array(_field_shapes(model), wp.vec3i),
+        )
+
+    def _pack(self, model: Model, shapes: PackedShapes) -> Any:
+        vec3 = codes.warp_types(model.scalar).vec3
+        return fill(
+            collision_structs(model.scalar).PackedShapes,
+            extent=self._array(shapes.extent, wp.vec4i),
+            edge_extent=self._array(shapes.edge_extent, wp.vec2i),
+            vertices=self._array(shapes.vertices, vec3),
+            face_start=self._integers(_starts(shapes.corners)),
+            face_corner=self._integers([corner for face in shapes.corners for corner in face]),
+            face_normal=self._array(shapes.normals, vec3),
+            edges=self._array(shapes.edges, wp.vec4i),
+        )
+
+    def _integers(self, values: npt.ArrayLike) -> wp.array:
+        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self._device)
+
+    def _array(self, values: npt.ArrayLike, dtype: Any) -> wp.array:
+        rows = np.array(values)
+        if wp.types.type_is_vector(dtype):
+            rows = rows.reshape(-1, dtype._length_)
+        return wp.array(rows, dtype=dtype, device=self._device)
 
     def all_near(self, num_worlds: int) -> wp.array:
         """A bit for every pair and world, all set; see :mod:`warp_kernels.collision.near`."""
@@ -135,13 +153,13 @@ class CollisionModel:
 
     def has_pairs(self, family: str) -> bool:
         """Whether there are pairs of a family."""
-        first, end = self.family_pairs[family]
-        return first < end
+        pairs = self.pairs[family]
+        return bool(pairs.first < pairs.end)
 
-    def pairs_of(self, family: str) -> dict[str, Any]:
-        """Arguments of the kernels of a family: its pairs are those from ``first_pair`` to the end of ``pair_a``."""
-        first, end = self.family_pairs[family]
-        return {"first_pair": first, "pair_a": self.pair_a[:end], "pair_b": self.pair_b[:end]}
+
+def _starts(parts: Sequence[Sized]) -> np.ndarray:
+    """Where each part starts if they stand one after the other, and the end of the last."""
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])])
 
 
 def _hull(geometry: Geometry) -> np.ndarray:

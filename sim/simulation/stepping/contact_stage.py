@@ -30,7 +30,7 @@ def contact_identity(step: Workspace) -> wp.array:
     if not step.collision.has_pairs(CONVEX_SHAPES):
         return step.slot_feature
     kernel = identity_kernels(step.scalar).contact_identity
-    _launch(step, kernel, _slots(step), step.collision.pairs_of(CONVEX_SHAPES), record_tape=False)
+    _launch(step, kernel, _slots(step), record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
     return step.slot_identity
 
 
@@ -47,15 +47,15 @@ def _detect(step: Workspace) -> None:
         # The first family sets the number of contacts, the others add to it.
         if family == CLOSED_FORM or step.collision.has_pairs(family):
             kernel = detect_kernels(step.scalar, family).detect
-            pairs = step.collision.pairs_of(family)
-            _launch(step, kernel, step.num_worlds, pairs, record_tape=False, margin=margin)
+            pairs = step.collision.pairs[family]
+            _launch(step, kernel, step.num_worlds, record_tape=False, pairs=pairs, margin=margin)
 
 
 def _evaluate(step: Workspace) -> None:
     for family in FAMILIES:
         if step.collision.has_pairs(family):
             kernel = evaluate_kernels(step.scalar, family).evaluate
-            _launch(step, kernel, _slots(step), step.collision.pairs_of(family))
+            _launch(step, kernel, _slots(step), pairs=step.collision.pairs[family])
 
 
 def _combine_materials(step: Workspace) -> None:
@@ -71,12 +71,7 @@ def _slots(step: Workspace) -> tuple[int, int]:
 
 
 def _launch(
-    step: Workspace,
-    kernel: wp.Kernel,
-    dim: int | tuple[int, ...],
-    *sources: object,
-    record_tape: bool = True,
-    **named: Any,
+    step: Workspace, kernel: wp.Kernel, dim: int | tuple[int, ...], record_tape: bool = True, **named: Any
 ) -> None:
-    sources = (*sources, step, step.collision, step.device_model.parameters)
+    sources = (step, step.parameters, step.collision)
     launch(kernel, dim, *sources, device=step.device, record_tape=record_tape, **named)

@@ -10,8 +10,9 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.structs import fill, gradients_of
 from sim.simulation.stepping.step import Step
-from sim.simulation.stepping.workspace import GAINS, LIMITS, fill, gradients_of
+from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels

@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
+from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.collision import CollisionModel
@@ -276,17 +277,3 @@ class Workspace:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
         sources = (self, self.device_model, self.parameters, self.collision)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
-
-
-def fill(struct: Any, **fields: Any) -> Any:
-    """A struct of arrays for a kernel."""
-    filled = struct()
-    for name, value in fields.items():
-        setattr(filled, name, value)
-    return filled
-
-
-def gradients_of(filled: Any) -> Any:
-    """A struct with the gradients of the arrays of another, which all have one."""
-    struct = filled._cls
-    return fill(struct, **{name: getattr(filled, name).grad for name in struct.vars})

@@ -1,6 +1,6 @@
 """Distance, point and normal of two convex shapes whose touching features are known; smooth, and differentiated.
 
-All is in the frame of shape a: ``rotation`` is that of b there. A feature is up to three vertices of each shape, by code
+Everything is in the frame of shape a: ``rotation`` is that of b there. A feature is up to three vertices of each shape, by code
 and by place (see :mod:`warp_kernels.collision.convex.shapes`). The mode says what they mean:
 
 - ``FACE_VERTEX``: three vertices of a face, and a vertex of the other shape;
@@ -22,6 +22,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.convex.shapes import AXIS, shape_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, SPHERE, warp_types
 
 FACE_VERTEX = 0
@@ -38,11 +39,13 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
     shapes = shape_functions(scalar)
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     half = scalar(0.5)
 
     @wp.func
     def unit(v: vec3):
-        """A vector made a unit one; z where it has no length."""
+        """A vector scaled to unit length; z for the zero vector."""
         square = wp.dot(v, v)
         result = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if square > scalar(1.0e-30):
@@ -51,7 +54,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rounding(type: int, code: int, size: vec3, rotation: quat, direction: vec3):
-        """What a surface has beyond a vertex, in an outward direction."""
+        """From a vertex to the surface around it, in an outward direction."""
         result = vec3()
         if type == SPHERE or type == CAPSULE:
             result = size[0] * direction
@@ -279,10 +282,15 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def convex_contact(
-        type_a: int, type_b: int, mode: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        vertices: wp.array(dtype=vec3), first_a: int, first_b: int, codes_a: wp.vec3i, codes_b: wp.vec3i, witness: vec3,
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, mode: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, codes_a: wp.vec3i, codes_b: wp.vec3i, witness: vec3,
     ):  # fmt: skip
-        """The contact of two shapes at these poses, whose packed vertices start at ``first_a`` and ``first_b``."""
+        """Distance, point midway between the surfaces and normal of a feature of two geometries at these poses."""
+        type_a = geometries.type[a]
+        type_b = geometries.type[b]
+        vertices = packed.vertices
+        first_a = packed.extent[a][0]
+        first_b = packed.extent[b][0]
         centre_a = wp.transform_get_translation(pose_a)
         centre_b = wp.transform_get_translation(pose_b)
         turn_a = wp.transform_get_rotation(pose_a)

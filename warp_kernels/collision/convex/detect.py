@@ -12,8 +12,8 @@ from warp_kernels.collision.convex.gjk import FAR, OVERLAP, gjk_functions
 from warp_kernels.collision.convex.manifold import manifold_functions
 from warp_kernels.collision.convex.shapes import shape_functions
 from warp_kernels.collision.convex.witness import witness_functions
-from warp_kernels.collision.pairs import pair_functions
-from warp_kernels.types import CONVEX, warp_types
+from warp_kernels.collision.structs import collision_structs
+from warp_kernels.types import warp_types
 
 
 @functools.cache
@@ -21,8 +21,9 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision."""
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
-    pairs = pair_functions(scalar)
     shapes = shape_functions(scalar)
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     gjk = gjk_functions(scalar)
     epa = epa_functions(scalar)
     witnesses = witness_functions(scalar)
@@ -30,14 +31,6 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     contact = convex_contact_functions(scalar)
     Shape = shapes.Shape
     ints, triples, places = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
-
-    @wp.func
-    def bounding_radius(type: int, size: vec3, hull_radius: scalar):
-        """Radius of a ball about the origin that holds a geometry."""
-        radius = pairs.bounding_radius(type, size)
-        if type == CONVEX:
-            radius = hull_radius * wp.max(wp.max(wp.abs(size[0]), wp.abs(size[1])), wp.abs(size[2]))
-        return radius
 
     @wp.func
     def find_direction(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), reach: scalar):
@@ -68,9 +61,9 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def convex_features(
-        type_a: int, type_b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3, extent_a: wp.vec4i,
-        extent_b: wp.vec4i, vertices: places, starts: ints, corners: ints, normals: places, reach: scalar, modes: ints,
-        codes_a: triples, codes_b: triples, directions: places,
+        geometries: Geometries, packed: PackedShapes, ga: int, gb: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
+        directions: places,
     ):  # fmt: skip
         """Up to four of the candidates that are within reach, the deepest first; -1 for those that are missing.
 
@@ -80,29 +73,26 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         turn_a = wp.transform_get_rotation(pose_a)
         rotation = wp.mul(wp.quat_inverse(turn_a), wp.transform_get_rotation(pose_b))
         offset = wp.quat_rotate_inv(turn_a, wp.transform_get_translation(pose_b) - wp.transform_get_translation(pose_a))
-        a = shapes.make_shape(type_a, size_a, extent_a)
-        b = shapes.make_shape(type_b, size_b, extent_b)
+        a = shapes.make_shape(geometries.type[ga], size_a, packed.extent[ga])
+        b = shapes.make_shape(geometries.type[gb], size_b, packed.extent[gb])
         radii = shapes.core_radius(a.type, size_a) + shapes.core_radius(b.type, size_b)
-        within, n, near_a, near_b = find_direction(a, b, rotation, offset, vertices, reach + radii)
+        within, n, near_a, near_b = find_direction(a, b, rotation, offset, packed.vertices, reach + radii)
         chosen = wp.vec4i(-1, -1, -1, -1)
         if within:
-            witness = witnesses.find_witness(
-                a, b, rotation, offset, vertices, starts, corners, normals, n, near_a, near_b
-            )
+            witness = witnesses.find_witness(a, b, rotation, offset, packed, n, near_a, near_b)
             chosen = manifolds.find_manifold(
-                a, b, rotation, offset, vertices, starts, corners, normals, witness, reach, modes, codes_a, codes_b,
-                directions,
-            )  # fmt: skip
+                a, b, rotation, offset, packed, witness, reach, modes, codes_a, codes_b, directions
+            )
             k = wp.int32(0)
             while k < 4:
                 c = chosen[k]
                 if c >= 0:
                     distance = contact_distance(
-                        a, b, rotation, offset, vertices, modes[c], codes_a[c], codes_b[c], directions[c]
+                        a, b, rotation, offset, packed.vertices, modes[c], codes_a[c], codes_b[c], directions[c]
                     )
                     if not distance < reach:
                         chosen[k] = -1
                 k += 1
         return chosen
 
-    return SimpleNamespace(bounding_radius=bounding_radius, convex_features=convex_features)
+    return SimpleNamespace(convex_features=convex_features)

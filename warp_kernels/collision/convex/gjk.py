@@ -5,7 +5,8 @@ signed distance of the cores is the greatest s(n): that is their distance apart,
 points of the Minkowski difference b - a nearest to the origin are found by GJK (Gilbert, Johnson, Keerthi 1988);
 overlapping, the nearest face of that difference by the expanding polytope (van den Bergen 2001).
 
-All is in the frame of a. Iterations are bounded; s(n) of the direction that is returned is never more than the distance.
+Everything is in the frame of a. The number of iterations is bounded; s(n) of the direction that is returned never exceeds
+the distance.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """What a contact of two convex shapes is known by from one step to the next.
 
-Its features are no good for that: shapes that lie flat on each other touch in many features at once, and which of them
-stand for the contact changes with rounding. Where the contact lies does not: the octants of its point in the frames of
-both shapes tell the corners of a manifold apart, unless they all lie in one octant of both.
+Its features don't identify it: shapes that lie flat on each other touch in many features at the same time, and rounding
+decides which of them stand for the contact. Where the contact lies hardly changes: the octants of its point in the frames
+of both shapes distinguish the corners of a manifold, unless these all lie in one octant of both.
 """
 
 import functools
@@ -12,6 +12,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -21,6 +22,7 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     frame = frame_functions(scalar)
+    Geometries = collision_structs(scalar).Geometries
     module = kernel_module("collision.convex.identity", scalar)
 
     @wp.func
@@ -34,11 +36,8 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def contact_identity(
         # Model
-        first_pair: int,
-        pair_a: wp.array(dtype=wp.int32),
-        pair_b: wp.array(dtype=wp.int32),
-        geometry_link: wp.array(dtype=wp.int32),
-        link_tree: wp.array(dtype=wp.int32),
+        pairs: Pairs,
+        geometries: Geometries,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         # Data in
@@ -51,22 +50,24 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         slot_identity: wp.array2d(dtype=wp.int32),
     ):
-        """The feature, and for the pairs from ``first_pair`` to before ``end_pair`` both octants."""
+        """The octants of both sides for the pairs of the family, the feature for the others."""
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
         pair = slot_pair[slot, world]
         identity = slot_feature[slot, world]
-        if pair >= first_pair and pair < pair_a.shape[0]:
-            reference = frame.reference_tree(geometry_link[pair_a[pair]], geometry_link[pair_b[pair]], link_tree)
+        if pair >= pairs.first and pair < pairs.end:
+            reference = frame.reference_tree(
+                geometries.link[pairs.a[pair]], geometries.link[pairs.b[pair]], geometries.link_tree
+            )
             identity = int(0)
             for side in range(2):
-                geometry = pair_a[pair]
+                geometry = pairs.a[pair]
                 if side == 1:
-                    geometry = pair_b[pair]
-                link = geometry_link[geometry]
+                    geometry = pairs.b[pair]
+                link = geometries.link[geometry]
                 place = frame.geometry_pose(
-                    geometry, link, reference, link_tree, geometry_placement, pose, origin, world
+                    geometry, link, reference, geometries.link_tree, geometry_placement, pose, origin, world
                 )
                 point = contact_point[slot, world] - wp.transform_get_translation(place)
                 identity = 8 * identity + octant(wp.quat_rotate_inv(wp.transform_get_rotation(place), point))

@@ -23,6 +23,7 @@ from warp_kernels.collision.convex.contact import (
 from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
 from warp_kernels.collision.convex.spread import spread_functions
 from warp_kernels.collision.convex.witness import witness_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, warp_types
 
 # The cut of two convex polygons has no more corners than both have together; one more for the witness, and one for a rim.
@@ -31,10 +32,11 @@ MAX_CANDIDATES = 2 * MAX_CORNERS + 2
 
 @functools.cache
 def manifold_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. All is in the frame of shape a."""
+    """Warp functions of one precision. Everything is in the frame of shape a."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
+    PackedShapes = collision_structs(scalar).PackedShapes
     contact = convex_contact_functions(scalar)
     witnesses = witness_functions(scalar)
     choose = spread_functions(scalar)
@@ -45,8 +47,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     places = wp.array(dtype=vec3)
     # Cosine between the normals at the ends of parallel lines and that of their first contact.
     aligned = scalar(0.99)
-    # How much deeper than the distance of the shapes a contact of their faces may be all the same: but for this, faces
-    # that are as good as parallel would lose their lowest corners to an edge nearby [m].
+    # How much deeper than the distance of the shapes a contact of their faces may be. Without this, faces that are almost
+    # parallel would lose their lowest corners to an edge nearby [m].
     deeper = scalar(2.0e-7 if scalar is wp.float64 else 1.0e-5)
     # How far outside a face still counts as on it [m].
     slack = scalar(1.0e-7 if scalar is wp.float64 else 1.0e-5)
@@ -55,16 +57,16 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     loose = scalar(1.0e-5 if scalar is wp.float64 else 1.0e-3)
 
     @wp.func
-    def face_corners(shape: Shape, face: int, starts: ints, corners: ints, codes: ints):
-        start = starts[shape.first_face + face]
-        count = starts[shape.first_face + face + 1] - start
+    def face_corners(shape: Shape, face: int, packed: PackedShapes, codes: ints):
+        start = packed.face_start[shape.first_face + face]
+        count = packed.face_start[shape.first_face + face + 1] - start
         for k in range(count):
-            codes[k] = corners[start + k]
+            codes[k] = packed.face_corner[start + k]
         return count
 
     @wp.func
-    def incident_corners(shape: Shape, starts: ints, corners: ints, normals: places, direction: vec3, codes: ints):
-        """Codes of the corners that face a direction, in order; how many: 1 of a point, 2 of a segment."""
+    def incident_corners(shape: Shape, packed: PackedShapes, direction: vec3, codes: ints):
+        """Codes of the corners that face a direction, in order; returns their number, 1 for a point, 2 for a segment."""
         if shape.type == CAPSULE:
             codes[0] = 0
             codes[1] = 1
@@ -73,11 +75,11 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             codes[0] = AXIS
             codes[1] = AXIS + 1
             return 2
-        face, _cosine = shapes.facing(shape, normals, direction)
+        face, _cosine = shapes.facing(shape, packed.face_normal, direction)
         if face < 0:
             codes[0] = 0
             return 1
-        return face_corners(shape, face, starts, corners, codes)
+        return face_corners(shape, face, packed, codes)
 
     @wp.func
     def outside(polygon: places, count: int, normal: vec3, side: int, point: vec3):
@@ -89,7 +91,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def within(polygon: places, count: int, normal: vec3, point: vec3, limit: scalar, but: int):
-        """Whether no side of a polygon but one has a point more than the limit beyond it."""
+        """Whether a point is beyond no side of a polygon by more than the limit, the side ``but`` aside."""
         result = wp.bool(True)
         for side in range(count):
             if side != but and outside(polygon, count, normal, side, point) > limit:
@@ -113,8 +115,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     def add_lowest(ref: Shape, reference: places, ref_codes: ints, ref_count: int, lowest: vec3, code: int,
                    normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int, modes: ints,
                    codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the lowest corner, if it is above the face, or beside it by no more than the limit; how many candidates there
-        are then.
+        """Add the lowest corner, if it is above the face, or beside it by no more than the limit; returns the number of
+        candidates.
         """
         distance = wp.dot(normal, lowest - reference[0])
         on_face = within(reference, ref_count, normal, lowest, limit, -1)
@@ -135,8 +137,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     def add_corners(reference: places, ref_codes: ints, ref_count: int, incident: places, inc_codes: ints,
                     inc_count: int, but: int, normal: vec3, limit: scalar, lower: scalar, upper: scalar, count: int,
                     modes: ints, codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
-        """Add the corners of the incident side but one that are above the face, or beside it by no more than the limit; how
-        many candidates there are then.
+        """Add the corners of the incident side but one that are above the face, or beside it by no more than the limit;
+        returns the number of candidates.
         """
         total = wp.int32(count)
         for k in range(inc_count):
@@ -157,7 +159,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                       modes: ints, codes_r: triples, codes_i: triples, found: places,
                       distances: scalars):  # fmt: skip
         """Add the places where edges of the incident side pass over edges of the face, from further outside than the limit;
-        how many candidates there are then.
+        returns the number of candidates.
         """
         total = wp.int32(count)
         edges = wp.where(inc_count > 2, inc_count, inc_count - 1)
@@ -187,7 +189,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                               inc_codes: ints, inc_count: int, normal: vec3, lower: scalar, upper: scalar,
                               count: int, modes: ints, codes_r: triples, codes_i: triples, found: places,
                               distances: scalars):  # fmt: skip
-        """Add the corners of the face below the incident face; how many candidates there are then."""
+        """Add the corners of the face below the incident face; returns the number of candidates."""
         p = incident[0]
         across = wp.cross(incident[inc_count // 3] - p, incident[2 * inc_count // 3] - p)
         rate = wp.dot(normal, across)
@@ -208,27 +210,26 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def face_candidates(ref: Shape, ref_rotation: quat, ref_offset: vec3, face: int, inc: Shape, inc_rotation: quat,
-                        inc_offset: vec3, vertices: places, starts: ints, corners: ints, normals: places,
-                        lower: scalar, upper: scalar, count: int, modes: ints, codes_r: triples, codes_i: triples,
-                        found: places, distances: scalars):  # fmt: skip
-        """Add the contacts of a face of ``ref`` with what faces it on ``inc``; how many candidates there are then."""
+                        inc_offset: vec3, packed: PackedShapes, lower: scalar, upper: scalar, count: int, modes: ints,
+                        codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
+        """Add the contacts of a face of ``ref`` with what faces it on ``inc``; returns the number of candidates."""
         ref_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
         inc_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
         reference = wp.zeros(shape=(MAX_CORNERS,), dtype=vec3)
         incident = wp.zeros(shape=(MAX_CORNERS,), dtype=vec3)
-        normal = wp.quat_rotate(ref_rotation, shapes.face_normal(ref, normals, face))
+        normal = wp.quat_rotate(ref_rotation, shapes.face_normal(ref, packed.face_normal, face))
         local = wp.quat_rotate_inv(inc_rotation, -normal)
-        ref_count = face_corners(ref, face, starts, corners, ref_codes)
-        place_corners(ref, ref_rotation, ref_offset, vertices, ref_codes, ref_count, normal, reference)
+        ref_count = face_corners(ref, face, packed, ref_codes)
+        place_corners(ref, ref_rotation, ref_offset, packed.vertices, ref_codes, ref_count, normal, reference)
         # The lowest vertex may be on another face than the one that faces; a rim's lowest point is on no octagon.
-        lowest = witnesses.lowest_code(inc, vertices, local)
+        lowest = witnesses.lowest_code(inc, packed.vertices, local)
         inc_codes[0] = lowest
-        place_corners(inc, inc_rotation, inc_offset, vertices, inc_codes, 1, -normal, incident)
+        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, 1, -normal, incident)
         limit = wp.where(count == 0, loose, slack)
         total = add_lowest(ref, reference, ref_codes, ref_count, incident[0], lowest, normal, limit, lower, upper,
                            count, modes, codes_r, codes_i, found, distances)  # fmt: skip
-        inc_count = incident_corners(inc, starts, corners, normals, local, inc_codes)
-        place_corners(inc, inc_rotation, inc_offset, vertices, inc_codes, inc_count, -normal, incident)
+        inc_count = incident_corners(inc, packed, local, inc_codes)
+        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, inc_count, -normal, incident)
         # Both ends of a line along an edge of the face, or neither.
         limit = wp.where(inc_count == 2, limit, slack)
         total = add_corners(reference, ref_codes, ref_count, incident, inc_codes, inc_count, lowest, normal, limit,
@@ -295,8 +296,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         found: places,
         distances: scalars,
     ):
-        """Add the contact of the end of a line with the other line, if it is beside that; how many candidates there are
-        then. The other line goes from ``start`` to ``end``.
+        """Add the contact of the end of a line with the other line, if it is beside that; returns the number of
+        candidates. The other line goes from ``start`` to ``end``.
         """
         direction = witnesses.by_turning(a, b, rotation, offset, vertices, code_a, code_b, normal)
         if wp.dot(direction, normal) < aligned:
@@ -326,7 +327,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     def add_line_ends(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, witness: Witness,
                       lower: scalar, upper: scalar, count: int, modes: ints, codes_a: triples,
                       codes_b: triples, directions: places, found: places, distances: scalars):  # fmt: skip
-        """Add both ends of the overlap of two lines that are parallel, side by side; how many candidates there are then."""
+        """Add both ends of the overlap of two lines that are parallel, side by side; returns the number of candidates."""
         normal = witness.normal
         local = wp.quat_rotate_inv(rotation, -normal)
         line_a = touching_line(a, vertices, witness.codes_a, normal)
@@ -354,9 +355,9 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
-    def find_manifold(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: places, starts: ints,
-                      corners: ints, normals: places, witness: Witness, reach: scalar, modes: ints,
-                      codes_a: triples, codes_b: triples, directions: places):  # fmt: skip
+    def find_manifold(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, witness: Witness,
+                      reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
+                      directions: places):  # fmt: skip
         """Which of the candidates are the contacts, the deepest first; -1 for those that are missing.
 
         The candidates are written to arrays with room for MAX_CANDIDATES; of directions, the normals near which those of
@@ -379,19 +380,17 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             distances[0] = distance
             total = 1
         if total == 1 and wp.min(a.num_vertices, b.num_vertices) > 1:
-            total = add_line_ends(a, b, rotation, offset, vertices, witness, lower, reach, total, modes, codes_a,
-                                  codes_b, directions, found, distances)  # fmt: skip
+            total = add_line_ends(a, b, rotation, offset, packed.vertices, witness, lower, reach, total, modes,
+                                  codes_a, codes_b, directions, found, distances)  # fmt: skip
         # A sphere that touches an edge or a corner touches there alone.
         if witness.face >= 0 and (total == 0 or wp.min(a.num_vertices, b.num_vertices) > 1):
             if witness.face_of_b == 0:
-                total = face_candidates(a, identity, vec3(), witness.face, b, rotation, offset, vertices, starts,
-                                        corners, normals, lower, reach, total, modes, codes_a, codes_b, found,
-                                        distances)  # fmt: skip
+                total = face_candidates(a, identity, vec3(), witness.face, b, rotation, offset, packed, lower, reach,
+                                        total, modes, codes_a, codes_b, found, distances)  # fmt: skip
             else:
                 first = total
-                total = face_candidates(b, rotation, offset, witness.face, a, identity, vec3(), vertices, starts,
-                                        corners, normals, lower, reach, total, modes, codes_b, codes_a, found,
-                                        distances)  # fmt: skip
+                total = face_candidates(b, rotation, offset, witness.face, a, identity, vec3(), packed, lower, reach,
+                                        total, modes, codes_b, codes_a, found, distances)  # fmt: skip
                 for k in range(first, total):
                     modes[k] = modes[k] + OF_B
         if total == 0:

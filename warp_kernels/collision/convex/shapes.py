@@ -63,7 +63,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def scale_of(type: int, size: vec3):
-        """By what the vertices of unit size are stretched."""
+        """The factors that stretch the vertices of unit size."""
         scale = size
         if type == CAPSULE or type == CYLINDER:
             scale = vec3(size[0], size[0], size[1])
@@ -143,7 +143,7 @@ def shape_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def face_normal(shape: Shape, normals: wp.array(dtype=vec3), face: int):
-        """Outward unit normal of a face; that of a stretched face turns against the stretching."""
+        """Outward unit normal of a face of the stretched shape."""
         n = normals[shape.first_face + face]
         s = scale_of(shape.type, shape.size)
         return wp.normalize(vec3(n[0] * s[1] * s[2], n[1] * s[2] * s[0], n[2] * s[0] * s[1]))

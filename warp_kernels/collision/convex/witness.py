@@ -14,6 +14,7 @@ import warp as wp
 from warp_kernels.collision.convex.contact import EDGES, FACE_VERTEX, OF_B, ROUND, convex_contact_functions
 from warp_kernels.collision.convex.gjk import gjk_functions
 from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, UPRIGHT_SINE_SQUARED, shape_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 NEWTON_STEPS = 4
@@ -25,15 +26,15 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     shapes = shape_functions(scalar)
+    PackedShapes = collision_structs(scalar).PackedShapes
     gjk = gjk_functions(scalar)
     contact = convex_contact_functions(scalar)
     Shape = shapes.Shape
-    ints = wp.array(dtype=wp.int32)
     # Separations that differ by less than this are equal but for rounding; a face then goes before edges and corners [m].
     slack = scalar(1.0e-11 if scalar is wp.float64 else 1.0e-6)
     # Squared sine between edges that count as parallel.
     parallel = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-8)
-    # How much the features' own distance may exceed s(n): more, and they are not those that are nearest along n.
+    # How much the features' own distance may exceed s(n): if it is more, other features are nearer along n.
     misfit = scalar(1.0e-7 if scalar is wp.float64 else 1.0e-4)
     # How far the place of a contact may be beyond the end of an edge, of the edge's length.
     overhang = scalar(1.0e-6 if scalar is wp.float64 else 1.0e-3)
@@ -55,7 +56,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def proposal(shape: Shape, codes: wp.vec3i, number: int):
-        """Edge (numbers 0 to 2) or vertex (3 to 5) among three codes; -1 twice where it has come before or is none.
+        """Edge (numbers 0 to 2) or vertex (3 to 5) among three codes; -1 twice if it repeats another one or doesn't exist.
 
         Of a capsule the axis and its ends, of a cylinder the line of the side and the rims.
         """
@@ -92,56 +93,56 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         return code
 
     @wp.func
-    def face_codes(shape: Shape, face: int, starts: ints, corners: ints, first: int):
+    def face_codes(shape: Shape, face: int, packed: PackedShapes, first: int):
         """Three corners of a face, far from each other, from the corner number ``first`` on."""
-        start = starts[shape.first_face + face]
-        count = starts[shape.first_face + face + 1] - start
+        start = packed.face_start[shape.first_face + face]
+        count = packed.face_start[shape.first_face + face + 1] - start
         second = (first + count // 3) % count
         third = (first + 2 * count // 3) % count
-        return wp.vec3i(corners[start + first], corners[start + second], corners[start + third])
+        corner = packed.face_corner
+        return wp.vec3i(corner[start + first], corner[start + second], corner[start + third])
 
     @wp.func
-    def facing_range(shape: Shape, normals: wp.array(dtype=vec3), direction: vec3):
+    def facing_range(shape: Shape, packed: PackedShapes, direction: vec3):
         """First and last of the faces that may touch in about a direction: of a cylinder both discs."""
         if shape.type == CYLINDER:
             return 0, 1
-        face, _cosine = shapes.facing(shape, normals, direction)
+        face, _cosine = shapes.facing(shape, packed.face_normal, direction)
         if face < 0:
             return 0, -1
         return face, face
 
     @wp.func
-    def by_face(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), starts: ints,
-                corners: ints, normals: wp.array(dtype=vec3), n: vec3):  # fmt: skip
+    def by_face(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3):
         """The best contact of a face that looks along n with what lies lowest above it."""
         found = Witness()
         found.face = -1
         found.separation = scalar(-1.0e30)
         local = wp.quat_rotate_inv(rotation, -n)
-        first_a, last_a = facing_range(a, normals, n)
-        first_b, last_b = facing_range(b, normals, local)
+        first_a, last_a = facing_range(a, packed, n)
+        first_b, last_b = facing_range(b, packed, local)
         for face in range(first_a, last_a + 1):
-            normal = shapes.face_normal(a, normals, face)
-            s = gjk.separation(a, b, rotation, offset, vertices, normal)
+            normal = shapes.face_normal(a, packed.face_normal, face)
+            s = gjk.separation(a, b, rotation, offset, packed.vertices, normal)
             if s > found.separation + slack:
                 found.mode = FACE_VERTEX
                 found.normal = normal
                 found.separation = s
                 found.face = face
                 found.face_of_b = 0
-                found.codes_a = face_codes(a, face, starts, corners, 0)
-                found.codes_b = wp.vec3i(lowest_code(b, vertices, wp.quat_rotate_inv(rotation, -normal)), -1, -1)
+                found.codes_a = face_codes(a, face, packed, 0)
+                found.codes_b = wp.vec3i(lowest_code(b, packed.vertices, wp.quat_rotate_inv(rotation, -normal)), -1, -1)
         for face in range(first_b, last_b + 1):
-            normal = -wp.quat_rotate(rotation, shapes.face_normal(b, normals, face))
-            s = gjk.separation(a, b, rotation, offset, vertices, normal)
+            normal = -wp.quat_rotate(rotation, shapes.face_normal(b, packed.face_normal, face))
+            s = gjk.separation(a, b, rotation, offset, packed.vertices, normal)
             if s > found.separation + slack:
                 found.mode = FACE_VERTEX + OF_B
                 found.normal = normal
                 found.separation = s
                 found.face = face
                 found.face_of_b = 1
-                found.codes_a = wp.vec3i(lowest_code(a, vertices, normal), -1, -1)
-                found.codes_b = face_codes(b, face, starts, corners, 0)
+                found.codes_a = wp.vec3i(lowest_code(a, packed.vertices, normal), -1, -1)
+                found.codes_b = face_codes(b, face, packed, 0)
         return found
 
     @wp.func
@@ -240,37 +241,38 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def completed(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3),
-                  normals: wp.array(dtype=vec3), found: Witness):  # fmt: skip
+    def completed(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, found: Witness):
         """A contact of edges or corners with its order of vertices, its place, and a face only where one is near."""
         result = found
         if found.mode == EDGES:
-            result.codes_a = in_order(a, b, rotation, vertices, found.codes_a, found.codes_b, found.normal)
+            result.codes_a = in_order(a, b, rotation, packed.vertices, found.codes_a, found.codes_b, found.normal)
         codes_a = result.codes_a
         codes_b = result.codes_b
         _distance, place, _normal = contact.feature_contact(
-            found.mode, a.type, codes_a, a.size, shapes.vertex(a, vertices, codes_a[0]),
-            shapes.vertex(a, vertices, codes_a[1]), vec3(), b.type, codes_b, b.size, rotation,
-            offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, codes_b[0])),
-            offset + wp.quat_rotate(rotation, shapes.vertex(b, vertices, codes_b[1])), vec3(), found.normal,
+            found.mode, a.type, codes_a, a.size, shapes.vertex(a, packed.vertices, codes_a[0]),
+            shapes.vertex(a, packed.vertices, codes_a[1]), vec3(), b.type, codes_b, b.size, rotation,
+            offset + wp.quat_rotate(rotation, shapes.vertex(b, packed.vertices, codes_b[0])),
+            offset + wp.quat_rotate(rotation, shapes.vertex(b, packed.vertices, codes_b[1])), vec3(), found.normal,
         )  # fmt: skip
         result.place = place
         cosine = scalar(-1.0)
         if found.face >= 0 and found.face_of_b == 0:
-            cosine = wp.dot(found.normal, shapes.face_normal(a, normals, found.face))
+            cosine = wp.dot(found.normal, shapes.face_normal(a, packed.face_normal, found.face))
         elif found.face >= 0:
-            cosine = -wp.dot(found.normal, wp.quat_rotate(rotation, shapes.face_normal(b, normals, found.face)))
+            cosine = -wp.dot(
+                found.normal, wp.quat_rotate(rotation, shapes.face_normal(b, packed.face_normal, found.face))
+            )
         if cosine < aligned:
             result.face = -1
         return result
 
     @wp.func
-    def find_witness(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), starts: ints,
-                     corners: ints, normals: wp.array(dtype=vec3), n: vec3, near_a: wp.vec3i, near_b: wp.vec3i):  # fmt: skip
+    def find_witness(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3, near_a: wp.vec3i,
+                     near_b: wp.vec3i):  # fmt: skip
         """The contact near the normal n, where the vertices near_a and near_b lie."""
-        found = by_face(a, b, rotation, offset, vertices, starts, corners, normals, n)
+        found = by_face(a, b, rotation, offset, packed, n)
         curved = a.type == CYLINDER or b.type == CYLINDER or a.type == ELLIPSOID or b.type == ELLIPSOID
-        bound = gjk.separation(a, b, rotation, offset, vertices, n)
+        bound = gjk.separation(a, b, rotation, offset, packed.vertices, n)
         if found.separation >= bound - slack and not curved:
             return found
         radii = shapes.core_radius(a.type, a.size) + shapes.core_radius(b.type, b.size)
@@ -285,12 +287,12 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
                 normal = vec3()
                 if codes_a[1] >= 0 and codes_b[1] >= 0:
                     mode = EDGES
-                    normal = by_edges(a, b, rotation, vertices, three_a, three_b, n)
+                    normal = by_edges(a, b, rotation, packed.vertices, three_a, three_b, n)
                 else:
-                    normal = by_turning(a, b, rotation, offset, vertices, three_a, three_b, n)
+                    normal = by_turning(a, b, rotation, offset, packed.vertices, three_a, three_b, n)
                 if wp.length_sq(normal) > scalar(0.5):
-                    s = gjk.separation(a, b, rotation, offset, vertices, normal)
-                    if s > best and fits(a, b, rotation, offset, vertices, three_a, three_b, normal, s - radii):
+                    s = gjk.separation(a, b, rotation, offset, packed.vertices, normal)
+                    if s > best and fits(a, b, rotation, offset, packed.vertices, three_a, three_b, normal, s - radii):
                         best = s
                         found.mode = mode
                         found.codes_a = three_a
@@ -298,7 +300,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
                         found.normal = normal
                         found.separation = s
         if found.mode == EDGES or found.mode == ROUND:
-            found = completed(a, b, rotation, offset, vertices, normals, found)
+            found = completed(a, b, rotation, offset, packed, found)
         return found
 
     return SimpleNamespace(Witness=Witness, lowest_code=lowest_code, by_turning=by_turning, find_witness=find_witness)

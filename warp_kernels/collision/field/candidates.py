@@ -14,6 +14,7 @@ from warp_kernels.collision.field.cylinders import field_cylinder_functions
 from warp_kernels.collision.field.ellipsoids import field_ellipsoid_functions
 from warp_kernels.collision.field.segments import segment_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 
@@ -22,6 +23,7 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     mat33, transform, vec3 = t.mat33, t.transform, t.vec3
+    Geometries = collision_structs(scalar).Geometries
     bodies = body_functions(scalar)
     contacts = field_contact_functions(scalar)
     balls = field_ball_functions(scalar)
@@ -48,18 +50,19 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def field_features(
-        type: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar),
-        height_row: int, shape: wp.vec3i, reach: scalar,
+        geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        height: wp.array2d(dtype=scalar), world: int, reach: scalar,
     ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
 
         The deepest, then those that span most area, seen from above.
         """
-        body = bodies.make_body(type, wp.transform_multiply(wp.transform_inverse(pose_b), pose_a), size_a, reach)
+        local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
+        body = bodies.make_body(geometries.type[a], local, size_a, reach)
         field = Field()
-        field.shape = shape
+        field.shape = geometries.field_shape[b]
         field.size = size_b
-        field.row = height_row
+        field.row = wp.min(world, height.shape[0] - 1)
         features = wp.vec4i(-1, -1, -1, -1)
         chosen = mat33()
         deepest = scalar(0.0)

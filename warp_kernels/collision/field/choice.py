@@ -1,8 +1,8 @@
-"""Few of many places: the deepest, then those that span most area, one stage after the other.
+"""A few of many places: the deepest, then those that span most area, one stage after the other.
 
-A body at rest stands on several places, each of which ceases to be where surfaces are nearest to each other as soon as it
-tilts away from there by a rounding. So the deepest has to be one exactly, and beside it nearly is enough: its contact is
-apart then, and bears when the body tilts back.
+A body at rest stands on several places. At each of them, the surfaces are no longer nearest to each other as soon as the
+body tilts away by a rounding. So only the deepest place has to be a nearest one exactly. The others may nearly be one: their
+contacts are apart then, and bear when the body tilts back.
 """
 
 import functools
@@ -21,7 +21,8 @@ NORMALS_APART = 0.01
 # Depths that differ by less are equal [m].
 TIE = 1.0e-6
 
-# A place farther than the deepest by so much counts half [m]: where more than four are near, those that touch come first.
+# A place this much farther than the deepest counts half [m], so that of more than four near places those that touch come
+# first.
 HALF_AS_GOOD = 3.0e-4
 
 # Sine by which the normals at other places than the deepest may miss those of the surfaces that meet there.
@@ -54,7 +55,7 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def in_stage(stage: int, chosen: mat33, deepest: scalar):
-        """Before any place was considered. deepest: least distance that the first stage found."""
+        """The choice before any place is considered. deepest: least distance that the first stage found."""
         choice = Choice()
         choice.stage = stage
         choice.chosen = chosen
@@ -68,7 +69,7 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def consider(choice: Choice, reach: scalar, feature: int, distance: scalar, surface: vec3, normal: vec3):
-        """Take a place if it is better; the first of those that are equal but for rounding.
+        """Take a place if it is better than the best so far; of places that are equal up to rounding, the first stays.
 
         Two normals of one place, such as those of a corner in a groove, count as places apart.
         """

@@ -1,6 +1,6 @@
 """The contact of one part of a round body with one element of a heightfield; smooth, and differentiated.
 
-All is in the frame of the field. A feature is PARTS * element + part. Parts of a body:
+Everything is in the frame of the field. A feature is PARTS * element + part. Parts of a body:
 
 - sphere: 0, its centre; ellipsoid: 0, all of it;
 - capsule: 0 and 1, the lower and upper end of its segment; 2, the inside of the segment;
@@ -20,6 +20,7 @@ from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE, grid_functions
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.rims import rim_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 PARTS = 32
@@ -38,6 +39,7 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     grid = grid_functions(scalar)
+    Geometries = collision_structs(scalar).Geometries
     lines = line_functions(scalar)
     rims = rim_functions(scalar)
     cylinders = cylinder_functions(scalar)
@@ -55,7 +57,7 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def segment_contact(kind: int, corners: mat33, pose: transform, size: vec3):
-        """What is a radius around an axis, between its ends, against the line of an edge, or a point."""
+        """The side of a capsule or a cylinder, a radius around its axis, against the line of an edge, or a point."""
         centre = wp.transform_get_translation(pose)
         axis = axis_of(pose)
         distance = scalar(0.0)
@@ -156,13 +158,15 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def field_contact(
-        type: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i,
+        geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
+        size_b: vec3, height: wp.array2d(dtype=scalar), world: int,
     ):  # fmt: skip
         """Distance, point midway between the surfaces and normal of a feature of a body and a field at these poses."""
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         element = feature // PARTS
-        corners = grid.element_corners(height, height_row, shape, size_b, element)
+        height_row = wp.min(world, height.shape[0] - 1)
+        corners = grid.element_corners(height, height_row, geometries.field_shape[b], size_b, element)
+        type = geometries.type[a]
         distance, place, upward = part_contact(type, feature % PARTS, element % KINDS, corners, local, size_a)
         normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
         return distance, wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward), normal

@@ -263,10 +263,10 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def way_out(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, around: wp.vec4i):
-        """The choice for a cylinder so deep inside that no part of it tells where to leave.
+        """The choice for a cylinder that is inside so deep that no part of it shows the way out.
 
-        With its centre below the surface that is the triangle above that, else of those at which the surface enters it
-        the one in whose plane it is least deep.
+        If its centre is below the surface: the triangle above the centre. Otherwise, of the triangles at which the surface
+        enters it, the one in whose plane it is least deep.
         """
         centre = wp.transform_get_translation(body.pose)
         under = grid.triangle_below(field.shape, field.size, centre[0], centre[1])

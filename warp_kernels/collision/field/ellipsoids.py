@@ -58,7 +58,7 @@ def field_ellipsoid_functions(scalar: Any) -> SimpleNamespace:
     def shallowest_triangle(
         choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, row: int, column: int
     ):
-        """Distance and choice of that of a cell's two triangles in which an ellipsoid is, and least deep."""
+        """Distance and choice of the triangle of a cell in which an ellipsoid is; of both, where it is least deep."""
         depth = scalar(-1.0e30)
         result = choice
         for kind in range(UPPER_TRIANGLE + 1):

@@ -14,6 +14,7 @@ import warp as wp
 
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, grid_functions
 from warp_kernels.collision.field.lines import line_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 # Kinds of element that an edge touches, EDGE_X and those after it.
@@ -26,6 +27,8 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     grid = grid_functions(scalar)
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     lines = line_functions(scalar)
 
     @wp.struct
@@ -80,22 +83,20 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
         return KINDS * point + kind
 
     @wp.func
-    def corners_of(
-        ranges: Ranges, feature: int, starts: wp.array(dtype=wp.int32), face_corner: wp.array(dtype=wp.int32),
-        edges: wp.array(dtype=wp.vec4i),
-    ):  # fmt: skip
+    def corners_of(ranges: Ranges, feature: int, packed: PackedShapes):
         """The vertices of a feature's part: one, three of a face that are far from each other, or both ends of an edge."""
         part = feature % number_of_parts(ranges)
         face = part - face_part(ranges, 0)
         edge = part - edge_part(ranges, 0, EDGE_X)
         codes = wp.vec3i(part // KINDS, -1, -1)
         if edge >= 0:
-            ends = edges[ranges.first_edge + edge // EDGE_KINDS]
+            ends = packed.edges[ranges.first_edge + edge // EDGE_KINDS]
             codes = wp.vec3i(ends[0], ends[1], -1)
         elif face >= 0:
-            start = starts[ranges.first_face + face]
-            count = starts[ranges.first_face + face + 1] - start
-            codes = wp.vec3i(face_corner[start], face_corner[start + count // 3], face_corner[start + 2 * count // 3])
+            start = packed.face_start[ranges.first_face + face]
+            count = packed.face_start[ranges.first_face + face + 1] - start
+            corner = packed.face_corner
+            codes = wp.vec3i(corner[start], corner[start + count // 3], corner[start + 2 * count // 3])
         return codes
 
     @wp.func
@@ -129,23 +130,24 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def field_hull_contact(
-        ranges: Ranges, feature: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        vertices: wp.array(dtype=vec3), starts: wp.array(dtype=wp.int32), face_corner: wp.array(dtype=wp.int32),
-        edges: wp.array(dtype=wp.vec4i), height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i,
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, feature: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int,
     ):  # fmt: skip
         """Distance, point midway between the surfaces and normal of a feature of a hull and a field at these poses."""
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
-        codes = corners_of(ranges, feature, starts, face_corner, edges)
+        ranges = ranges_of(packed.extent[a], packed.edge_extent[a])
+        codes = corners_of(ranges, feature, packed)
         element = element_of(ranges, feature)
-        corners = grid.element_corners(height, height_row, shape, size_b, element)
+        height_row = wp.min(world, height.shape[0] - 1)
+        corners = grid.element_corners(height, height_row, geometries.field_shape[b], size_b, element)
         distance, place, upward = hull_contact(
             element % KINDS,
             corners,
             local,
             codes,
-            vertex(ranges, size_a, vertices, codes[0]),
-            vertex(ranges, size_a, vertices, codes[1]),
-            vertex(ranges, size_a, vertices, codes[2]),
+            vertex(ranges, size_a, packed.vertices, codes[0]),
+            vertex(ranges, size_a, packed.vertices, codes[1]),
+            vertex(ranges, size_a, packed.vertices, codes[2]),
         )
         normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
         return distance, wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward), normal

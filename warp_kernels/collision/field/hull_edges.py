@@ -14,6 +14,7 @@ from warp_kernels.collision.field.grid import KINDS, grid_functions
 from warp_kernels.collision.field.hull_body import hull_body_functions
 from warp_kernels.collision.field.hull_contact import hull_contact_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 
@@ -23,13 +24,13 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     grid = grid_functions(scalar)
+    PackedShapes = collision_structs(scalar).PackedShapes
     surface = surface_functions(scalar)
     choices = choice_functions(scalar)
     hulls = hull_contact_functions(scalar)
     bodies = hull_body_functions(scalar)
     Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
     angle, touching = surface.angle, surface.touching
-    places, fours = wp.array(dtype=vec3), wp.array(dtype=wp.vec4i)
 
     @wp.func
     def clipped(start: vec3, way: vec3, low: vec3, high: vec3):
@@ -60,24 +61,26 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def edge_crosses(
-        hull: Hull, vertices: places, edge: wp.vec4i, start: vec3, way: vec3, within: vec2, up: vec3, tilt: scalar
+        hull: Hull, packed: PackedShapes, edge: wp.vec4i, start: vec3, way: vec3, within: vec2, up: vec3, tilt: scalar
     ):
         """Whether an edge of the hull crosses a line, below the hull; the distance, its part of the way, the normal.
 
-        Apart they cross where they are nearest. Overlapping they cross seen from above: so does, wherever hull and ground
-        overlap, the deepest pair, or else a vertex is deeper below a triangle or a point above a face. All in the hull's
-        frame; ``within``: first and last part of the way that count; ``tilt``: sine by which the normal may miss those of the
+        Apart, they cross where they are nearest. Overlapping, they cross as seen from above: so does the deepest pair
+        wherever hull and ground overlap, unless a vertex is deeper below a triangle or a point deeper above a face.
+        Everything is in the hull's frame; ``within``: first and last part of the way that count; ``tilt``: sine by which the normal may miss those of the
         faces beside the edge.
         """
-        v = hulls.vertex(hull.ranges, hull.scale, vertices, edge[0])
-        along = hulls.vertex(hull.ranges, hull.scale, vertices, edge[1]) - v
+        v = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[0])
+        along = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[1]) - v
         normal = wp.cross(way, along)
         if wp.dot(normal, up) < scalar(0.0):
             normal = -normal
         square = wp.dot(normal, normal)
-        touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v, tilt)
+        touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[2]) - v, tilt)
         if touches:
-            touches = surface.falls_away(normal, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v, tilt)
+            touches = surface.falls_away(
+                normal, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[3]) - v, tilt
+            )
         if not touches or square == scalar(0.0):
             return False, scalar(0.0), scalar(0.0), normal
         normal = normal / wp.sqrt(square)
@@ -100,8 +103,8 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def with_edges(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
-        edges: fours, kind: int, row: int, column: int,
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, kind: int, row: int, column: int,
     ):  # fmt: skip
         """Consider an edge of the field with the edges of the hull that cross it."""
         point = row * field.shape[2] + column
@@ -117,7 +120,7 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
         up = wp.quat_rotate_inv(q, vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
         for k in range(hull.ranges.num_edges):
             crosses, distance, on_way, local = edge_crosses(
-                hull, vertices, edges[hull.ranges.first_edge + k], start, way, within, up, choice.slack
+                hull, packed, packed.edges[hull.ranges.first_edge + k], start, way, within, up, choice.slack
             )
             if crosses and distance < bounds.reach:
                 normal = wp.quat_rotate(q, local)

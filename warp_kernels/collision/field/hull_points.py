@@ -16,6 +16,7 @@ from warp_kernels.collision.field.hull_body import hull_body_functions
 from warp_kernels.collision.field.hull_contact import hull_contact_functions
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 
@@ -25,6 +26,7 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3 = t.vec3
     grid = grid_functions(scalar)
+    PackedShapes = collision_structs(scalar).PackedShapes
     lines = line_functions(scalar)
     surface = surface_functions(scalar)
     choices = choice_functions(scalar)
@@ -32,28 +34,24 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
     bodies = hull_body_functions(scalar)
     Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
     angle, touching = surface.angle, surface.touching
-    places, ints, fours = wp.array(dtype=vec3), wp.array(dtype=wp.int32), wp.array(dtype=wp.vec4i)
 
     @wp.func
-    def face_plane(hull: Hull, vertices: places, starts: ints, face_corner: ints, normals: places, face: int):
+    def face_plane(hull: Hull, packed: PackedShapes, face: int):
         """Outward unit normal of a face in the hull's frame, and a place on it."""
-        n = normals[hull.ranges.first_face + face]
+        n = packed.face_normal[hull.ranges.first_face + face]
         s = hull.scale
         normal = lines.unit(vec3(n[0] * s[1] * s[2], n[1] * s[2] * s[0], n[2] * s[0] * s[1]))
-        return normal, hulls.vertex(
-            hull.ranges, hull.scale, vertices, face_corner[starts[hull.ranges.first_face + face]]
-        )
+        corner = packed.face_corner[packed.face_start[hull.ranges.first_face + face]]
+        return normal, hulls.vertex(hull.ranges, hull.scale, packed.vertices, corner)
 
     @wp.func
-    def outermost(
-        hull: Hull, vertices: places, starts: ints, face_corner: ints, normals: places, place: vec3, limit: scalar
-    ):
-        """The face beyond whose plane a place is farthest, and how far; or one beyond which it is by the limit."""
+    def outermost(hull: Hull, packed: PackedShapes, place: vec3, limit: scalar):
+        """How far a place is beyond the faces' planes at most, and that face; the search ends at the limit."""
         most = scalar(-1.0e30)
         best = wp.int32(-1)
         for face in range(hull.ranges.num_faces):
             if most < limit:
-                normal, start = face_plane(hull, vertices, starts, face_corner, normals, face)
+                normal, start = face_plane(hull, packed, face)
                 beyond = wp.dot(normal, place - start)
                 if beyond > most:
                     most = beyond
@@ -62,7 +60,7 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def face_bears(
-        hull: Hull, vertices: places, starts: ints, face_corner: ints, normals: places, outward: vec3, beyond: scalar,
+        hull: Hull, packed: PackedShapes, outward: vec3, beyond: scalar,
         place: vec3, inside: bool, up: vec3, slack: scalar,
     ):  # fmt: skip
         """Whether a place comes out of a face: along its normal, or straight down where the hull is below the ground.
@@ -73,16 +71,16 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
         outside = slack
         if inside or beyond >= scalar(0.0):
             foot = place - beyond * outward
-            outside, _face = outermost(hull, vertices, starts, face_corner, normals, foot, slack)
+            outside, _face = outermost(hull, packed, foot, slack)
         if outside >= slack and beyond < scalar(0.0):
             foot = place - (beyond / wp.dot(outward, up)) * up
-            outside, _face = outermost(hull, vertices, starts, face_corner, normals, foot, slack)
+            outside, _face = outermost(hull, packed, foot, slack)
         return outside < slack
 
     @wp.func
     def with_face(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
-        starts: ints, face_corner: ints, normals: places, row: int, column: int, point: vec3, local: vec3, most: scalar,
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, row: int, column: int, point: vec3, local: vec3, most: scalar,
         outer: int,
     ):  # fmt: skip
         """Consider a point with the face that lies on it; of several that it could leave through, the nearest."""
@@ -92,7 +90,7 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
         last = hull.ranges.num_faces - 1
         if most >= scalar(0.0):
             # Below the hull only the face that it is beyond can lie on it.
-            outward, _start = face_plane(hull, vertices, starts, face_corner, normals, outer)
+            outward, _start = face_plane(hull, packed, outer)
             if wp.dot(outward, up) < scalar(0.0):
                 first = outer
                 last = outer
@@ -100,13 +98,11 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
         least = scalar(-1.0e30)
         normal = vec3()
         for face in range(first, last + 1):
-            outward, start = face_plane(hull, vertices, starts, face_corner, normals, face)
+            outward, start = face_plane(hull, packed, face)
             beyond = wp.dot(outward, local - start)
             if wp.dot(outward, up) < -scalar(angle) and beyond > least and (beyond < scalar(0.0) or first == last):
                 slack = surface.slack_at(beyond, wp.length(bounds.high - bounds.low))
-                if face_bears(
-                    hull, vertices, starts, face_corner, normals, outward, beyond, local, most < scalar(0.0), up, slack
-                ):
+                if face_bears(hull, packed, outward, beyond, local, most < scalar(0.0), up, slack):
                     upward = -wp.quat_rotate(q, outward)
                     if surface.least_beyond_neighbours(height, field, row, column, point, upward) >= -choice.slack:
                         least = beyond
@@ -120,29 +116,33 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
         return choice
 
     @wp.func
-    def edge_over(hull: Hull, vertices: places, edge: wp.vec4i, local: vec3):
-        """The way from a place in the hull's frame to the edge of the hull that is nearest to it; zero if this isn't."""
-        v = hulls.vertex(hull.ranges, hull.scale, vertices, edge[0])
-        along = hulls.vertex(hull.ranges, hull.scale, vertices, edge[1]) - v
+    def edge_over(hull: Hull, packed: PackedShapes, edge: wp.vec4i, local: vec3):
+        """The way from a place in the hull's frame to an edge of the hull; zero if other features of it are nearer."""
+        v = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[0])
+        along = hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[1]) - v
         square = wp.dot(along, along)
         part = wp.dot(local - v, along)
         result = vec3()
         if part > scalar(0.0) and part < square:
             way = v + (part / square) * along - local
-            if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[2]) - v, scalar(angle)):
-                if surface.falls_away(way, hulls.vertex(hull.ranges, hull.scale, vertices, edge[3]) - v, scalar(angle)):
+            if surface.falls_away(
+                way, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[2]) - v, scalar(angle)
+            ):
+                if surface.falls_away(
+                    way, hulls.vertex(hull.ranges, hull.scale, packed.vertices, edge[3]) - v, scalar(angle)
+                ):
                     result = way
         return result
 
     @wp.func
     def with_edge_over(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
-        edges: fours, row: int, column: int, point: vec3, local: vec3,
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, row: int, column: int, point: vec3, local: vec3,
     ):  # fmt: skip
         """Consider a point with the edge of the hull that is nearest to it."""
         q = wp.transform_get_rotation(hull.pose)
         for k in range(hull.ranges.num_edges):
-            way = edge_over(hull, vertices, edges[hull.ranges.first_edge + k], local)
+            way = edge_over(hull, packed, packed.edges[hull.ranges.first_edge + k], local)
             distance = wp.length(way)
             if distance > scalar(touching) and distance < bounds.reach:
                 normal = wp.quat_rotate(q, way / distance)
@@ -156,20 +156,20 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def with_point(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
-        starts: ints, face_corner: ints, normals: places, edges: fours, row: int, column: int,
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, row: int, column: int,
     ):  # fmt: skip
         """Consider a point of the field with the faces and edges of the hull."""
         point = grid.surface_point(height, field.row, field.shape, field.size, row, column)
         local = wp.transform_point(wp.transform_inverse(hull.pose), point)
-        most, outer = outermost(hull, vertices, starts, face_corner, normals, local, bounds.room)
+        most, outer = outermost(hull, packed, local, bounds.room)
         if most < bounds.room:
             choice = with_face(
-                choice, height, field, hull, bounds, vertices, starts, face_corner, normals, row, column, point, local,
+                choice, height, field, hull, bounds, packed, row, column, point, local,
                 most, outer,
             )  # fmt: skip
             if most > scalar(0.0):
-                choice = with_edge_over(choice, height, field, hull, bounds, vertices, edges, row, column, point, local)
+                choice = with_edge_over(choice, height, field, hull, bounds, packed, row, column, point, local)
         return choice
 
     return SimpleNamespace(with_point=with_point)

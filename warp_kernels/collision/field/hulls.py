@@ -19,6 +19,7 @@ from warp_kernels.collision.field.hull_edges import hull_edge_functions
 from warp_kernels.collision.field.hull_points import hull_point_functions
 from warp_kernels.collision.field.hull_vertices import hull_vertex_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 
@@ -28,6 +29,8 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
     grid = grid_functions(scalar)
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     surface = surface_functions(scalar)
     choices = choice_functions(scalar)
     hulls = hull_contact_functions(scalar)
@@ -36,16 +39,15 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
     points = hull_point_functions(scalar)
     crossings = hull_edge_functions(scalar)
     Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
-    places, ints, fours = wp.array(dtype=vec3), wp.array(dtype=wp.int32), wp.array(dtype=wp.vec4i)
 
     @wp.func
     def best_place(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds, vertices: places,
-        starts: ints, face_corner: ints, normals: places, edges: fours,
+        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes,
     ):  # fmt: skip
         """The best of all places of a hull in one stage."""
         for code in range(hull.ranges.num_vertices):
-            vertex = wp.transform_point(hull.pose, hulls.vertex(hull.ranges, hull.scale, vertices, code))
+            vertex = wp.transform_point(hull.pose, hulls.vertex(hull.ranges, hull.scale, packed.vertices, code))
             if vertex[2] - bounds.room <= bounds.top:
                 choice = corners.with_vertex(choice, height, field, hull, bounds, code, vertex)
         for row in range(bounds.around[0], bounds.around[1] + 1):
@@ -54,41 +56,33 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
                     continue
                 for kind in range(EDGE_X, DIAGONAL + 1):
                     if grid.exists(field.shape, kind, row, column):
-                        choice = crossings.with_edges(
-                            choice, height, field, hull, bounds, vertices, edges, kind, row, column
-                        )
-                choice = points.with_point(
-                    choice, height, field, hull, bounds, vertices, starts, face_corner, normals, edges, row, column
-                )
+                        choice = crossings.with_edges(choice, height, field, hull, bounds, packed, kind, row, column)
+                choice = points.with_point(choice, height, field, hull, bounds, packed, row, column)
         return choice
 
     @wp.func
     def field_hull_features(
-        extent: wp.vec4i, edge_extent: wp.vec2i, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        vertices: places, starts: ints, face_corner: ints, normals: places, edges: fours,
-        height: wp.array2d(dtype=scalar), height_row: int, shape: wp.vec3i, reach: scalar,
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar,
     ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
 
         The deepest, then those that span most area, seen from above.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
-        hull = bodies.make_hull(extent, edge_extent, size_a, local)
+        hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
         field = Field()
-        field.shape = shape
+        field.shape = geometries.field_shape[b]
         field.size = size_b
-        field.row = height_row
-        bounds = bodies.bounds_of(height, field, hull, vertices, reach)
+        field.row = wp.min(world, height.shape[0] - 1)
+        bounds = bodies.bounds_of(height, field, hull, packed.vertices, reach)
         features = wp.vec4i(-1, -1, -1, -1)
         if bounds.top < bounds.bottom:
             return features
         chosen = mat33()
         deepest = scalar(0.0)
         for stage in range(4):
-            choice = best_place(
-                choices.in_stage(stage, chosen, deepest), height, field, hull, bounds, vertices, starts, face_corner,
-                normals, edges,
-            )  # fmt: skip
+            choice = best_place(choices.in_stage(stage, chosen, deepest), height, field, hull, bounds, packed)
             if choice.feature < 0:
                 return choices.ascending(features)
             features[stage] = choice.feature

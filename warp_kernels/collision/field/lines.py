@@ -21,12 +21,12 @@ def line_functions(scalar: Any) -> SimpleNamespace:
     """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    # Squared sine below which rounding leaves nothing of where two lines cross.
+    # Squared sine below which the crossing of two lines is lost in rounding.
     parallel_sine_squared = 1.0e-10 if scalar == wp.float64 else 1.0e-6
 
     @wp.func
     def unit(v: vec3):
-        """A vector made a unit one; +z where it has no length."""
+        """A vector scaled to unit length; +z for the zero vector."""
         square = wp.dot(v, v)
         result = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if square > scalar(1.0e-24):
@@ -42,7 +42,7 @@ def line_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def ball_contact(kind: int, corners: mat33, centre: vec3, radius: scalar):
-        """A ball, or for no radius a point, against the plane of a triangle, the line of an edge, or a point."""
+        """A ball (with zero radius, a point) against the plane of a triangle, the line of an edge, or a point."""
         a = corners[0]
         distance = scalar(0.0)
         place = vec3()

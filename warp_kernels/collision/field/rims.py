@@ -80,7 +80,7 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func_grad(crossing_direction)
     def adjoint_crossing_direction(side: int, edge: vec3, delta: vec3, axis: vec3, radius: scalar, direction_bar: vec3):
-        """None: the Newton step from there has the whole derivative, by the implicit function theorem."""
+        """No adjoint: the Newton step from there has the whole derivative, by the implicit function theorem."""
         wp.adjoint[radius] += scalar(0.0) * direction_bar[0]
 
     @wp.func

@@ -31,7 +31,7 @@ def segment_functions(scalar: Any) -> SimpleNamespace:
         height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int, corners: mat33,
         distance: scalar, place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether what is a radius around an axis, between its ends, touches a point or an edge.
+        """Whether the side of a capsule or a cylinder, a radius around its axis, touches a point or an edge.
 
         slack: sine by which the normal may miss those of an edge's triangles. It misses them only as far as the axis isn't
         parallel to them; that of a point it would miss as a body rolls towards it.

@@ -10,7 +10,7 @@ from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE, grid_functi
 from warp_kernels.collision.field.lines import NEARLY_PARALLEL_SINE_SQUARED, line_functions
 from warp_kernels.types import warp_types
 
-# Where sharp features touch, the direction from one to the other is lost in rounding, and faces tell the normal. They do so
+# Where sharp features touch, the direction from one to the other is lost in rounding, and faces give the normal. They do so
 # as far from their border as this many times the distance that counts as touching.
 AROUND_TOUCHING = 4.0
 
@@ -46,7 +46,7 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def falls_away(across: vec3, direction: vec3, slack: scalar):
-        """Whether a direction doesn't lead against another one that is across an edge by more than the slack, a sine."""
+        """Whether a direction leads against another one, across an edge, by no more than the slack, a sine."""
         along = wp.dot(across, direction)
         limit = slack * slack * wp.dot(across, across) * wp.dot(direction, direction)
         return along >= scalar(0.0) or along * along <= limit
@@ -190,7 +190,7 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def least_sine_squared(distance: scalar, least: scalar):
-        """From which squared sine on two lines at a distance cross: nearer than the least distance, not if it is small."""
+        """The squared sine from which on two lines cross; a greater one where they are nearer than the least distance."""
         result = scalar(parallel)
         if distance < least:
             result = scalar(NEARLY_PARALLEL_SINE_SQUARED)
@@ -218,7 +218,7 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def folded(height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33):
-        """Whether an edge is convex at all: most of a gentle surface's are not, or hardly."""
+        """Whether an edge is convex at all: most edges of a gentle surface hardly are, or not."""
         offset = grid.opposite_offset(kind, 0)
         r = row + offset[0]
         c = column + offset[1]

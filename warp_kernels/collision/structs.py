@@ -1,0 +1,81 @@
+"""What the kernels of collision share, by subject: where each array lies, what it holds, and in which unit."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import warp_types
+
+
+@wp.struct
+class Pairs:
+    """The candidate pairs, and which of them are those of one family.
+
+    Attributes:
+        first: the first pair of the family.
+        end: the pair after its last one.
+        a: first geometry of each pair [num_pairs].
+        b: second geometry of each pair [num_pairs].
+    """
+
+    first: int
+    end: int
+    a: wp.array(dtype=wp.int32)
+    b: wp.array(dtype=wp.int32)
+
+
+@functools.cache
+def collision_structs(scalar: Any) -> SimpleNamespace:
+    """The structs of one precision."""
+    vec3 = warp_types(scalar).vec3
+
+    @wp.struct
+    class Geometries:
+        """The geometries of a model.
+
+        Attributes:
+            link: link of each geometry, -1 for the world [num_geometries].
+            type: type code of each geometry [num_geometries].
+            link_tree: tree of each link [num_links].
+            vertex_start: where the hull of each geometry starts in ``hull_vertices``, and its end [num_geometries + 1].
+            hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
+            hull_radius: distance of the farthest hull vertex from the geometry's origin, unscaled [num_geometries], m.
+            field_shape: of a heightfield the place of its first height, its rows and its columns [num_geometries].
+        """
+
+        link: wp.array(dtype=wp.int32)
+        type: wp.array(dtype=wp.int32)
+        link_tree: wp.array(dtype=wp.int32)
+        vertex_start: wp.array(dtype=wp.int32)
+        hull_vertices: wp.array(dtype=vec3)
+        hull_radius: wp.array(dtype=scalar)
+        field_shape: wp.array(dtype=wp.vec3i)
+
+    @wp.struct
+    class PackedShapes:
+        """Vertices, faces and edges of the geometries in convex pairs, and of the boxes and convex meshes on heightfields.
+
+        They are those of unit size, see :func:`warp_kernels.collision.convex.shapes.shape_functions`, each shape's after
+        the other's. Vertices of a face or an edge are counted from the shape's first.
+
+        Attributes:
+            extent: first vertex, number of vertices, first face, number of faces of each geometry [num_geometries].
+            edge_extent: first edge and number of edges of each geometry [num_geometries].
+            vertices: in their geometry's frame [vertex].
+            face_start: where the corners of each face start in ``face_corner``, and their end [face + 1].
+            face_corner: vertices of the faces, counter-clockwise seen from outside [corner].
+            face_normal: outward unit normals [face].
+            edges: of each edge its two vertices, and a vertex of either face beside it [edge].
+        """
+
+        extent: wp.array(dtype=wp.vec4i)
+        edge_extent: wp.array(dtype=wp.vec2i)
+        vertices: wp.array(dtype=vec3)
+        face_start: wp.array(dtype=wp.int32)
+        face_corner: wp.array(dtype=wp.int32)
+        face_normal: wp.array(dtype=vec3)
+        edges: wp.array(dtype=wp.vec4i)
+
+    return SimpleNamespace(Geometries=Geometries, PackedShapes=PackedShapes)
