@@ -239,10 +239,12 @@ def _mass_matrix_solution(bodies: Bodies, q: wp.array, right: wp.array) -> wp.ar
 
 def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> dict[str, wp.array]:
     """Fill ``solution`` with M^-1 right [num_worlds, nv]; return the factors U and 1 / D, factor_u and factor_d."""
-    m, scratch = bodies.model, {**_motion_scratch(bodies, "motion"), **_articulated_scratch(bodies)}
+    m, scratch = bodies.model, _articulated_scratch(bodies)
+    # Forces on the way to the roots, then accelerations.
+    motion = bodies.scratch(m.model.num_links, bodies.types.spatial)
     launch(
         aba_kernels(m.types.scalar, bodies.lanes).solve_mass_matrix, (m.model.num_trees, bodies.blocks), bodies, m,
-        m.parameters, scratch, device=m.device, right=right, solution=solution,
+        m.parameters, scratch, device=m.device, tau=right, bias_force=motion, acceleration=motion, qdd=solution,
     )  # fmt: skip
     return scratch
 

@@ -18,19 +18,53 @@ from warp_kernels.dynamics.articulated import articulated_functions
 from warp_kernels.dynamics.joint_friction import friction_functions
 from warp_kernels.kinematics.kinematics import joint_functions
 from warp_kernels.types import kernel_module, lane_types, warp_types
+from warp_kernels.variants import used_arguments_only
 
 
 @functools.cache
 def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The articulated-body algorithm for one precision and a number of worlds in a block, launched over (tree, block)."""
+    """The articulated-body algorithm for one precision and a number of worlds in a block, launched over (tree, block).
+
+    ``aba`` gives accelerations. ``solve_mass_matrix`` is what is left of it for bodies at rest without weight, springs and
+    dampers: qdd = M^-1 tau. There bias_force and acceleration may be the same array.
+    """
+    a = algebra(scalar, lanes)
+    module = kernel_module("aba", scalar, lanes)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def forward_dynamics_adjoint(
+        # Adjoint in
+        w: wp.array2d(dtype=scalar),
+        # Adjoint out
+        tau_bar: wp.array2d(dtype=scalar),
+        minus_w: wp.array2d(dtype=scalar),
+    ):
+        """Adds w to the adjoint of tau, where it is asked for, and turns its sign, over blocks."""
+        block = wp.tid()
+        for k in range(w.shape[1]):
+            value = a.load(w, block, k)
+            if tau_bar.shape[0] > 0:
+                a.add(tau_bar, block, k, value)
+            a.store(minus_w, block, k, -value)
+
+    return SimpleNamespace(
+        module=module,
+        aba=_articulated_body(scalar, lanes, module, moving=True),
+        solve_mass_matrix=_articulated_body(scalar, lanes, module, moving=False),
+        forward_dynamics_adjoint=forward_dynamics_adjoint,
+    )
+
+
+def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) -> wp.Kernel:
+    """The kernel ``aba``, or ``solve_mass_matrix`` if nothing is ``moving``."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
     real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
-    module = kernel_module("aba", scalar, lanes)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def aba(
+    @wp.kernel(name="aba" if moving else "solve_mass_matrix", module=module, enable_backward=False)
+    @used_arguments_only
+    def articulated_body(
         # Model
         tree_link_start: wp.array(dtype=int),
         link_parent: wp.array(dtype=int),
@@ -70,24 +104,29 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         tree, block = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        g = a.own_vec3(gravity, block, 0)
+        if wp.static(moving):
+            g = a.own_vec3(gravity, block, 0)
         # Velocities, velocity products (kept in acceleration until the last pass), rigid inertias, bias forces.
         for link in range(first, last):
-            parent = link_parent[link]
-            v_joint = spatial()
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                v_joint += a.scale_spatial(a.load(qd, block, k), subspace[k, block])
-            v_parent = spatial()
-            if parent >= 0:
-                v_parent = velocity[parent, block]
-            v = v_parent + v_joint
-            velocity[link, block] = v
-            acceleration[link, block] = joints.velocity_product(joint_type[link], v_parent, v_joint)
+            if wp.static(moving):
+                parent = link_parent[link]
+                v_joint = spatial()
+                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                    v_joint += a.scale_spatial(a.load(qd, block, k), subspace[k, block])
+                v_parent = spatial()
+                if parent >= 0:
+                    v_parent = velocity[parent, block]
+                v = v_parent + v_joint
+                velocity[link, block] = v
+                acceleration[link, block] = joints.velocity_product(joint_type[link], v_parent, v_joint)
             rigid = link_inertia[link, block]
             articulated[link, block] = art.from_rigid(rigid)
-            force = sp.cross_force(v, sp.apply_inertia(rigid, v))
-            if common_wrench.shape[0] > 0:
-                force -= common_wrench[link, block]
+            if wp.static(moving):
+                force = sp.cross_force(v, sp.apply_inertia(rigid, v))
+                if common_wrench.shape[0] > 0:
+                    force -= common_wrench[link, block]
+            else:
+                force = spatial()
             bias_force[link, block] = force
         # Articulated inertias and bias forces, leaves to root.
         for reverse in range(last - first):
@@ -101,23 +140,27 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 k = dof_last - 1 - back
                 s = subspace[k, block]
                 u = art.apply(whole, s)
-                damp = a.own_scalar(damping, block, k)
-                spring = a.own_scalar(stiffness, block, k)
+                if wp.static(moving):
+                    damp = a.own_scalar(damping, block, k)
+                    spring = a.own_scalar(stiffness, block, k)
                 rotor = a.own_scalar(armature, block, k)
-                d = a.dot_spatial(s, u) + rotor + dt * damp
-                if implicit.shape[0] > 0:
-                    d += implicit[k, block]
+                d = a.dot_spatial(s, u) + rotor
+                if wp.static(moving):
+                    d = d + dt * damp
+                    if implicit.shape[0] > 0:
+                        d += implicit[k, block]
                 torque = a.load(tau, block, k)
-                speed = a.load(qd, block, k)
-                if friction_loss.shape[0] > 0:
-                    # First of all: where friction is nearly all of tau, their difference is exact.
-                    loss = a.own_scalar(friction_loss, block, k)
-                    torque -= dry.force_against(loss, speed)
-                torque -= a.mul(damp, speed)
-                if dof_q[k] >= 0:
-                    d += dt * dt * spring
-                    rest = a.own_scalar(rest_position, block, k)
-                    torque -= a.mul(spring, a.load(q, block, dof_q[k]) + dt * speed - rest)
+                if wp.static(moving):
+                    speed = a.load(qd, block, k)
+                    if friction_loss.shape[0] > 0:
+                        # First of all: where friction is nearly all of tau, their difference is exact.
+                        loss = a.own_scalar(friction_loss, block, k)
+                        torque -= dry.force_against(loss, speed)
+                    torque -= a.mul(damp, speed)
+                    if dof_q[k] >= 0:
+                        d += dt * dt * spring
+                        rest = a.own_scalar(rest_position, block, k)
+                        torque -= a.mul(spring, a.load(q, block, dof_q[k]) + dt * speed - rest)
                 d_inv = a.div(a.real(scalar(1.0)), d)
                 innov = torque - a.dot_spatial(s, force)
                 factor_u[k, block] = u
@@ -127,103 +170,25 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 force += a.scale_spatial(a.mul(d_inv, innov), u)
             if parent >= 0:
                 articulated[parent, block] += whole
-                bias_force[parent, block] += force + art.apply(whole, acceleration[link, block])
+                if wp.static(moving):
+                    bias_force[parent, block] += force + art.apply(whole, acceleration[link, block])
+                else:
+                    bias_force[parent, block] += force
         # Accelerations, root to leaves.
         for link in range(first, last):
             parent = link_parent[link]
-            acc = a.join(vec3(), -g)
+            if wp.static(moving):
+                acc = a.join(vec3(), -g)
+            else:
+                acc = spatial()
             if parent >= 0:
                 acc = acceleration[parent, block]
-            acc += acceleration[link, block]
+            if wp.static(moving):
+                acc += acceleration[link, block]
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                 value = a.mul(innovation[k, block] - a.dot_spatial(factor_u[k, block], acc), factor_d[k, block])
                 a.store(qdd, block, k, value)
                 acc += a.scale_spatial(value, subspace[k, block])
             acceleration[link, block] = acc
 
-    @wp.kernel(module=module, enable_backward=False)
-    def solve_mass_matrix(
-        # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        # Parameters
-        armature: wp.array2d(dtype=scalar),
-        # Data in
-        right: wp.array2d(dtype=scalar),
-        subspace: wp.array2d(dtype=spatial),
-        link_inertia: wp.array2d(dtype=inertia10),
-        # Data out
-        articulated: wp.array2d(dtype=t.articulated),
-        motion: wp.array2d(dtype=spatial),
-        factor_u: wp.array2d(dtype=spatial),
-        factor_d: wp.array2d(dtype=real),
-        innovation: wp.array2d(dtype=real),
-        solution: wp.array2d(dtype=scalar),
-    ):
-        """M^-1 right: what is left of ``aba`` for bodies at rest without weight.
-
-        The steps of the recursion stand here again: functions that both kernels call made this one 12 % slower.
-        ``motion`` holds the forces on the way to the roots, then the accelerations.
-        """
-        tree, block = wp.tid()
-        first = tree_link_start[tree]
-        last = tree_link_start[tree + 1]
-        for link in range(first, last):
-            articulated[link, block] = art.from_rigid(link_inertia[link, block])
-            motion[link, block] = spatial()
-        for reverse in range(last - first):
-            link = last - 1 - reverse
-            parent = link_parent[link]
-            whole = articulated[link, block]
-            force = motion[link, block]
-            dof_first = joint_qd_start[link]
-            dof_last = joint_qd_start[link + 1]
-            for back in range(dof_last - dof_first):
-                k = dof_last - 1 - back
-                s = subspace[k, block]
-                u = art.apply(whole, s)
-                rotor = a.own_scalar(armature, block, k)
-                d_inv = a.div(a.real(scalar(1.0)), a.dot_spatial(s, u) + rotor)
-                innov = a.load(right, block, k) - a.dot_spatial(s, force)
-                factor_u[k, block] = u
-                factor_d[k, block] = d_inv
-                innovation[k, block] = innov
-                whole -= art.square(u, d_inv)
-                force += a.scale_spatial(a.mul(d_inv, innov), u)
-            if parent >= 0:
-                articulated[parent, block] += whole
-                motion[parent, block] += force
-        for link in range(first, last):
-            parent = link_parent[link]
-            acc = spatial()
-            if parent >= 0:
-                acc = motion[parent, block]
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                value = a.mul(innovation[k, block] - a.dot_spatial(factor_u[k, block], acc), factor_d[k, block])
-                a.store(solution, block, k, value)
-                acc += a.scale_spatial(value, subspace[k, block])
-            motion[link, block] = acc
-
-    @wp.kernel(module=module, enable_backward=False)
-    def forward_dynamics_adjoint(
-        # Adjoint in
-        w: wp.array2d(dtype=scalar),
-        # Adjoint out
-        tau_bar: wp.array2d(dtype=scalar),
-        minus_w: wp.array2d(dtype=scalar),
-    ):
-        """Adds w to the adjoint of tau, where it is asked for, and turns its sign, over blocks."""
-        block = wp.tid()
-        for k in range(w.shape[1]):
-            value = a.load(w, block, k)
-            if tau_bar.shape[0] > 0:
-                a.add(tau_bar, block, k, value)
-            a.store(minus_w, block, k, -value)
-
-    return SimpleNamespace(
-        module=module,
-        aba=aba,
-        solve_mass_matrix=solve_mass_matrix,
-        forward_dynamics_adjoint=forward_dynamics_adjoint,
-    )
+    return articulated_body

@@ -1,4 +1,4 @@
-"""Composite inertias, each link with all that it carries, and the way back from products with them.
+"""Composite inertias, each link with all that it carries, and the adjoint of the mass matrix that is made of them.
 
 M[k, j] = S_j . Ic S_k with Ic the composite inertia of the links that k moves (Featherstone 2014, table 6.2), j an ancestor of k or k.
 The loops are ``while`` loops, which Warp compiles to fewer instructions than ``range``; none of this has an adjoint by Warp.
@@ -13,6 +13,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.types import lane_types
+from warp_kernels.variants import used_arguments_only
 
 
 @functools.cache
@@ -90,3 +91,119 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         column_adjoint=column_adjoint,
         pass_to_links=pass_to_links,
     )
+
+
+def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, packed: bool) -> wp.Kernel:
+    """The adjoint of the mass matrix, without that of the armature, as a kernel over (tree, block of worlds).
+
+    Args:
+        name: of the kernel.
+        module: that it belongs to.
+        scalar: precision.
+        lanes: number of worlds in a block.
+        packed: whether the adjoint of the matrix comes as ``mass_bar``, its entries below the diagonal, each together with
+            its mirror, packed as in :mod:`warp_kernels.dynamics.factor`, and ``mass_bar_diagonal``; otherwise whole, as
+            ``mass_matrix_bar``.
+    """
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    co = composite_functions(scalar, lanes)
+    spatial, inertia10 = t.spatial, t.inertia
+    ints, motions, array2d = wp.array(dtype=int), wp.array2d(dtype=spatial), wp.array2d(dtype=t.real)
+
+    # Both: the motions of k and its ancestors, weighted by the adjoints of their entries; add to those of the ancestors.
+    @wp.func
+    def whole_path(
+        k: int,
+        block: int,
+        force: spatial,
+        dof_parent: ints,
+        subspace: motions,
+        mass_matrix_bar: wp.array3d(dtype=scalar),
+        subspace_bar: motions,
+    ):
+        along = a.scale_spatial(a.load_bar3(mass_matrix_bar, block, k, k), subspace[k, block])
+        above = dof_parent[k]
+        while above >= 0:
+            bar = a.load_bar3(mass_matrix_bar, block, k, above) + a.load_bar3(mass_matrix_bar, block, above, k)
+            along += a.scale_spatial(bar, subspace[above, block])
+            subspace_bar[above, block] += a.scale_spatial(bar, force)
+            above = dof_parent[above]
+        return along
+
+    @wp.func
+    def packed_path(
+        k: int,
+        block: int,
+        force: spatial,
+        depth: ints,
+        row_start: ints,
+        ancestor: ints,
+        subspace: motions,
+        mass_bar: array2d,
+        mass_bar_diagonal: array2d,
+        subspace_bar: motions,
+    ):
+        along = a.scale_spatial(mass_bar_diagonal[k, block], subspace[k, block])
+        at = row_start[k]
+        past = at + depth[k]
+        while at < past:
+            j = ancestor[at]
+            bar = mass_bar[at, block]
+            along += a.scale_spatial(bar, subspace[j, block])
+            subspace_bar[j, block] += a.scale_spatial(bar, force)
+            at += 1
+        return along
+
+    @wp.kernel(name=name, module=module, enable_backward=False)
+    @used_arguments_only
+    def adjoint(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        dof_parent: wp.array(dtype=int),
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        # Data in
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint in
+        mass_matrix_bar: wp.array3d(dtype=scalar),
+        mass_bar: wp.array2d(dtype=t.real),
+        mass_bar_diagonal: wp.array2d(dtype=t.real),
+        # Adjoint out
+        composite: wp.array2d(dtype=inertia10),
+        subspace_bar: wp.array2d(dtype=spatial),
+        link_inertia_bar: wp.array2d(dtype=inertia10),
+    ):
+        """Adds to the adjoints of subspace and link_inertia; ``composite`` is scratch."""
+        tree, block = wp.tid()
+        first = tree_link_start[tree]
+        last = tree_link_start[tree + 1]
+        co.start_alone(first, last, block, link_inertia, composite)
+        link = last - 1
+        while link >= first:
+            whole = co.add_to_parent(link, link_parent[link], block, composite)
+            total = inertia10()
+            k = joint_qd_start[link]
+            past = joint_qd_start[link + 1]
+            while k < past:
+                s = subspace[k, block]
+                force = sp.apply_inertia(whole, s)
+                if wp.static(packed):
+                    along = packed_path(
+                        k, block, force, dof_depth, dof_row_start, ancestor, subspace, mass_bar, mass_bar_diagonal,
+                        subspace_bar,
+                    )  # fmt: skip
+                    diagonal = mass_bar_diagonal[k, block]
+                else:
+                    along = whole_path(k, block, force, dof_parent, subspace, mass_matrix_bar, subspace_bar)
+                    diagonal = a.load_bar3(mass_matrix_bar, block, k, k)
+                total += co.column_adjoint(k, block, whole, s, force, along, diagonal, subspace_bar)
+                k += 1
+            composite[link, block] = total
+            link -= 1
+        co.pass_to_links(first, last, block, link_parent, composite, link_inertia_bar)
+
+    return adjoint

@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.dynamics.composite import composite_functions
+from warp_kernels.dynamics.composite import composite_functions, mass_matrix_adjoint
 from warp_kernels.types import kernel_module, lane_types
 
 
@@ -59,65 +59,6 @@ def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 k += 1
             link -= 1
 
-    @wp.func
-    def path_adjoint(
-        k: int,
-        block: int,
-        force: spatial,
-        dof_parent: wp.array(dtype=int),
-        subspace: wp.array2d(dtype=spatial),
-        mass_matrix_bar: wp.array3d(dtype=scalar),
-        subspace_bar: wp.array2d(dtype=spatial),
-    ):
-        """The motions of k and its ancestors, weighted by the adjoints of their entries; adds to those of the ancestors."""
-        along = a.scale_spatial(a.load_bar3(mass_matrix_bar, block, k, k), subspace[k, block])
-        above = dof_parent[k]
-        while above >= 0:
-            bar = a.load_bar3(mass_matrix_bar, block, k, above) + a.load_bar3(mass_matrix_bar, block, above, k)
-            along += a.scale_spatial(bar, subspace[above, block])
-            subspace_bar[above, block] += a.scale_spatial(bar, force)
-            above = dof_parent[above]
-        return along
-
-    @wp.kernel(module=module, enable_backward=False)
-    def crba_adjoint(
-        # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        dof_parent: wp.array(dtype=int),
-        # Data in
-        subspace: wp.array2d(dtype=spatial),
-        link_inertia: wp.array2d(dtype=inertia10),
-        # Adjoint in
-        mass_matrix_bar: wp.array3d(dtype=scalar),
-        # Adjoint out
-        composite: wp.array2d(dtype=inertia10),
-        subspace_bar: wp.array2d(dtype=spatial),
-        link_inertia_bar: wp.array2d(dtype=inertia10),
-    ):
-        """Adds to the adjoints of subspace and link_inertia, over (tree, block of worlds); ``composite`` is scratch."""
-        tree, block = wp.tid()
-        first = tree_link_start[tree]
-        last = tree_link_start[tree + 1]
-        co.start_alone(first, last, block, link_inertia, composite)
-        link = last - 1
-        while link >= first:
-            whole = co.add_to_parent(link, link_parent[link], block, composite)
-            total = inertia10()
-            k = joint_qd_start[link]
-            past = joint_qd_start[link + 1]
-            while k < past:
-                s = subspace[k, block]
-                force = sp.apply_inertia(whole, s)
-                along = path_adjoint(k, block, force, dof_parent, subspace, mass_matrix_bar, subspace_bar)
-                diagonal = a.load_bar3(mass_matrix_bar, block, k, k)
-                total += co.column_adjoint(k, block, whole, s, force, along, diagonal, subspace_bar)
-                k += 1
-            composite[link, block] = total
-            link -= 1
-        co.pass_to_links(first, last, block, link_parent, composite, link_inertia_bar)
-
     @wp.kernel(module=module, enable_backward=False)
     def armature_adjoint(
         # Adjoint in
@@ -132,6 +73,6 @@ def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         crba=crba,
-        crba_adjoint=crba_adjoint,
+        crba_adjoint=mass_matrix_adjoint("crba_adjoint", module, scalar, lanes, packed=False),
         armature_adjoint=armature_adjoint,
     )

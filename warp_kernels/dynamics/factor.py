@@ -12,8 +12,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.dynamics.composite import composite_functions
+from warp_kernels.dynamics.composite import mass_matrix_adjoint
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -21,9 +20,7 @@ from warp_kernels.types import kernel_module, warp_types
 def factor_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of the factorisation for one precision."""
     t = warp_types(scalar)
-    sp = spatial_functions(scalar)
-    co = composite_functions(scalar)
-    spatial, inertia10 = t.spatial, t.inertia
+    spatial = t.spatial
     module = kernel_module("factor", scalar)
     array2d = wp.array2d(dtype=scalar)
     ints = wp.array(dtype=int)
@@ -80,81 +77,11 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
                 at = dof_row_start[k] + d
                 factor_l[at, world] = wp.dot(u, subspace[ancestor[at], world])
 
-    @wp.func
-    def path_adjoint(
-        k: int,
-        world: int,
-        force: spatial,
-        depth: ints,
-        row_start: ints,
-        ancestor: ints,
-        subspace: wp.array2d(dtype=spatial),
-        mass_bar: array2d,
-        mass_bar_diagonal: array2d,
-        subspace_bar: wp.array2d(dtype=spatial),
-    ):
-        """The motions of k and its ancestors, weighted by the adjoints of their entries; adds to those of the ancestors."""
-        along = subspace[k, world] * mass_bar_diagonal[k, world]
-        at = row_start[k]
-        past = at + depth[k]
-        while at < past:
-            j = ancestor[at]
-            bar = mass_bar[at, world]
-            along += subspace[j, world] * bar
-            subspace_bar[j, world] += force * bar
-            at += 1
-        return along
-
-    @wp.kernel(module=module, enable_backward=False)
-    def mass_matrix_adjoint(
-        # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
-        # Data in
-        subspace: wp.array2d(dtype=spatial),
-        link_inertia: wp.array2d(dtype=inertia10),
-        # Adjoint in
-        mass_bar: wp.array2d(dtype=scalar),
-        mass_bar_diagonal: wp.array2d(dtype=scalar),
-        # Adjoint out
-        composite: wp.array2d(dtype=inertia10),
-        subspace_bar: wp.array2d(dtype=spatial),
-        link_inertia_bar: wp.array2d(dtype=inertia10),
-    ):
-        """As ``crba_adjoint`` in :mod:`warp_kernels.dynamics.crba`, for packed entries that count themselves and their mirrors together."""
-        tree, world = wp.tid()
-        first = tree_link_start[tree]
-        last = tree_link_start[tree + 1]
-        co.start_alone(first, last, world, link_inertia, composite)
-        link = last - 1
-        while link >= first:
-            whole = co.add_to_parent(link, link_parent[link], world, composite)
-            total = inertia10()
-            k = joint_qd_start[link]
-            past = joint_qd_start[link + 1]
-            while k < past:
-                s = subspace[k, world]
-                force = sp.apply_inertia(whole, s)
-                along = path_adjoint(
-                    k, world, force, dof_depth, dof_row_start, ancestor, subspace, mass_bar, mass_bar_diagonal,
-                    subspace_bar,
-                )  # fmt: skip
-                diagonal = mass_bar_diagonal[k, world]
-                total += co.column_adjoint(k, world, whole, s, force, along, diagonal, subspace_bar)
-                k += 1
-            composite[link, world] = total
-            link -= 1
-        co.pass_to_links(first, last, world, link_parent, composite, link_inertia_bar)
-
     return SimpleNamespace(
         module=module,
         path_dof=path_dof,
         solve_transposed=solve_transposed,
         solve_lower=solve_lower,
         factor_mass_matrix=factor_mass_matrix,
-        mass_matrix_adjoint=mass_matrix_adjoint,
+        mass_matrix_adjoint=mass_matrix_adjoint("mass_matrix_adjoint", module, scalar, lanes=1, packed=True),
     )

@@ -36,7 +36,11 @@ def acceleration_kernels(scalar: Any) -> SimpleNamespace:
         velocity: wp.array2d(dtype=spatial),
         acceleration: wp.array2d(dtype=spatial),
     ):
-        """Velocity and spatial acceleration of each link about its tree's origin, over (tree, world)."""
+        """Velocity and spatial acceleration of each link about its tree's origin, over (tree, world).
+
+        The velocities are those of the kernel ``link_velocity``. From one source with static branches either that kernel
+        takes 1.2 to 1.8 times as long, or this one 1.07 to 1.16 times: the parent's velocity lives in a register here.
+        """
         tree, world = wp.tid()
         for link in range(tree_link_start[tree], tree_link_start[tree + 1]):
             parent = link_parent[link]
