@@ -208,7 +208,7 @@ def launch_last(
     if tape is None:
         launch(kernel, dim, *sources, device=device, **named)
     else:
-        tape.record_launch(kernel, dim, 0, bind(kernel, *sources, **named), [], device)
+        tape.record_launch(kernel, dim, 0, bind(kernel, *sources, **named), (), device)
 
 
 def detached(array: wp.array) -> wp.array:

@@ -1,7 +1,7 @@
 """Vertices, faces and edges of the shapes that collide as hulls, at unit size, packed for the kernels.
 
 See :mod:`warp_kernels.collision.convex.shapes` for the meaning of each shape's vertices in convex pairs, and
-:mod:`warp_kernels.collision.field.hull_contact` for boxes and convex meshes on heightfields.
+:mod:`warp_kernels.collision.field.hull.contact` for boxes and convex meshes on heightfields.
 """
 
 from dataclasses import dataclass, field

@@ -7,7 +7,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import bind
+from sim.arrays.launch import record
 
 # Small bands balance the load between cores.
 ROWS_OF_BAND = 16
@@ -28,13 +28,7 @@ def record_rows(
     height, width = size
     rows = ROWS_OF_BAND if device.is_cpu else height
     return [
-        wp.launch(
-            kernel,
-            (min(rows, height - first), width),
-            bind(kernel, *sources, first_row=first, **named),
-            device=device,
-            record_cmd=True,
-        )
+        record(kernel, (min(rows, height - first), width), *sources, device=device, first_row=first, **named)
         for first in range(0, height, rows)
     ]
 

@@ -10,7 +10,7 @@ from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
 from warp_kernels.collision.field.candidates import candidate_functions
-from warp_kernels.collision.field.hulls import field_hull_functions
+from warp_kernels.collision.field.hull.candidates import field_hull_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.near import bounding_functions, next_near
 from warp_kernels.collision.pairs import (

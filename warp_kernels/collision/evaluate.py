@@ -9,7 +9,7 @@ import warp as wp
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.field.contact import field_contact_functions
-from warp_kernels.collision.field.hull_contact import hull_contact_functions
+from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.frame import frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES, ROUND_ON_FIELD

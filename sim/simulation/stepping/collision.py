@@ -14,7 +14,7 @@ from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
-from warp_kernels.collision.field.hull_contact import EDGE_KINDS
+from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs

@@ -12,8 +12,8 @@ import warp as wp
 
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.grid import POINT, grid_functions
-from warp_kernels.collision.field.hull_body import hull_body_functions
-from warp_kernels.collision.field.hull_contact import hull_contact_functions
+from warp_kernels.collision.field.hull.body import hull_body_functions
+from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.structs import collision_structs

@@ -11,8 +11,8 @@ import warp as wp
 
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.grid import KINDS, grid_functions
-from warp_kernels.collision.field.hull_body import hull_body_functions
-from warp_kernels.collision.field.hull_contact import hull_contact_functions
+from warp_kernels.collision.field.hull.body import hull_body_functions
+from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types

@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.hull_contact import hull_contact_functions
+from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.types import warp_types
 

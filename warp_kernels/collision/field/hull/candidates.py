@@ -13,11 +13,11 @@ import warp as wp
 
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, grid_functions
-from warp_kernels.collision.field.hull_body import hull_body_functions
-from warp_kernels.collision.field.hull_contact import hull_contact_functions
-from warp_kernels.collision.field.hull_edges import hull_edge_functions
-from warp_kernels.collision.field.hull_points import hull_point_functions
-from warp_kernels.collision.field.hull_vertices import hull_vertex_functions
+from warp_kernels.collision.field.hull.body import hull_body_functions
+from warp_kernels.collision.field.hull.contact import hull_contact_functions
+from warp_kernels.collision.field.hull.edges import hull_edge_functions
+from warp_kernels.collision.field.hull.points import hull_point_functions
+from warp_kernels.collision.field.hull.vertices import hull_vertex_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types

@@ -1,0 +1,1 @@
+"""Contacts of boxes and convex meshes, bodies of vertices, edges and faces, with heightfields."""
