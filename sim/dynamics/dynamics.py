@@ -13,7 +13,7 @@ it jumps.
 Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), tables 5.1 (RNEA) and 7.1 (ABA); Khalil and Dombre,
 *Modeling, Identification and Control of Robots* (2002), chapter 9 (friction of joints). Reverse mode goes through none
 of the algorithms: with cotangent g of tau, the gradient of inverse dynamics is that of the scalar g . ID(q, qd, qdd)
-(see :mod:`warp_kernels.dynamics.rnea_adjoint`); with cotangent g of qdd and w = M^-1 g, that of forward dynamics is w
+(see :mod:`warp_kernels.dynamics.newton_euler`); with cotangent g of qdd and w = M^-1 g, that of forward dynamics is w
 in tau, and the gradient of -w . ID(q, qd, qdd) at fixed qdd in everything else (the implicit function theorem on
 ID(q, qd, qdd) = tau).
 

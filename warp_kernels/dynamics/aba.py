@@ -3,7 +3,7 @@
 Articulated-body algorithm: Featherstone 2014, table 7.1, with every joint taken as a sequence of one-degree-of-freedom joints,
 so that its inner step is one symmetric rank-1 update. Its factors U and D give the sparse factorisation M = L' D L
 (see :mod:`warp_kernels.dynamics.factor`). Reverse mode never goes through it: the gradient of qdd = ABA(q, qd, tau) with cotangent g
-is that of -w . ID(q, qd, qdd) at fixed qdd and w = M^-1 g (see :mod:`warp_kernels.dynamics.rnea_adjoint`).
+is that of -w . ID(q, qd, qdd) at fixed qdd and w = M^-1 g (see :mod:`warp_kernels.dynamics.newton_euler`).
 """
 
 import functools

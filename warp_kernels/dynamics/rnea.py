@@ -1,7 +1,4 @@
-"""Inverse dynamics by the recursive Newton-Euler algorithm (Featherstone 2014, table 5.1), in the common frame.
-
-Its adjoint is in :mod:`warp_kernels.dynamics.rnea_adjoint`.
-"""
+"""Inverse dynamics: the recursive Newton-Euler algorithm, passive forces of joints, external wrenches."""
 
 import functools
 from types import SimpleNamespace
@@ -10,77 +7,17 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.joint_friction import friction_functions
-from warp_kernels.kinematics.kinematics import joint_functions
-from warp_kernels.types import kernel_module, lane_types, warp_types
+from warp_kernels.dynamics.newton_euler import newton_euler
+from warp_kernels.types import kernel_module, lane_types
 
 
 @functools.cache
 def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Kernels of inverse dynamics for one precision and a number of worlds in a block."""
-    t, one = lane_types(scalar, lanes), warp_types(scalar)
-    a, sp = algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    joints, dry = joint_functions(scalar, lanes), friction_functions(scalar, lanes)
-    transform, spatial, inertia10 = t.transform, t.spatial, t.inertia
-    vec3, quat = t.vec3, t.quat
+    t, a, dry = lane_types(scalar, lanes), algebra(scalar, lanes), friction_functions(scalar, lanes)
+    transform, spatial, quat = t.transform, t.spatial, t.quat
     module = kernel_module("rnea", scalar, lanes)
-
-    @wp.kernel(module=module, enable_backward=False)
-    def rnea(
-        # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_type: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        # Parameters
-        gravity: wp.array2d(dtype=one.vec3),
-        # Data in
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        common_wrench: wp.array2d(dtype=spatial),
-        subspace: wp.array2d(dtype=spatial),
-        link_inertia: wp.array2d(dtype=inertia10),
-        # Data out
-        velocity: wp.array2d(dtype=spatial),
-        acceleration: wp.array2d(dtype=spatial),
-        force: wp.array2d(dtype=spatial),
-        tau: wp.array2d(dtype=scalar),
-    ):
-        """Adds the joint forces that move rigid bodies to tau, over (tree, block)."""
-        tree, block = wp.tid()
-        first = tree_link_start[tree]
-        last = tree_link_start[tree + 1]
-        base = a.join(vec3(), -a.own_vec3(gravity, block, 0))
-        for link in range(first, last):
-            parent = link_parent[link]
-            v_parent = spatial()
-            acc = base
-            if parent >= 0:
-                v_parent = velocity[parent, block]
-                acc = acceleration[parent, block]
-            v_joint = spatial()
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                s = subspace[k, block]
-                v_joint += a.scale_spatial(a.load(qd, block, k), s)
-                acc += a.scale_spatial(a.load(qdd, block, k), s)
-            acc += joints.velocity_product(joint_type[link], v_parent, v_joint)
-            v = v_parent + v_joint
-            rigid = link_inertia[link, block]
-            f = sp.apply_inertia(rigid, acc) + sp.cross_force(v, sp.apply_inertia(rigid, v))
-            if common_wrench.shape[0] > 0:
-                f -= common_wrench[link, block]
-            velocity[link, block] = v
-            acceleration[link, block] = acc
-            force[link, block] = f
-        for reverse in range(last - first):
-            link = last - 1 - reverse
-            parent = link_parent[link]
-            f = force[link, block]
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                a.add(tau, block, k, a.dot_spatial(subspace[k, block], f))
-            if parent >= 0:
-                force[parent, block] += f
 
     @wp.kernel(module=module, enable_backward=False)
     def passive_force(
@@ -199,7 +136,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     return SimpleNamespace(
         module=module,
-        rnea=rnea,
+        rnea=newton_euler(module, scalar, lanes, adjoint=False),
         passive_force=passive_force,
         passive_force_adjoint=passive_force_adjoint,
         wrench_to_common_frame=wrench_to_common_frame,

@@ -1,0 +1,154 @@
+"""The recursive Newton-Euler algorithm (Featherstone 2014, table 5.1) in the common frame, and its adjoint, from one source.
+
+With w the cotangent of the joint forces, the gradient is that of the scalar w . ID(q, qd, qdd), at w = -M^-1 g the gradient of
+forward dynamics. With y the velocities that w would give the links, the scalar is the power of their net forces,
+
+    sum over links of  y . (I a + v x* I v - external wrench),
+
+so that nothing of the recursion from the leaves is differentiated: the derivatives in each link's v, a and y are
+
+    v_bar = I (y x v) - y x* I v,   a_bar = I y,   y_bar = I a + v x* I v - wrench,
+
+and what moves a link moves all that it carries: one pass to the leaves, and one back that adds them up.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.kinematics.kinematics import joint_functions
+from warp_kernels.types import FREE, lane_types, warp_types
+from warp_kernels.variants import used_arguments_only
+
+
+def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> wp.Kernel:
+    """The kernel ``rnea``, or ``rnea_adjoint``, over (tree, block of worlds).
+
+    Args:
+        module: that it belongs to.
+        scalar: precision.
+        lanes: number of worlds in a block.
+        adjoint: whether derivatives of the joint forces that move rigid bodies, weighted by ``motion_weight``, are wanted
+            instead of these forces.
+    """
+    t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
+    sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
+    vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
+    one_vec3 = warp_types(scalar).vec3
+
+    @wp.kernel(name="rnea_adjoint" if adjoint else "rnea", module=module, enable_backward=False)
+    @used_arguments_only
+    def recursion(
+        # Model
+        tree_link_start: wp.array(dtype=int),
+        link_parent: wp.array(dtype=int),
+        joint_type: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        # Parameters
+        gravity: wp.array2d(dtype=one_vec3),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        common_wrench: wp.array2d(dtype=spatial),
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Adjoint in
+        motion_weight: wp.array2d(dtype=scalar),
+        # Data out
+        velocity: wp.array2d(dtype=spatial),
+        acceleration: wp.array2d(dtype=spatial),
+        force: wp.array2d(dtype=spatial),
+        tau: wp.array2d(dtype=scalar),
+        # Adjoint out
+        direction: wp.array2d(dtype=spatial),
+        velocity_bar: wp.array2d(dtype=spatial),
+        acceleration_bar: wp.array2d(dtype=spatial),
+        gravity_bar: wp.array2d(dtype=one_vec3),
+        qd_bar: wp.array2d(dtype=scalar),
+        qdd_bar: wp.array2d(dtype=scalar),
+        common_wrench_bar: wp.array2d(dtype=spatial),
+        subspace_bar: wp.array2d(dtype=spatial),
+        link_inertia_bar: wp.array2d(dtype=inertia10),
+    ):
+        """Adds to tau, or to what the adjoint gives where it has rows; all before them are scratch."""
+        tree, block = wp.tid()
+        first = tree_link_start[tree]
+        last = tree_link_start[tree + 1]
+        base = a.join(vec3(), -a.own_vec3(gravity, block, 0))
+        for link in range(first, last):
+            parent = link_parent[link]
+            v_parent = spatial()
+            acc = base
+            if wp.static(adjoint):
+                y = spatial()
+            if parent >= 0:
+                v_parent = velocity[parent, block]
+                acc = acceleration[parent, block]
+                if wp.static(adjoint):
+                    y = direction[parent, block]
+            v_joint = spatial()
+            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                s = subspace[k, block]
+                v_joint += a.scale_spatial(a.load(qd, block, k), s)
+                acc += a.scale_spatial(a.load(qdd, block, k), s)
+                if wp.static(adjoint):
+                    y += a.scale_spatial(a.load_bar(motion_weight, block, k), s)
+            acc += joints.velocity_product(joint_type[link], v_parent, v_joint)
+            v = v_parent + v_joint
+            rigid = link_inertia[link, block]
+            inertial = sp.apply_inertia(rigid, acc)
+            momentum = sp.apply_inertia(rigid, v)
+            f = inertial + sp.cross_force(v, momentum)
+            if common_wrench.shape[0] > 0:
+                f -= common_wrench[link, block]
+            velocity[link, block] = v
+            acceleration[link, block] = acc
+            force[link, block] = f
+            if wp.static(adjoint):
+                direction[link, block] = y
+                if common_wrench_bar.shape[0] > 0:
+                    common_wrench_bar[link, block] -= y
+                turning = sp.cross_motion(y, v)
+                acceleration_bar[link, block] = sp.apply_inertia(rigid, y)
+                velocity_bar[link, block] = sp.apply_inertia(rigid, turning) - sp.cross_force(y, momentum)
+                link_inertia_bar[link, block] += sp.inertia_quadratic(y, acc) + sp.inertia_quadratic(turning, v)
+        for reverse in range(last - first):
+            link = last - 1 - reverse
+            parent = link_parent[link]
+            f = force[link, block]
+            if wp.static(adjoint):
+                v_bar = velocity_bar[link, block]
+                a_bar = acceleration_bar[link, block]
+                joint_bar = v_bar
+                if parent >= 0:
+                    v_parent = velocity[parent, block]
+                    joint_bar -= sp.cross_force(v_parent, a_bar)
+                    velocity_bar[parent, block] += v_bar + sp.cross_force(velocity[link, block] - v_parent, a_bar)
+                    acceleration_bar[parent, block] += a_bar
+                elif gravity_bar.shape[0] > 0:
+                    a.add_vec3(gravity_bar, block, 0, -a.linear(a_bar))
+                if joint_type[link] == FREE:
+                    # At a root; its velocity product is v x w.
+                    v = velocity[link, block]
+                    linear_bar = a.linear(a_bar)
+                    joint_bar += a.join(a.cross(linear_bar, a.linear(v)), a.cross(a.angular(v), linear_bar))
+                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                    s = subspace[k, block]
+                    if qd_bar.shape[0] > 0:
+                        a.add(qd_bar, block, k, a.dot_spatial(s, joint_bar))
+                    if qdd_bar.shape[0] > 0:
+                        a.add(qdd_bar, block, k, a.dot_spatial(s, a_bar))
+                    subspace_bar[k, block] += (
+                        a.scale_spatial(a.load(qd, block, k), joint_bar)
+                        + a.scale_spatial(a.load(qdd, block, k), a_bar)
+                        + a.scale_spatial(a.load_bar(motion_weight, block, k), f)
+                    )
+            else:
+                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                    a.add(tau, block, k, a.dot_spatial(subspace[k, block], f))
+            if parent >= 0:
+                force[parent, block] += f
+
+    return recursion
