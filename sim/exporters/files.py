@@ -1,4 +1,4 @@
-"""A robot file and the mesh files beside it."""
+"""Writes a robot file with its mesh files."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from sim.output import check_target
 
 
 class MeshFiles:
-    """The meshes of a robot file, each as an .obj in a folder beside it, such as ``ant_xml_meshes`` for ant.xml.
+    """The meshes of a robot file, written as .obj files to a folder next to it, such as ``ant_xml_meshes`` for ant.xml.
 
     Args:
         path: the robot file.
@@ -27,12 +27,12 @@ class MeshFiles:
         self._files: dict[str, str] = {}
 
     def add(self, geometry: Geometry, mesh: Mesh) -> str:
-        """Take the mesh of a geometry; returns its file relative to the robot file.
+        """Add the mesh of a geometry. Returns its path relative to the robot file.
 
-        What is only looked at, often large, is written in single precision.
+        Visual meshes, which are often large, are written in single precision.
         """
         if geometry.name not in self._files:
-            # Some file systems don't tell capitals from small letters.
+            # Some file systems ignore case.
             base = re.sub(r"[^a-z0-9_.-]", "_", geometry.name.lower())
             name, number = base, 1
             while name in self._texts:
@@ -43,23 +43,25 @@ class MeshFiles:
         return self._files[geometry.name]
 
     def write(self, root: ET.Element, path: str | os.PathLike[str], suffix: str) -> Path:
-        """Write the robot file with its meshes, over those of the same names.
+        """Write the robot file with its meshes, replacing files of the same names.
 
-        All are written beside their places first and moved there together, the robot file last.
+        All files are first written to a temporary folder, then moved into place, the robot file last.
 
         Raises:
-            ModelError: see :func:`sim.output.check_target`; for a name that XML can't hold.
+            ModelError: see :func:`sim.output.check_target`; also for a name that XML cannot represent.
         """
         target = check_target(path, (suffix,))
         folder = target.parent / self._folder
         if self._texts and folder.exists() and not folder.is_dir():
-            raise ModelError(f"{target}: its meshes belong into {folder}, which is no folder; move that out of the way")
+            raise ModelError(f"{target}: the folder for its meshes, {folder}, exists but is not a folder; move it away")
         ET.indent(root)
         text = ET.tostring(root, encoding="utf-8", xml_declaration=True)
         try:
             ET.fromstring(text)
         except ET.ParseError as error:
-            raise ModelError(f"{target}: a name has characters that XML can't hold ({error}); rename it") from None
+            raise ModelError(
+                f"{target}: a name has characters that XML cannot represent ({error}); rename it"
+            ) from None
         with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as name:
             new = Path(name)
             (new / "robot").write_bytes(text)
@@ -74,7 +76,7 @@ class MeshFiles:
 
 
 def scaled(mesh: Mesh, size: np.ndarray) -> Mesh:
-    """A mesh with the scale of its geometry in its vertices."""
+    """A mesh with its geometry's scale applied to the vertices."""
     return mesh if (size == 1.0).all() else Mesh(mesh.vertices * size, mesh.faces)
 
 

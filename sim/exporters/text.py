@@ -1,4 +1,4 @@
-"""Numbers as the text of an XML file: the shortest that stands for the same double, zero without a sign."""
+"""Numbers as text for XML files: the shortest text for the same double, and zero without a sign."""
 
 from collections.abc import Iterable
 
@@ -6,15 +6,15 @@ import numpy as np
 
 
 def number(value: float) -> str:
-    """One number."""
+    """Text of a number."""
     return repr(float(value) + 0.0)
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Several with spaces between."""
+    """Text of several numbers, separated by spaces."""
     return " ".join(number(value) for value in values)
 
 
 def wxyz(quaternion: np.ndarray) -> str:
-    """A quaternion xyzw in the order of MuJoCo."""
+    """Text of a quaternion xyzw in MuJoCo's order."""
     return numbers(quaternion[[3, 0, 1, 2]])

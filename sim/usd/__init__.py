@@ -1,4 +1,4 @@
-"""Motions as USD files that other tools open without surprises."""
+"""Writers of USD files with motion and physics."""
 
 from sim.usd.write import UsdRecorder, write_usd
 

@@ -1,7 +1,7 @@
-"""What UsdPhysics has no place for, or keeps in single precision: attributes ``backswing:...`` of a prim.
+"""Attributes ``backswing:...`` for values that UsdPhysics lacks or stores in single precision.
 
-An annotation that stands beside a standard attribute counts only as long as the two agree (:func:`agreed`), so that a
-value which another program has edited wins over ours.
+An annotation next to a standard attribute is used only if the two agree (:func:`agreed`), so that a value edited in
+another program takes precedence.
 """
 
 import numpy as np
@@ -15,21 +15,21 @@ NAMESPACE = "backswing:"
 
 
 def keep(prim: Usd.Prim, name: str, values: npt.ArrayLike) -> None:
-    """Keep numbers of any shape, flat, in double precision."""
+    """Store numbers of any shape, flattened, in double precision."""
     flat = np.array(values, dtype=np.float64).reshape(-1)
     attribute = prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.DoubleArray, True)
     attribute.Set(Vt.DoubleArray.FromNumpy(flat))
 
 
 def keep_text(prim: Usd.Prim, name: str, text: str) -> None:
-    """Keep a text, such as a name that no prim can have."""
+    """Store a text, such as a name that is not a valid prim name."""
     prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.String, True).Set(text)
 
 
 def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
-    """Keep all parameters of one link, degree of freedom, geometry, anchor or actuator.
+    """Store all parameters of one link, degree of freedom, geometry, anchor or actuator.
 
-    Zeros and infinities are left out: that is what a reader takes for what isn't there.
+    Zeros and infinities are omitted, since readers use them as defaults.
     """
     for name, spec in PARAMETERS.items():
         if spec.per == per and name in model.parameters:
@@ -39,7 +39,7 @@ def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
 
 
 def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:
-    """The numbers kept under a name [count]; None if there are none, or not that many, or not all finite."""
+    """The numbers stored under a name [count]; None if missing, of another length, or not all finite."""
     attribute = prim.GetAttribute(NAMESPACE + name)
     value = attribute.Get() if attribute else None
     if value is None or isinstance(value, str):
@@ -49,19 +49,19 @@ def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:
 
 
 def kept_text(prim: Usd.Prim, name: str) -> str | None:
-    """The text kept under a name."""
+    """The text stored under a name, or None."""
     attribute = prim.GetAttribute(NAMESPACE + name)
     value = attribute.Get() if attribute else None
     return value if isinstance(value, str) and value else None
 
 
 def agreed(prim: Usd.Prim, name: str, stated: npt.ArrayLike) -> np.ndarray:
-    """What is kept under a name if it agrees with what the standard attributes state, otherwise that; its shape."""
+    """The annotation with this name if it agrees with the standard value ``stated``, otherwise that value."""
     standard = np.array(stated, dtype=np.float64)
     exact = kept(prim, name, standard.size)
     if exact is None:
         return standard
-    # Single precision, in which positions, axes and moments have gone through a rotation.
+    # Tolerance for single precision, and for the rotation of positions, axes and moments.
     scale = max(float(np.abs(standard).max()), float(np.abs(exact).max()), 1e-12)
     close = np.abs(exact.reshape(standard.shape) - standard).max() <= 2e-6 * scale
     return exact.reshape(standard.shape) if close else standard

@@ -1,4 +1,4 @@
-"""Contact points and forces as a layer of their own."""
+"""Writes contact points and forces to a separate layer."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ WEIGHT_LENGTH = 0.5  # length of a force equal to the weight of the model [m]
 
 
 class ContactWriter:
-    """Draws what touches into a layer under the stage's own: a ball at each point and a line along the force on body b.
+    """Draws contacts in a sublayer of the stage: a ball at each point, and a line along the force on body b.
 
     Args:
         stage: the stage, with a file.
-        name: name of the layer's file, in the folder of the stage's.
+        name: name of the layer's file, in the folder of the stage.
         model: the model.
-        force_scale: length of a force [m/N]; None for half a metre for the weight of the model.
-        frame: the first frame with contacts; there are none before.
+        force_scale: length of a force [m/N]; None makes the model's weight half a metre long.
+        frame: the first frame with contacts.
     """
 
     def __init__(self, stage: Usd.Stage, name: str, model: Model, force_scale: float | None, frame: int):
@@ -54,7 +54,7 @@ class ContactWriter:
             self.append(before, None)
 
     def append(self, frame: int, contacts: Contacts | None) -> None:
-        """Draw what bears in a frame; None: nothing."""
+        """Draw the contacts that carry load in a frame; None for no contacts."""
         bears = np.zeros(0, dtype=bool) if contacts is None else np.linalg.norm(contacts.force, axis=1) > 0.0
         points = np.zeros((0, 3)) if contacts is None else contacts.point[bears]
         ends = points if contacts is None else points + self._scale * contacts.force[bears]

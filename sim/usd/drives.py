@@ -1,4 +1,4 @@
-"""What a joint's spring, damper and actuators are in the terms of UsdPhysics: one drive."""
+"""Converts a joint's spring, damper and actuators to a single drive of UsdPhysics."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from warp_kernels import types as codes
 
 @dataclass(frozen=True)
 class Actuator:
-    """An actuator of a joint; kind is a code of :mod:`warp_kernels.types`, the rest as for the builder.
+    """An actuator of a joint. ``kind`` is a code of :mod:`warp_kernels.types`, the rest is as for the builder.
 
-    ``number`` is its place in the control of the model; actuators of drives come after those.
+    ``number`` is its index in the control of the model; actuators from drives come last.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Actuator:
 
 @dataclass(frozen=True)
 class Drive:
-    """Force stiffness (target - q) - damping qd, at most max_force; in SI units and rad."""
+    """A force stiffness (target - q) - damping qd, bounded by max_force, in SI units and rad."""
 
     stiffness: float
     damping: float
@@ -36,7 +36,7 @@ class Drive:
     max_force: float
 
     def agrees(self, other: "Drive") -> bool:
-        """Whether both are the same to single precision."""
+        """Whether both are equal to single precision."""
         mine, theirs = (np.array([d.stiffness, d.damping, d.target, d.max_force]) for d in (self, other))
         finite = np.isfinite(mine)
         same = np.isclose(mine[finite], theirs[finite], rtol=1e-5, atol=1e-9).all()
@@ -44,9 +44,9 @@ class Drive:
 
 
 def stated_drive(damping: float, stiffness: float, rest_position: float, actuators: list[Actuator]) -> Drive | None:
-    """The one drive that stands for a spring, a damper and servos, whose targets are zero; None if there is nothing.
+    """The drive equivalent to a spring, a damper and servos with zero targets; None if there are none of these.
 
-    Its force is limited where it is all a servo's. Motors, which only pass on a force, aren't part of it.
+    Its force is limited if it comes from a single servo only. Motors, which only apply a force, are not part of it.
     """
     servos = [actuator for actuator in actuators if actuator.kind != codes.TORQUE]
     total_stiffness = stiffness + sum(servo.kp * servo.gear**2 for servo in servos)
@@ -71,7 +71,7 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
 
 
 def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
-    """Annotate a joint with one of its actuators; an unlimited force is kept as -1."""
+    """Annotate a joint with one of its actuators. An unlimited force is stored as -1."""
     limit = actuator.force_limit if np.isfinite(actuator.force_limit) else -1.0
     keep_text(joint, f"actuator_{number}:name", actuator.name)
     keep(joint, f"actuator_{number}", [
@@ -80,12 +80,12 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
 
 
 def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
-    """The actuators that a joint is annotated with."""
+    """The actuators in the annotations of a joint."""
     found: list[Actuator] = []
     while (values := kept(joint, f"actuator_{len(found)}", 6)) is not None:
         kind, gear, kp, kd, limit, number = values.tolist()
         if kind not in (codes.TORQUE, codes.POSITION, codes.VELOCITY):
-            break  # not as we write them
+            break  # not written by Backswing
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
         found.append(Actuator(name, int(kind), gear, kp, kd, limit if limit >= 0.0 else np.inf, number))
     return found

@@ -1,4 +1,4 @@
-"""Many worlds in one file: one PointInstancer for each link, one instance for each world."""
+"""Writes many worlds to one file: one PointInstancer per link, one instance per world."""
 
 import numpy as np
 from pxr import Sdf, Usd, UsdGeom
@@ -15,10 +15,10 @@ from sim.usd.shapes import add_visual, child_name
 def add_instancers(
     stage: Usd.Stage, model: Model, num_worlds: int, materials: Materials
 ) -> list[tuple[int, InstanceMotion]]:
-    """Draw every link in every world. Links that nothing is seen of are left out.
+    """Draw every link in every world. Links without visible geometry are omitted.
 
     Returns:
-        the links drawn, and how to move them.
+        the links drawn, each with its motion.
     """
     paths = link_paths(model)
     for parent in sorted({path.GetParentPath() for path in paths}):

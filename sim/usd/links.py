@@ -1,4 +1,4 @@
-"""Where the links stand on the stage."""
+"""Paths of the links on the stage."""
 
 from pxr import Sdf, Usd, UsdGeom
 
@@ -12,7 +12,7 @@ RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", 
 def link_paths(model: Model) -> list[Sdf.Path]:
     """A path for each link: /World/part/link for robots, /World/link for loose bodies.
 
-    No link is put under another one: a rigid body below a rigid body would move twice.
+    Links are not nested, since a rigid body below another one would move twice.
     """
     part_of = {link: part.name for part in model.parts if len(part.links) > 1 for link in part.links}
     world = Sdf.Path("/World")
@@ -32,7 +32,7 @@ def link_paths(model: Model) -> list[Sdf.Path]:
 
 
 def add_frames(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Named frames fixed to links, links merged into others among them, as Xforms with nothing below."""
+    """Add named frames fixed to links, including links merged into others, as empty Xforms."""
     for frame in model.frames:
         if frame.link >= 0 and frame.name != model.link_names[frame.link]:
             parent = paths[frame.link]

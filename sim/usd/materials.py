@@ -1,4 +1,4 @@
-"""Materials of a stage, one for each colour and one for each pair of friction and restitution."""
+"""Materials of a stage: one per colour, and one per combination of friction and restitution."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ Color = tuple[float, float, float, float]
 
 
 def linear_color(color: Sequence[float]) -> Gf.Vec3f:
-    """A colour as people pick it (sRGB), alpha ignored, in the linear light that USD counts in."""
+    """Convert an sRGB colour, ignoring alpha, to the linear light of USD."""
     return Gf.Vec3f(*map(float, linear_light(np.asarray(color[:3]))))
 
 
 class Materials:
-    """Makes materials under /World/Materials when they are first asked for."""
+    """Creates materials under /World/Materials on first use."""
 
     def __init__(self, stage: Usd.Stage):
         self.stage = stage
@@ -25,14 +25,14 @@ class Materials:
         UsdGeom.Scope.Define(stage, "/World/Materials")
 
     def bind(self, prim: Usd.Prim, rgba: Color) -> None:
-        """Paint a prim; rgba as on the screen (sRGB), alpha is opacity."""
+        """Bind a colour to a prim; rgba is sRGB, alpha is opacity."""
         key = tuple(round(float(value), 6) for value in rgba)
         if key not in self.colors:
             self.colors[key] = self._color(f"/World/Materials/color_{len(self.colors)}", key)  # type: ignore[arg-type,index]
         UsdShade.MaterialBindingAPI.Apply(prim).Bind(self.colors[key])  # type: ignore[index]
 
     def bind_physics(self, prim: Usd.Prim, friction: float, restitution: float) -> None:
-        """Give a collider its friction and restitution."""
+        """Bind friction and restitution to a collider."""
         key = (friction, restitution)
         if key not in self.physics:
             material = UsdShade.Material.Define(self.stage, f"/World/Materials/contact_{len(self.physics)}")

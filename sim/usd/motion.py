@@ -1,4 +1,4 @@
-"""How links move on the stage: time samples, one frame after the other."""
+"""Writes the motion of links as time samples, frame by frame."""
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, Vt
@@ -9,7 +9,7 @@ IDENTITY_POSE = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 class XformMotion:
-    """The motion of a link in one world. A link that stands still has the default value alone."""
+    """The motion of a link in one world. A link that does not move has only the default value."""
 
     def __init__(self, xform: UsdGeom.Xformable):
         self._translate, self._orient = set_pose(xform, IDENTITY_POSE)
@@ -23,7 +23,8 @@ class XformMotion:
             self._set(pose, Usd.TimeCode.Default())
         elif self._moves or (pose != self._last).any():
             if not self._moves:
-                # So far it stood still: until the frame before, not on its way here.
+                # It has not moved so far: hold the pose until the previous frame, so that USD does not interpolate
+                # before it.
                 self._set(self._last, Usd.TimeCode(0))
                 self._set(self._last, Usd.TimeCode(frame - 1))
                 self._moves = True
@@ -36,14 +37,14 @@ class XformMotion:
 
 
 class InstanceMotion:
-    """The motion of a link in many worlds: one PointInstancer, one instance for each world.
+    """The motion of a link in many worlds: a PointInstancer with one instance per world.
 
     Args:
         stage: the stage.
-        path: of the instancer.
-        prototype: of what is drawn for each world.
+        path: path of the instancer.
+        prototype: path of the geometry drawn for each world.
         num_worlds: number of instances.
-        reach: how far the prototype reaches from its origin [m].
+        reach: radius of the prototype about its origin [m].
     """
 
     def __init__(self, stage: Usd.Stage, path: Sdf.Path, prototype: Sdf.Path, num_worlds: int, reach: float):
@@ -52,7 +53,8 @@ class InstanceMotion:
         instancer.CreateProtoIndicesAttr(Vt.IntArray(num_worlds, 0))
         self._positions = instancer.CreatePositionsAttr()
         self._orientations = instancer.CreateOrientationsfAttr()
-        # In half precision, for readers that know no other, as Blender; those that do take the attribute above.
+        # In half precision, for readers such as Blender that do not support the attribute above; others prefer that
+        # one.
         self._rough_orientations = instancer.CreateOrientationsAttr()
         self._extent = instancer.CreateExtentAttr()
         self._reach = reach
@@ -65,7 +67,7 @@ class InstanceMotion:
         box = np.stack([points.min(axis=0) - self._reach, points.max(axis=0) + self._reach])
         for time in (Usd.TimeCode.Default(), Usd.TimeCode(0)) if frame == 0 else (Usd.TimeCode(frame),):
             self._positions.Set(Vt.Vec3fArray.FromNumpy(points), time)
-            # Quaternions of USD lie in memory as x, y, z, w.
+            # In memory, USD quaternions are x, y, z, w.
             turns = np.ascontiguousarray(poses[:, 3:], dtype=np.float32)
             self._orientations.Set(Vt.QuatfArray.FromNumpy(turns), time)
             self._rough_orientations.Set(Vt.QuathArray.FromNumpy(turns.astype(np.float16)), time)
@@ -74,7 +76,7 @@ class InstanceMotion:
 
 
 def shortest_way(before: np.ndarray, poses: np.ndarray) -> np.ndarray:
-    """Poses [..., 7] with quaternions of the sign that lies nearer to those before; the first ones as they are."""
+    """Poses [..., 7] with the signs of quaternions chosen closest to the previous ones."""
     if not len(before):
         return poses
     signs = np.where(np.einsum("...i,...i->...", before[..., 3:], poses[..., 3:]) < 0.0, -1.0, 1.0)

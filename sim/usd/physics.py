@@ -1,4 +1,4 @@
-"""Mass properties and joints as UsdPhysics."""
+"""Writes mass properties and joints as UsdPhysics."""
 
 from itertools import combinations, pairwise
 
@@ -17,7 +17,7 @@ X_AXIS = np.array([1.0, 0.0, 0.0])
 
 
 def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
-    """Mass, centre of mass, principal moments and axes of a link. None without mass: 0 would mean "work it out"."""
+    """Write mass, centre of mass, principal moments and axes of a link. Zero mass is omitted: USD would compute it."""
     keep_text(prim, "name", model.link_names[link])
     for name in ("mass", "com", "inertia"):
         keep(prim, name, model.parameters[name][link])
@@ -40,7 +40,7 @@ def articulation_roots(model: Model) -> list[int]:
 
 
 def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Every joint but the free ones, whose bodies are loose without any."""
+    """Add all joints except free ones, whose bodies have no joint in USD."""
     UsdGeom.Scope.Define(stage, "/World/Joints")
     taken: set[str] = set()
     for link in range(model.num_links):
@@ -53,7 +53,7 @@ def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
 
 
 def add_couplings(stage: Usd.Stage, model: Model) -> None:
-    """Coupled joints, which UsdPhysics doesn't have, as annotations of the joints that follow another."""
+    """Add coupled joints, which UsdPhysics lacks, as annotations of the joints that follow another one."""
     joint_of = {kept_text(prim, "joint_name"): prim for prim in stage.GetPrimAtPath("/World/Joints").GetChildren()}
     equalities = model.equalities
     for row, name in enumerate(equalities.coupling_names):
@@ -64,9 +64,9 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
 
 
 def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Links and single colliders that never touch though they could, as filtered pairs.
+    """Add excluded pairs of links and of single colliders as filtered pairs.
 
-    Links joined by a joint don't collide anyway.
+    Links joined by a joint do not collide anyway.
     """
     colliding: dict[int, list[int]] = {}
     for index, geometry in enumerate(model.geometries):
@@ -93,7 +93,7 @@ def _filter_pair(prim: Usd.Prim, other: Sdf.Path) -> None:
 
 
 def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Point and weld constraints as joints outside of the articulations; UsdPhysics has none for coupled joints."""
+    """Add point and weld constraints as joints outside the articulations."""
     taken: set[str] = set()
     equalities = model.equalities
     for row, name in enumerate(equalities.anchor_names):
@@ -129,7 +129,7 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
     placement = model.parameters["joint_placement"][link]
     scalar = kind in (codes.REVOLUTE, codes.PRISMATIC)
     swing = float(model.parameters["swing_limit"][link])
-    # USD knows the axes X, Y and Z alone: the joint frame is turned until X is the axis.
+    # USD only supports the axes X, Y and Z: rotate the joint frame such that X is the axis.
     has_axis = scalar or np.isfinite(swing)
     turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if has_axis else Rotation.identity()
     joint.CreateLocalPos0Attr(_vector(placement[:3]))
@@ -146,7 +146,7 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
 
 
 def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> None:
-    """Limits, and spring, damper and servos as one drive; angles in degrees."""
+    """Add limits, and one drive for spring, damper and servos, with angles in degrees."""
     dof = int(model.joint_qd_start[link])
     parameters = model.parameters
     unit = np.degrees(1.0) if kind == codes.REVOLUTE else 1.0
@@ -166,7 +166,7 @@ def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> No
 
 
 def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
-    """What UsdPhysics can't say of a joint, or only in single precision."""
+    """Annotate a joint with values that UsdPhysics lacks or stores in single precision."""
     keep_text(prim, "joint_name", model.joint_names[link])
     if model.joint_type[link] != codes.FREE:
         keep(prim, "joint_placement", model.parameters["joint_placement"][link])

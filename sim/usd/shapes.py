@@ -1,4 +1,4 @@
-"""Geometries as prims: meshes to look at, implicit shapes to collide with."""
+"""Writes geometries as prims: visual meshes and implicit collision shapes."""
 
 import numpy as np
 from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdPhysics, Vt
@@ -9,13 +9,13 @@ from sim.render.shapes import Triangles, tessellate
 from sim.usd.materials import Materials, linear_color
 from warp_kernels import types as codes
 
-GROUND_TILES = 40  # along each side of the drawn part of a plane
+GROUND_TILES = 40  # number of tiles along each side of the drawn part of a plane
 TILE = 0.5  # side of a tile [m]
-DARK = 0.84  # brightness of the darker tiles over that of the plane's own colour
+DARK = 0.84  # brightness of the darker tiles relative to the plane's colour
 
 
 def child_name(wanted: str, taken: set[str]) -> str:
-    """A valid prim name like the one wanted that no sibling has; it is added to ``taken``."""
+    """A valid and unique prim name similar to ``wanted``; it is added to ``taken``."""
     base = Tf.MakeValidIdentifier(wanted)
     name, number = base, 1
     while name in taken:
@@ -33,10 +33,10 @@ def identity_pose(position: object) -> np.ndarray:
 def set_pose(
     xform: UsdGeom.Xformable, pose: np.ndarray, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
 ) -> tuple[UsdGeom.XformOp, UsdGeom.XformOp]:
-    """Give a prim the ops translate, orient and scale with their default values; returns the first two."""
+    """Add the ops translate, orient and scale to a prim, with their default values. Returns the first two."""
     translate = xform.AddTranslateOp()
     translate.Set(Gf.Vec3d(*map(float, pose[:3])))
-    # USD takes the arc cosine of a quaternion's real part: in single precision small angles lose half their digits.
+    # USD uses the arc cosine of a quaternion's real part, which halves the digits of small angles in single precision.
     orient = xform.AddOrientOp(UsdGeom.XformOp.PrecisionDouble)
     orient.Set(Gf.Quatd(float(pose[6]), *map(float, pose[3:6])))
     if scale == (1.0, 1.0, 1.0):
@@ -47,7 +47,7 @@ def set_pose(
 
 
 def add_visual(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: Materials) -> None:
-    """What a geometry looks like: a mesh with normals, colour and material."""
+    """Add the visual mesh of a geometry, with normals, colour and material."""
     if geometry.type == codes.PLANE:
         _add_ground(stage, path, geometry, materials)
         return
@@ -59,7 +59,7 @@ def add_visual(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: 
 def author_mesh(
     stage: Usd.Stage, path: Sdf.Path, triangles: Triangles, color: tuple[float, float, float]
 ) -> UsdGeom.Mesh:
-    """A triangle mesh with a normal at every corner of every face."""
+    """Write a triangle mesh with a normal at every corner of every face."""
     mesh = UsdGeom.Mesh.Define(stage, path)
     points = triangles.vertices.astype(np.float32)
     mesh.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(points))
@@ -72,7 +72,7 @@ def author_mesh(
 
 
 def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Prim:
-    """What a geometry touches with: an implicit shape, or the convex hull of a mesh, of purpose guide."""
+    """Add the collider of a geometry, with purpose guide: an implicit shape, or a mesh's convex hull or triangles."""
     size = [float(value) for value in geometry.size]
     scale = (1.0, 1.0, 1.0)
     if geometry.type == codes.PLANE:
@@ -94,7 +94,7 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
         shape.CreateSizeAttr(2.0)
         scale = (size[0], size[1], size[2])
     elif geometry.type in (codes.CONVEX, codes.ELLIPSOID):
-        # UsdPhysics has no ellipsoid, and its validation refuses a sphere of unequal scale.
+        # UsdPhysics has no ellipsoid, and its validation rejects spheres with non-uniform scale.
         shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
         UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
     elif geometry.type == codes.HEIGHTFIELD:
@@ -112,7 +112,7 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
 
 
 def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: Materials) -> None:
-    """A square piece of a plane as tiles in two shades, so that one sees how things move over it."""
+    """Add a square part of a plane as tiles in two shades, which make motion over it visible."""
     count = GROUND_TILES
     line = (np.arange(count + 1) - count / 2.0) * TILE
     x, y = np.meshgrid(line, line, indexing="ij")
@@ -130,7 +130,7 @@ def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials:
     set_pose(mesh, geometry.placement)
     materials.bind(mesh.GetPrim(), geometry.rgba)
     red, green, blue, alpha = geometry.rgba
-    # Both shades are subsets: Blender forgets the material of the whole mesh where there is one.
+    # Both shades are subsets, since Blender ignores the material of the whole mesh if there is a subset.
     for name, odd, shade in (("light_tiles", 0, 1.0), ("dark_tiles", 1, DARK)):
         tiles = Vt.IntArray.FromNumpy(np.flatnonzero((i + j) % 2 == odd).astype(np.int32))
         subset = UsdGeom.Subset.CreateGeomSubset(

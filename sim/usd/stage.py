@@ -1,4 +1,4 @@
-"""The stage of a moving model: pictures, physics and time samples in one file."""
+"""The stage of a moving model: visuals, physics and time samples in one file."""
 
 from collections.abc import Sequence
 
@@ -27,16 +27,16 @@ from warp_kernels import types as codes
 
 
 class StageWriter:
-    """A stage that grows by a frame at a time.
+    """A stage that is written frame by frame.
 
     Args:
-        name: the file, which doesn't exist yet.
+        name: the file, which must not exist yet.
         model: the model.
         fps: frames per second; frame k is at time code k.
-        num_worlds: number of worlds: of one all is written, of several what is to be seen.
+        num_worlds: number of worlds. A single world is written completely, several worlds with visuals only.
         markers: balls to draw.
         trails: paths to draw.
-        camera: the camera; without one it is made to see the whole motion.
+        camera: the camera; default: a camera that sees the whole motion.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class StageWriter:
         _add_lights(self.stage)
 
     def append(self, poses: np.ndarray) -> None:
-        """Add a frame: poses [num_worlds, num_links, 7], checked."""
+        """Add a frame with checked poses [num_worlds, num_links, 7]."""
         with Sdf.ChangeBlock():
             for link, motion in self._motions:
                 one = poses[:, link] if isinstance(motion, InstanceMotion) else poses[0, link]
@@ -67,11 +67,11 @@ class StageWriter:
         self.frames += 1
 
     def flush(self) -> None:
-        """Write what is new, so that it need not be held in memory."""
+        """Save new frames to the file, which frees their memory."""
         self.stage.GetRootLayer().Save()
 
     def finish(self) -> None:
-        """End the stage, which has at least a frame, and write it."""
+        """Finish and save the stage, which must have at least one frame."""
         self.stage.SetEndTimeCode(float(self.frames - 1))
         poses = self._outermost.poses
         _add_camera(self.stage, self._camera or fit_camera(self._model, poses, markers=self._markers))
@@ -93,7 +93,7 @@ def _new_stage(name: str, fps: float) -> Usd.Stage:
 
 
 def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
-    """Gravity, and what is fixed to the world."""
+    """Add gravity and the geometries fixed to the world."""
     gravity = model.parameters["gravity"]
     strength = float(np.linalg.norm(gravity))
     scene = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
@@ -108,7 +108,7 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
 
 
 def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tuple[int, XformMotion]]:
-    """All of one world; returns how to move its links."""
+    """Add everything of a single world. Returns the motions of its links."""
     paths = link_paths(model)
     motions = []
     for parent in sorted({path.GetParentPath() for path in paths}):
@@ -142,7 +142,7 @@ def _add_geometries(
         name = child_name(geometry.name.rsplit("/", 1)[-1], taken)
         if geometry.visible:
             add_visual(stage, parent.AppendChild(name), geometry, materials)
-            # A reader draws what it touches with, or this.
+            # Tells a reader which collider this prim visualises, if any.
             keep_text(
                 stage.GetPrimAtPath(parent.AppendChild(name)), "shows" if geometry.collides else "name", geometry.name
             )
@@ -155,7 +155,7 @@ def _add_geometries(
 
 
 def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
-    """What UsdPhysics can't say of a geometry, or only in single precision."""
+    """Annotate a geometry with values that UsdPhysics lacks or stores in single precision."""
     geometry = model.geometries[index]
     keep_text(collider, "name", geometry.name)
     keep_parameters(collider, model, "geometry", index)
@@ -202,7 +202,7 @@ def _add_camera(stage: Usd.Stage, view: Camera) -> None:
     for row, axis in enumerate((right, up, backward, np.asarray(view.position, dtype=float))):
         matrix.SetRow3(row, Gf.Vec3d(*map(float, axis)))
     camera.AddTransformOp().Set(matrix)
-    # Aperture and focal length share a unit, so only their ratio, the angle of view, matters.
+    # Aperture and focal length share a unit, so only their ratio, the field of view, matters.
     aperture = 24.0
     camera.CreateVerticalApertureAttr(aperture)
     camera.CreateHorizontalApertureAttr(aperture * 4.0 / 3.0)

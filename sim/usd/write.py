@@ -1,4 +1,4 @@
-"""Motions to USD files: a whole one at once, or frame by frame while it is simulated."""
+"""Writes motions to USD files: all at once, or frame by frame during a simulation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sim.usd.contacts import ContactWriter
 from sim.usd.stage import StageWriter
 
 SUFFIXES = (".usda", ".usdc", ".usd")
-# Frames are written whenever this many numbers have come together.
+# Frames are saved whenever this many numbers have accumulated.
 FLUSH_AFTER = 5_000_000
 
 
@@ -38,7 +38,7 @@ def write_usd(
 
     One world: every link is an Xform with its visuals as meshes, its colliders as implicit shapes of purpose guide,
     mass properties and joints, so that the file is also a UsdPhysics description of the model. Many worlds: visuals
-    only, one PointInstancer for each link.
+    only, with one PointInstancer per link.
 
     Args:
         path: the file, ending in .usda (text), .usdc or .usd (binary).
@@ -47,15 +47,15 @@ def write_usd(
             [frames, num_worlds, num_links, 7] for several.
         fps: frames per second; frame k is at time code k.
         markers: balls to draw, such as a target.
-        trails: paths of points to draw as curves [m]; whole from the start.
-        camera: the camera; without one it is made to see the whole motion.
+        trails: paths of points to draw as curves [m]; drawn completely from the start.
+        camera: the camera; default: a camera that sees the whole motion.
 
     Returns:
         the path.
 
     Raises:
-        ModelError: for another suffix, a missing folder, poses of another shape or not finite, or an fps that is
-            not positive.
+        ModelError: for a wrong suffix, a missing folder, poses with a wrong shape or non-finite values, or an fps that
+            is not positive.
     """
     _check_fps(fps)
     checked = check_world_poses(model, poses)
@@ -70,7 +70,7 @@ def write_usd(
 
 
 class UsdRecorder:
-    """Writes a motion as a USD stage while it is simulated, holding a few frames of it only.
+    """Writes a motion as a USD stage during a simulation, holding only a few frames in memory.
 
     ::
 
@@ -79,8 +79,9 @@ class UsdRecorder:
                 state = simulator.step(state)
                 recorder.append(sim.forward_kinematics(model, state.q))
 
-    The stage is as :func:`write_usd` makes it. A binary file (.usdc, .usd) is written as it grows; a text file, .usda,
-    is held in memory until the end. The file appears when the recorder is closed, also with what came before an error.
+    The stage is the same as from :func:`write_usd`. A binary file (.usdc, .usd) is saved as it grows; a text file,
+    .usda, is held in memory until the end. The file appears when the recorder is closed, even after an error, with the
+    frames recorded so far.
 
     Args:
         path: the file, ending in .usda, .usdc or .usd.
@@ -88,11 +89,11 @@ class UsdRecorder:
         fps: frames per second; frame k is at time code k.
         num_worlds: number of worlds.
         markers: balls to draw.
-        camera: the camera; without one it is made to see the whole motion.
-        force_scale: length of a contact's force [m/N]; None for half a metre for the weight of the model.
+        camera: the camera; default: a camera that sees the whole motion.
+        force_scale: length of a contact's force [m/N]; None makes the model's weight half a metre long.
 
     Raises:
-        ModelError: as :func:`write_usd`; :meth:`append` for poses of another shape or not finite.
+        ModelError: as :func:`write_usd`; in :meth:`append` for poses with a wrong shape or non-finite values.
     """
 
     def __init__(
@@ -114,9 +115,9 @@ class UsdRecorder:
         """Add a frame.
 
         Args:
-            poses: link poses in the world frame, [num_worlds, num_links, 7], or [num_links, 7] of a single world.
-            contacts: what touches, of :meth:`sim.Simulator.contacts`: points and forces are drawn in a layer of their
-                own, ``<name>_contacts``, which a viewer can mute.
+            poses: link poses in the world frame, [num_worlds, num_links, 7], or [num_links, 7] for a single world.
+            contacts: contacts from :meth:`sim.Simulator.contacts`. Their points and forces are drawn in a separate
+                layer, ``<name>_contacts``, which a viewer can mute.
         """
         array = np.asarray(poses)
         worlds = array[None] if array.ndim == 2 and self._num_worlds == 1 else array
@@ -137,7 +138,7 @@ class UsdRecorder:
             self._unwritten = 0
 
     def close(self) -> None:
-        """End the stage and put the file in its place; without a frame there is none."""
+        """Finish the stage and move the file into place. Without frames there is no file."""
         if self._writer.frames:
             self._writer.finish()
             written = Path(self._folder.name)

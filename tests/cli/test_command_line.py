@@ -111,13 +111,15 @@ def test_convert_refuses_what_would_move_otherwise(capsys, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("spring.xml").write_text(HOPPER.replace('name="turn"', 'name="turn" stiffness="3"'))
     assert main(["convert", "spring.xml", "out.urdf"]) == 1
-    assert "error: out.urdf: URDF has no place for springs ('turn'). The file would move" in capsys.readouterr().err
+    assert "error: out.urdf: URDF cannot represent springs ('turn'). The file would move" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["spring.xml"]
     assert main(["convert", "spring.xml", "out.urdf", "--lossy"]) == 0
     said = capsys.readouterr()
     assert said.out == "out.urdf\n"
-    assert "warning: left out: springs ('turn'), which changes the motion" in said.err.splitlines()
-    assert "warning: left out: geometry of the world ('floor'); add it where the file is read" in said.err.splitlines()
+    assert "warning: not written: springs ('turn'), which changes the motion" in said.err.splitlines()
+    assert (
+        "warning: not written: geometry of the world ('floor'); add it when reading the file" in said.err.splitlines()
+    )
     assert sim.load("out.urdf").joint_names == ("up", "turn")
 
 

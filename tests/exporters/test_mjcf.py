@@ -150,8 +150,8 @@ def workshop(restitution=0.0):
 def test_a_workshop_comes_back(tmp_path):
     model = workshop()
     said = warned(write_mjcf, tmp_path / "shop.xml", model)
-    assert "left out: names of links without mass ('l0', 'l1')" in said
-    assert "initial orientations of spherical joints ('j2'); keyframe 'initial' holds them" in said
+    assert "not written: names of links without mass ('l0', 'l1')" in said
+    assert "initial orientations of spherical joints ('j2'); keyframe 'initial' has them" in said
     assert "parts ('box', 'ball')" in said
     again = quietly(sim.load, tmp_path / "shop.xml", dtype="float64")
     assert_mujoco_agrees(model, tmp_path / "shop.xml")
@@ -224,12 +224,12 @@ def test_what_mjcf_cannot_hold_is_refused_or_said(tmp_path):
     with pytest.raises(sim.ModelError) as refused:
         write_mjcf(path, everything())
     for words in ("swing limits ('3')", "twist limits ('3')", "compliant limits ('1')", "compliant contact ('a b/geo",
-                  "restitution (", "MJCF has no place for", "lossy=True"):  # fmt: skip
+                  "restitution (", "MJCF cannot represent", "lossy=True"):  # fmt: skip
         assert words in str(refused.value)
     assert list(tmp_path.iterdir()) == []
     said = warned(write_mjcf, path, everything(), lossy=True)
     for words in (
-        "all.xml: left out: swing limits ('3'), which changes the motion",
+        "all.xml: not written: swing limits ('3'), which changes the motion",
         "largest velocities ('1')",
         "parts (",
     ):
@@ -297,7 +297,7 @@ def test_joints_without_room_are_no_free_ones(tmp_path):
     builder = sim.ModelBuilder()
     builder.add_link("m", mass=1.0, inertia=(1, 1, 1))
     builder.add_joint("locked", "revolute", child="m", lower=0.0, upper=0.0)
-    with pytest.raises(sim.ModelError, match=r"limits that leave no room, which fixed joints stand for \('locked'\)"):
+    with pytest.raises(sim.ModelError, match=r"limits with no range between them; use a fixed joint \('locked'\)"):
         write_mjcf(tmp_path / "a.xml", builder.finalize())
 
 
@@ -322,7 +322,7 @@ def test_a_mesh_of_one_triangle_is_left_out(tmp_path):
     with pytest.raises(sim.ModelError, match=r"meshes of fewer than four points \('blade'\)"):
         write_mjcf(tmp_path / "a.xml", builder.finalize())
     said = warned(write_mjcf, tmp_path / "a.xml", builder.finalize(), lossy=True)
-    assert "left out: meshes of fewer than four points ('sign')" in said
+    assert "not written: meshes of fewer than four points ('sign')" in said
     assert compiled(tmp_path / "a.xml").ngeom == 0
 
 
@@ -332,7 +332,7 @@ def test_names_that_xml_cannot_hold(tmp_path):
     written = strictly(write_mjcf, tmp_path / "a.xml", builder.finalize())
     assert strictly(sim.load, written).link_names == ('é <&"\n/',)
     builder.add_sphere(radius=1.0, mass=1.0, name="bell\a")
-    with pytest.raises(sim.ModelError, match="a name has characters that XML can't hold"):
+    with pytest.raises(sim.ModelError, match="a name has characters that XML cannot represent"):
         quietly(write_mjcf, tmp_path / "b.xml", builder.finalize())
     assert not (tmp_path / "b.xml").exists()
 
@@ -351,7 +351,7 @@ def test_targets_are_checked_and_replaced(tmp_path):
         assert quietly(write_mjcf, tmp_path / "a.xml", model) == tmp_path / "a.xml"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.xml", "a_xml_meshes", "d.xml"]
     (tmp_path / "b_xml_meshes").write_text("")
-    with pytest.raises(sim.ModelError, match="which is no folder"):
+    with pytest.raises(sim.ModelError, match="exists but is not a folder"):
         quietly(write_mjcf, tmp_path / "b.xml", model)
     (tmp_path / "b_xml_meshes").unlink()
     # Names that differ in capitals alone have files of their own.

@@ -178,11 +178,11 @@ def test_from_mjcf(name, tmp_path):
     """What moves comes over; rotors and springs are refused, or left out."""
     model = quietly(sim.load, install(GYMNASIUM / f"{name}.xml"), dtype="float64")
     path = tmp_path / "robot.urdf"
-    with pytest.raises(sim.ModelError, match=r"robot.urdf: URDF has no place for (armature|margins of limits) \("):
+    with pytest.raises(sim.ModelError, match=r"robot.urdf: URDF cannot represent (armature|margins of limits) \("):
         write_urdf(path, model)
     said = warned(write_urdf, path, model, lossy=True)
-    assert "left out: geometry of the world ('floor'" in said
-    assert "left out: actuators (" in said
+    assert "not written: geometry of the world ('floor'" in said
+    assert "not written: actuators (" in said
     assert ("armature (" in said) == (name != "inverted_double_pendulum")
     assert_pinocchio_agrees(model, path)
     gravity = model.parameters["gravity"]
@@ -211,9 +211,9 @@ def test_a_robot_stands_as_before(tmp_path):
 
 def test_what_urdf_cannot_hold_is_refused(tmp_path):
     path = tmp_path / "a.urdf"
-    with pytest.raises(sim.ModelError, match=r"one robot, and this model has 'ball' loose beside others; write"):
+    with pytest.raises(sim.ModelError, match=r"one robot, and this model has 'ball' loose next to others; write"):
         write_urdf(path, throw.build(dtype="float64").model)
-    with pytest.raises(sim.ModelError, match="'loose', 'other' loose beside others"):
+    with pytest.raises(sim.ModelError, match="'loose', 'other' loose next to others"):
         write_urdf(path, everything())
     with pytest.raises(sim.ModelError, match="this model has no links$"):
         write_urdf(path, sim.ModelBuilder().finalize())
@@ -231,7 +231,7 @@ def test_what_urdf_cannot_hold_is_refused(tmp_path):
     with pytest.raises(sim.ModelError) as refused:
         write_urdf(path, model)
     grave = ("armature ('k')", "springs ('k')", "margins of limits ('k')", "compliant limits ('k')",
-             "closed loops ('hook')", "damping of the free base ('j')", "ellipsoids, but as meshes ('egg')",
+             "closed loops ('hook')", "damping of the free base ('j')", "ellipsoids, except as meshes ('egg')",
              "planes and heightfields")  # fmt: skip
     for words in grave:
         assert words in str(refused.value)

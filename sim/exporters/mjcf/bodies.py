@@ -1,4 +1,4 @@
-"""Links and joints as bodies of an MJCF file."""
+"""Writes links and joints as bodies of an MJCF file."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -15,19 +15,19 @@ from sim.model.poses import IDENTITY, compose, inverse
 from warp_kernels import types as codes
 
 JOINT_TAGS = {codes.REVOLUTE: "hinge", codes.PRISMATIC: "slide", codes.SPHERICAL: "ball", codes.FREE: "free"}
-# MuJoCo refuses moving bodies with less mass or inertia.
+# MuJoCo rejects moving bodies with less mass or inertia.
 LEAST = 1e-15
-# A moment that is larger than the sum of the others by this share is meant to be their sum.
+# A moment that exceeds the sum of the others by no more than this fraction is treated as their sum.
 ROUNDING = 1e-9
 
 
 class Bodies:
-    """The bodies of a file. MuJoCo has several joints in one body where the model has a chain of links without mass.
+    """The bodies of a file. A chain of massless links in the model becomes several joints of one body.
 
     Attributes:
         model: the model.
-        elements: the element of the body that holds each link, -1 for the world.
-        heads: for each link that has a body of its own, the links that it holds, from the first to itself.
+        elements: element of the body that contains each link; -1 is the world.
+        heads: for each link that is a body, the links that this body contains, from the first to the link itself.
     """
 
     def __init__(self, worldbody: ET.Element, model: Model, losses: Losses):
@@ -47,18 +47,18 @@ class Bodies:
                 body = self._add_body(chain)
                 self.elements.update((held, body) for held in chain)
         lost = [model.link_names[link] for link in following]
-        losses.leaves_out("names of links without mass", lost, "MJCF has their joints in the next body")
+        losses.omits("names of links without mass", lost, "their joints are in the next body")
         fixed = [
             name
             for name, link, kind in zip(model.joint_names, model.link_names, model.joint_type, strict=True)
             if kind == codes.FIXED and name != f"{link}_fixed"
         ]
-        losses.leaves_out("names of fixed joints", fixed)
-        losses.leaves_out("effort limits that are zero or that actuators exceed", self._exceeded)
-        losses.changes_motion("limits that leave no room, which fixed joints stand for", self._locked)
+        losses.omits("names of fixed joints", fixed)
+        losses.omits("effort limits that are zero or that actuators exceed", self._exceeded)
+        losses.changes_motion("limits with no range between them; use a fixed joint", self._locked)
 
     def add_frames(self) -> None:
-        """Add the named frames that aren't links as sites."""
+        """Add the named frames that are not links as sites."""
         links = set(self.model.link_names)
         for frame in self.model.frames:
             if frame.name not in links and (frame.link < 0 or frame.link in self.heads):
@@ -68,16 +68,16 @@ class Bodies:
             for frame in self.model.frames
             if frame.name not in links and frame.link >= 0 and frame.link not in self.heads
         ]
-        self._losses.leaves_out("frames of links without mass", lost)
+        self._losses.omits("frames of links without mass", lost)
 
     def add_site(self, name: str, link: int, placement: np.ndarray) -> None:
-        """Add a site at a place [7] of a link that has a body of its own."""
+        """Add a site at a pose [7] in a link that is a body."""
         ET.SubElement(self.elements[link], "site", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]))
 
     def weld_groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each link the first link of those welded together with it, and the same of what carries that.
+        """For each link the first link of the group welded to it, and the same for that group's parent.
 
-        Both are -1 for the world [num_links + 1], whose place is the last.
+        Both have [num_links + 1] entries, with the world last; -1 means the world.
         """
         model = self.model
         group = np.full(model.num_links + 1, -1)
@@ -110,7 +110,7 @@ class Bodies:
         return body
 
     def _step(self, link: int) -> np.ndarray:
-        """Pose of a link in its parent where the file has it: that of the initial coordinates, as far as MJCF can."""
+        """Pose of a link in its parent in the file: that of the initial coordinates, as far as MJCF supports it."""
         model = self.model
         placement, q = model.parameters["joint_placement"][link], self._coordinates(link)
         kind, motion = int(model.joint_type[link]), IDENTITY.copy()
@@ -156,7 +156,7 @@ class Bodies:
         self._add_effort(joint, dof)
 
     def _add_effort(self, joint: ET.Element, dof: int) -> None:
-        """The largest force of what drives a joint, which MuJoCo enforces: only where no actuator is to exceed it."""
+        """Write a joint's effort limit, which MuJoCo enforces on its actuators, unless these may exceed it."""
         model = self.model
         effort = float(model.effort_limit[dof])
         if np.isinf(effort):
@@ -183,14 +183,14 @@ class Bodies:
         )  # fmt: skip
 
     def _possible(self, link: int, moments: np.ndarray) -> np.ndarray:
-        """Principal moments that pass MuJoCo's test, which allows no rounding."""
+        """Adjust principal moments to pass MuJoCo's triangle test, which does not allow for rounding."""
         least, middle, largest = np.argsort(moments)
         most = moments[least] + moments[middle]
         if moments[largest] > most * (1.0 + ROUNDING) or moments[least] < 0.0:
             raise ModelError(
                 f"{self._losses.path}: link '{self.model.link_names[link]}': its principal moments of inertia "
-                f"{moments.tolist()} are negative or violate the triangle inequality, and MuJoCo refuses such bodies; "
-                "give it an inertia that a body can have, merge links behind fixed joints (collapse_fixed=True), or "
+                f"{moments.tolist()} are negative or violate the triangle inequality, and MuJoCo rejects such bodies; "
+                "give it a physical inertia, merge links behind fixed joints (collapse_fixed=True), or "
                 "write USD or URDF"
             )
         possible = moments.copy()
@@ -199,10 +199,10 @@ class Bodies:
 
 
 def _chains(model: Model, path: Path) -> dict[int, int]:
-    """The links without mass whose joint MuJoCo has in the body of the only link that they carry, and that link.
+    """The massless links whose joint becomes part of the body of the only link that they carry, with that link.
 
     Raises:
-        ModelError: naming a moving link that MuJoCo refuses for want of mass.
+        ModelError: naming a moving link that MuJoCo rejects because it lacks mass.
     """
     parameters = model.parameters
     moments = np.linalg.eigvalsh(parameters["inertia"]).min(axis=1)
@@ -217,7 +217,8 @@ def _chains(model: Model, path: Path) -> dict[int, int]:
         carried = children.get(link, [])
         if any(model.joint_type[other] == codes.FIXED and heavy[other] for other in carried):
             continue
-        # Axes of hinges and slides are turned into the next body's; a ball's coordinates can't be.
+        # The axes of hinges and slides can be rotated into the next body's frame; the coordinates of a ball joint
+        # cannot.
         turns = [abs(parameters["joint_placement"][other][6]) < 1.0 for other in carried]
         if (
             len(carried) != 1
@@ -230,8 +231,8 @@ def _chains(model: Model, path: Path) -> dict[int, int]:
         ):
             raise ModelError(
                 f"{path}: link '{model.link_names[link]}' moves and has no mass, or no inertia about some axis; MuJoCo "
-                "refuses such bodies, unless they do nothing but carry one other link on a joint: give it a mass and "
-                "an inertia, or write USD or URDF"
+                "rejects such bodies, unless they only carry one other link on a joint: give it a mass and an inertia, "
+                "or write USD or URDF"
             )
         following[link] = carried[0]
     return following

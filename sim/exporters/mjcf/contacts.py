@@ -1,8 +1,8 @@
-"""Which geometries touch, and with what friction, in an MJCF file.
+"""Writes contact pairs and their friction to an MJCF file.
 
-MuJoCo lets touch what isn't joined by a joint, and takes of two geoms the larger friction, or that of the one with
-priority; here a pair has the product, and the sum of torsional and rolling friction. Pairs that don't come out of that
-are listed one by one.
+In MuJoCo all geoms collide unless their bodies share a joint. A pair has the larger friction, or that of the geom with
+priority. In Backswing a pair has the product of the frictions, and the sum of torsional and rolling friction. Pairs for
+which this differs are listed one by one.
 """
 
 import xml.etree.ElementTree as ET
@@ -26,11 +26,11 @@ class Surface:
 
     @property
     def dimension(self) -> int:
-        """MuJoCo's ``condim``: the least that holds what isn't zero."""
+        """MuJoCo's ``condim``: the least that includes all non-zero values."""
         return 6 if self.roll else 4 if self.spin else 3 if self.slide else 1
 
     def with_other(self, other: "Surface") -> "Surface":
-        """What MuJoCo makes of the two."""
+        """How MuJoCo combines the two."""
         if self.priority != other.priority:
             chosen = max(self, other, key=lambda one: one.priority)
             return Surface(chosen.slide, chosen.spin, chosen.roll)
@@ -40,7 +40,7 @@ class Surface:
 
 
 def surface(model: Model, index: int) -> Surface:
-    """That of a geometry; of what doesn't move it has priority, so that where robots have 1 the ground decides."""
+    """Surface of a geometry. Static ones have priority, so that the ground decides where robots have friction 1."""
     slide, spin, roll = (
         float(model.parameters[key][index]) for key in ("friction", "torsional_friction", "rolling_friction")
     )
@@ -49,7 +49,7 @@ def surface(model: Model, index: int) -> Surface:
 
 
 def add_contacts(root: ET.Element, bodies: Bodies) -> None:
-    """Exclude the bodies that don't touch, and list the pairs of geometries that MuJoCo would get wrong."""
+    """Exclude bodies that do not touch, and list the pairs of geometries that MuJoCo would combine differently."""
     contact = ET.SubElement(root, "contact")
     model = bodies.model
     group, above = bodies.weld_groups()
@@ -60,7 +60,7 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
     for a, b in combinations(sorted(by_link), 2):
         if group[a] == group[b]:
             continue
-        # What hangs on the world touches it.
+        # Bodies jointed to the world do collide with it.
         neighbours = group[a] >= 0 and group[b] >= 0 and (above[a] == group[b] or above[b] == group[a])
         pairs = [(i, j) for i in by_link[a] for j in by_link[b]]
         touching = [(min(pair), max(pair)) for pair in pairs if may_touch(model, *pair)]

@@ -1,4 +1,4 @@
-"""MJCF: write a model as a file of MuJoCo's."""
+"""Writes a model as an MJCF file."""
 
 import os
 import xml.etree.ElementTree as ET
@@ -13,7 +13,7 @@ from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.contacts import add_contacts
 from sim.exporters.mjcf.forces import add_actuators, add_equalities
 from sim.exporters.mjcf.geoms import add_geoms
-from sim.exporters.mjcf.losses import lose_values
+from sim.exporters.mjcf.losses import note_losses
 from sim.exporters.text import numbers
 from sim.model.conventions import to_mujoco
 from sim.model.model import Model
@@ -25,25 +25,24 @@ from warp_kernels import types as codes
 def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = False) -> Path:
     """Write a model as an MJCF file, with its meshes as .obj files in a folder ``<name>_xml_meshes``.
 
-    MuJoCo has the model's masses, joints, springs, limits, shapes, pairs that touch, friction of each pair, actuators,
-    constraints and keyframes, and starts where the model does. Read again, it is the same model but for names that
-    MJCF has no place for. MuJoCo's order of coordinates is the model's own (:func:`sim.to_mujoco` converts
-    quaternions).
+    The file has the model's masses, joints, springs, limits, shapes, colliding pairs, friction of each pair, actuators,
+    constraints and keyframes, and the same initial state. Read back, it is the same model except for names that MJCF
+    cannot represent. MuJoCo's order of coordinates is that of the model (:func:`sim.to_mujoco` converts quaternions).
 
-    What the file can't hold (docs/exporting.md lists all of it) is an error where the model would move otherwise
-    without, such as restitution and compliance, and a :class:`sim.MJCFWarning` where it is data alone. How soft MuJoCo
-    makes contacts and constraints is left to its defaults.
+    Anything else that MJCF cannot represent (see docs/exporting.md) is an error if it changes the motion, such as
+    restitution and compliance, and a :class:`sim.MJCFWarning` otherwise. The softness of contacts and constraints is
+    left at MuJoCo's defaults.
 
     Args:
-        path: the file, ending in .xml; one that is there is replaced.
+        path: the file, ending in .xml; an existing file is replaced.
         model: the model.
-        lossy: warn of what changes the motion too.
+        lossy: warn instead of raising an error about what changes the motion.
 
     Returns:
         the path.
 
     Raises:
-        ModelError: naming what MJCF can't hold; for another suffix or a missing folder.
+        ModelError: naming what MJCF cannot represent; also for a wrong suffix or a missing folder.
     """
     check_target(path, (".xml",))
     losses = Losses(path, "MJCF", MJCFWarning, lossy)
@@ -54,15 +53,15 @@ def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
 
 
 def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Element:
-    """The root element.
+    """Make the root element.
 
     Args:
         model: the model.
-        losses: takes what MJCF can't hold.
-        meshes: takes the meshes; None for shapes that collide alone, all of them primitives.
+        losses: collects what MJCF cannot represent.
+        meshes: collects the meshes; None to write colliding shapes only, which must be primitives.
 
     Raises:
-        ModelError: naming a link or geometry that MuJoCo refuses.
+        ModelError: naming a link or geometry that MuJoCo rejects.
     """
     title = model.parts[0].name if len(model.parts) == 1 else losses.path.stem
     root = ET.Element("mujoco", model=title)
@@ -79,7 +78,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     add_equalities(root, bodies)
     add_actuators(root, model)
     _add_keyframes(root, model, losses)
-    lose_values(model, losses)
+    note_losses(model, losses)
     for element in list(root):
         if not len(element) and not element.attrib:
             root.remove(element)
@@ -105,7 +104,7 @@ def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
     if turned:
         name = free_name("initial", taken)
         _add_key(keyframes, model, name, model.q0, np.zeros(model.nv), np.zeros(model.nu))
-        losses.leaves_out("initial orientations of spherical joints", turned, f"keyframe '{name}' holds them")
+        losses.omits("initial orientations of spherical joints", turned, f"keyframe '{name}' has them")
 
 
 def _add_key(

@@ -1,4 +1,4 @@
-"""Constraints and actuators of an MJCF file."""
+"""Writes constraints and actuators to an MJCF file."""
 
 import xml.etree.ElementTree as ET
 
@@ -15,7 +15,7 @@ ACTUATOR_TAGS = {codes.TORQUE: "motor", codes.POSITION: "position", codes.VELOCI
 
 
 def add_equalities(root: ET.Element, bodies: Bodies) -> None:
-    """Add points and welds between sites, and coupled joints."""
+    """Add point and weld constraints between sites, and coupled joints."""
     model, equality = bodies.model, ET.SubElement(root, "equality")
     equalities, parameters = model.equalities, model.parameters
     for row, name in enumerate(equalities.anchor_names):
@@ -29,7 +29,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
             constraint.set(f"site{place}", _site(bodies, f"{name}/{side}", link, anchor))
     for row, name in enumerate(equalities.coupling_names):
         other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
-        # MuJoCo counts from the positions in the file.
+        # MuJoCo measures coordinates from the positions in the file.
         start, followed = (model.q0[model.q_slice(joint)][0] for joint in (name, other))
         ratio, offset = (float(parameters[f"coupling_{key}"][row]) for key in ("ratio", "offset"))
         polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
@@ -37,7 +37,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
 
 
 def _site(bodies: Bodies, wanted: str, link: int, anchor: np.ndarray) -> str:
-    """A site at the anchor [7]: that of a frame of the model, or a new one."""
+    """Name of a site at the anchor [7]: a frame of the model, or a new site."""
     frames = {frame.name: frame for frame in bodies.model.frames}
     name = wanted
     while name in frames:
@@ -63,6 +63,6 @@ def add_actuators(root: ET.Element, model: Model) -> None:
         if kind != codes.TORQUE:
             element.set("kv", number(kd))
         if limit == 0.0:
-            raise ModelError(f"actuator '{name}': its force limit is zero, which MuJoCo refuses; leave it out")
+            raise ModelError(f"actuator '{name}': its force limit is zero, which MuJoCo rejects; remove it")
         if np.isfinite(limit):
             element.set("forcerange", numbers([-limit, limit]))

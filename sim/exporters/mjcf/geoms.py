@@ -1,4 +1,4 @@
-"""Geometries as geoms of an MJCF file, with their meshes and heights."""
+"""Writes geometries as geoms of an MJCF file, with their meshes and heights."""
 
 import xml.etree.ElementTree as ET
 
@@ -14,7 +14,7 @@ from sim.exporters.text import numbers, wxyz
 from sim.model.model import Geometry
 from warp_kernels import types as codes
 
-# Names, and how many of the sizes have a meaning.
+# Name of the geom type, and number of sizes used.
 SHAPES = {
     codes.PLANE: ("plane", 0),
     codes.SPHERE: ("sphere", 1),
@@ -25,29 +25,31 @@ SHAPES = {
     codes.HEIGHTFIELD: ("hfield", 0),
     codes.CONVEX: ("mesh", 0),
 }
-# MuJoCo refuses meshes with less.
+# MuJoCo rejects meshes with fewer points.
 FEWEST_POINTS = 4
-# MuJoCo shows groups below 3.
+# MuJoCo shows groups below 3 by default.
 SHOWN, HIDDEN = "1", "3"
 
 
 def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFiles | None) -> None:
-    """Add all geometries; without ``meshes`` those that collide.
+    """Add all geometries, or without ``meshes`` only those that collide.
 
     Raises:
-        ModelError: for a plane on a link that moves; without ``meshes`` for a mesh.
+        ModelError: for a plane on a moving link; without ``meshes`` for a mesh.
     """
     model = bodies.model
     small = {g.name: g for g in model.geometries if g.mesh is not None and len(g.mesh.vertices) < FEWEST_POINTS}
     for name, geometry in small.items():
-        lose = losses.changes_motion if geometry.collides else losses.leaves_out
+        lose = losses.changes_motion if geometry.collides else losses.omits
         lose("meshes of fewer than four points", [name])
     for index, geometry in enumerate(model.geometries):
         if geometry.name in small or (meshes is None and not geometry.collides):
             continue
         kind, count = SHAPES[geometry.type]
         if geometry.type == codes.PLANE and geometry.link >= 0 and model.link_tail_dof[geometry.link] >= 0:
-            raise ModelError(f"{losses.path}: geometry '{geometry.name}': MuJoCo has no planes on links that move")
+            raise ModelError(
+                f"{losses.path}: geometry '{geometry.name}': MuJoCo does not support planes on moving links"
+            )
         geom = ET.SubElement(
             bodies.elements[geometry.link], "geom", name=geometry.name, type=kind, pos=numbers(_position(geometry)),
             quat=wxyz(geometry.placement[3:]), rgba=numbers(geometry.rgba),
@@ -78,16 +80,17 @@ def _set_surface(geom: ET.Element, own: Surface) -> None:
 
 def _add_mesh(asset: ET.Element, geometry: Geometry, meshes: MeshFiles | None) -> None:
     if meshes is None or geometry.mesh is None:
-        raise ModelError(f"geometry '{geometry.name}': a mesh needs a file of its own; use primitives")
+        raise ModelError(f"geometry '{geometry.name}': a mesh would need a separate file; use primitives")
     file = meshes.add(geometry, scaled(geometry.mesh, geometry.size))
-    # The mass of its surface is that of meshes that aren't closed too; MuJoCo takes it for the mesh's own frame alone.
+    # "shell" also works for meshes that are not closed. MuJoCo only uses it for the frame of the mesh.
     ET.SubElement(asset, "mesh", name=geometry.name, file=file, inertia="shell")
 
 
 def _add_heights(asset: ET.Element, geometry: Geometry) -> None:
-    """MuJoCo's heights begin at zero and end at one, times the third of its sizes; the fourth is solid below them.
+    """Add the heights of a heightfield.
 
-    Its files have the rows from the greatest y down.
+    MuJoCo normalises heights to the range from 0 to 1 and scales them by the third size; the fourth is the thickness
+    below. Rows in the file start at the greatest y.
     """
     heights = _heights(geometry)
     rise = float(geometry.size[2] * np.ptp(heights))
@@ -98,7 +101,7 @@ def _add_heights(asset: ET.Element, geometry: Geometry) -> None:
 
 
 def _position(geometry: Geometry) -> np.ndarray:
-    """Where MuJoCo has a geometry: a heightfield at its least height."""
+    """Position of a geometry in the file. MuJoCo places a heightfield at its lowest height."""
     if geometry.type != codes.HEIGHTFIELD:
         return geometry.placement[:3]
     lowest = float(geometry.size[2] * _heights(geometry).min())

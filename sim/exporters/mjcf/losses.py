@@ -1,4 +1,4 @@
-"""What a model has and MJCF doesn't, or combines otherwise."""
+"""Features of a model that MJCF lacks or combines differently."""
 
 from itertools import combinations
 
@@ -10,7 +10,7 @@ from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes
 
 
-def lose_values(model: Model, losses: Losses) -> None:
+def note_losses(model: Model, losses: Losses) -> None:
     """Note what is not written."""
     parameters = model.parameters
     joints = [model.joint_names[link] for link in model.dof_link]
@@ -25,13 +25,15 @@ def lose_values(model: Model, losses: Losses) -> None:
     losses.changes_motion("compliant contact", _where(names, np.isfinite(parameters["contact_stiffness"][colliding])))
     losses.changes_motion("restitution", _bouncing(model, colliding))
     losses.changes_motion("values that differ between the axes of a joint", _uneven(model))
-    losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are data alone")
+    losses.omits(
+        "largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they do not affect the motion"
+    )
     if len(model.parts) > 1:
-        losses.leaves_out("parts", [part.name for part in model.parts], "a file read again is one part")
+        losses.omits("parts", [part.name for part in model.parts], "a file that is read back is one part")
 
 
 def _bouncing(model: Model, colliding: list[int]) -> list[str]:
-    """Geometries with restitution that something with restitution may touch."""
+    """Geometries with restitution that may touch another geometry with restitution."""
     restitution = model.parameters["restitution"]
     found = {
         k
@@ -43,7 +45,7 @@ def _bouncing(model: Model, colliding: list[int]) -> list[str]:
 
 
 def _uneven(model: Model) -> list[str]:
-    """Joints of several degrees of freedom that don't have one damping, armature or dry friction for all."""
+    """Joints with several degrees of freedom whose damping, armature or dry friction are not all equal."""
     found = []
     for link in np.flatnonzero((model.joint_type == codes.SPHERICAL) | (model.joint_type == codes.FREE)):
         dofs = np.flatnonzero(model.dof_link == link)

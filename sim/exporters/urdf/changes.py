@@ -1,4 +1,4 @@
-"""URDF: write new values of physical parameters into a robot file."""
+"""Writes new values of physical parameters into a URDF file."""
 
 import os
 import tempfile
@@ -16,26 +16,26 @@ from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 from warp_kernels.types import FREE
 
-# Before and after, by the name of the parameter.
+# Values before and after, by the name of the parameter.
 Changes = Mapping[str, tuple[np.ndarray, np.ndarray]]
-NO_PLACE = ("armature", "stiffness", "rest_position", "gravity")
-# Attributes of a joint's <dynamics>, by the parameter.
+NOT_IN_URDF = ("armature", "stiffness", "rest_position", "gravity")
+# Attributes of a joint's <dynamics>, by parameter.
 DYNAMICS = {"damping": "damping", "friction_loss": "friction"}
 
 
 def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, changes: Changes) -> None:
-    """Copy a URDF file with the parameters that have changed in it.
+    """Copy a URDF file with the parameters that have changed.
 
     Args:
-        source: the file that the model was read from, with links joined by fixed joints kept apart.
+        source: the file from which the model was read, without merging links joined by fixed joints.
         path: the file to write.
         model: the model.
         changes: parameters before and after, ``[n, ...]``; "mass", "com", "inertia", "joint_placement", "damping" and
             "friction_loss" are written.
 
     Raises:
-        ModelError: for a link or joint that is not in the file, for a change that URDF has no place for, and for one
-            with which the file could not be read again. Then nothing is written.
+        ModelError: for a link or joint that is not in the file, for a change that URDF cannot represent, and for one
+            that would make the file unreadable. Nothing is written then.
     """
     robot = ET.parse(source, ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))).getroot()
     links = {str(link.get("name")): link for link in robot.findall("link")}
@@ -45,9 +45,9 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
             f"{source}: the model's links are not those of the file; load the robot with collapse_fixed=False and "
             "without a name"
         )
-    for name in NO_PLACE:
+    for name in NOT_IN_URDF:
         if name in changes and not np.array_equal(*changes[name]):
-            raise ModelError(f"{name} has changed, and URDF has no place for it; set it back before writing")
+            raise ModelError(f"{name} has changed, which URDF cannot represent; restore it before writing")
     for index, name in enumerate(model.link_names):
         if any(_differs(changes[key], index) for key in ("mass", "com", "inertia")):
             mass, com, inertia = (changes[key][1][index] for key in ("mass", "com", "inertia"))
@@ -55,7 +55,7 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
         joint = model.joint_names[index]
         if _differs(changes["joint_placement"], index):
             if joint not in joints or model.joint_type[index] == FREE:
-                raise ModelError(f"the placement of joint '{joint}' has changed, and the file has no place for it")
+                raise ModelError(f"the placement of joint '{joint}' has changed, which the file cannot represent")
             set_origin(joints[joint], changes["joint_placement"][1][index])
         ends = [*model.joint_qd_start[1:], model.nv]
         dofs = range(int(model.joint_qd_start[index]), int(ends[index]))
@@ -64,16 +64,16 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
                 values = changes[parameter][1][list(dofs)]
                 if joint not in joints or np.ptp(values) > 0.0:
                     raise ModelError(
-                        f"{parameter} of joint '{joint}' has changed, and the file has no place for {values.tolist()}"
+                        f"{parameter} of joint '{joint}' has changed, and the file cannot represent {values.tolist()}"
                     )
                 child(joints[joint], "dynamics").set(attribute, number(values[0]))
     _write(ET.tostring(robot, encoding="utf-8", xml_declaration=True), Path(path))
 
 
 def _write(text: bytes, path: Path) -> None:
-    """Write a file that is read first, with no link merged, so that an error is about the values in it."""
+    """Write a file after checking that it can be read, without merging links, so that errors refer to its values."""
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", URDFWarning)  # what there was to say was said when the robot was read
+        warnings.simplefilter("ignore", URDFWarning)  # they were already shown when the robot was read
         new = Path(folder) / path.name
         new.write_bytes(text)
         builder = ModelBuilder()
@@ -81,7 +81,7 @@ def _write(text: bytes, path: Path) -> None:
             builder.add_urdf(new, visual=False, collision=False, mimic="free")
             builder.finalize(collapse_fixed=False)
         except ModelError as error:
-            raise ModelError(f"{str(error).replace(str(new), str(path))}; set it right before writing") from None
+            raise ModelError(f"{str(error).replace(str(new), str(path))}; correct it before writing") from None
         new.replace(path)
 
 

@@ -9,13 +9,13 @@ from sim.exporters.text import number, numbers
 
 
 def child(element: ET.Element, tag: str) -> ET.Element:
-    """The child with this tag, made if it isn't there."""
+    """The child with this tag, created if missing."""
     found = element.find(tag)
     return ET.SubElement(element, tag) if found is None else found
 
 
 def set_inertial(link: ET.Element, mass: float, com: np.ndarray, inertia: np.ndarray) -> None:
-    """Give a link its mass [kg], centre of mass [3], and rotational inertia about it in link axes [3, 3]."""
+    """Set a link's mass [kg], centre of mass [3], and rotational inertia about it in link axes [3, 3]."""
     inertial = child(link, "inertial")
     origin = child(inertial, "origin")
     origin.set("xyz", numbers(com))
@@ -28,16 +28,16 @@ def set_inertial(link: ET.Element, mass: float, com: np.ndarray, inertia: np.nda
 
 
 def set_origin(element: ET.Element, placement: np.ndarray) -> None:
-    """Give an element its ``<origin>``: position and quaternion xyzw [7]."""
+    """Set the ``<origin>`` of an element from position and quaternion xyzw [7]."""
     origin = child(element, "origin")
     origin.set("xyz", numbers(placement[:3]))
     origin.set("rpy", numbers(roll_pitch_yaw(placement[3:])))
 
 
 def roll_pitch_yaw(quaternion: np.ndarray) -> np.ndarray:
-    """Angles about the fixed axes x, y, z, in that order [3], exact near a pitch of a right angle too.
+    """Angles about the fixed axes x, y, z, in that order [3], accurate even near a pitch of a right angle.
 
-    There roll and yaw are only known together: whatever yaw is taken, the roll that is left after it makes up for it.
+    There only a combination of roll and yaw is determined: the roll is computed for the chosen yaw.
     """
     matrix = Rotation.from_quat(quaternion).as_matrix()
     yaw = np.arctan2(matrix[1, 0], matrix[0, 0])

@@ -1,4 +1,4 @@
-"""URDF: write a model as a robot file."""
+"""Writes a model as a URDF file."""
 
 import os
 import xml.etree.ElementTree as ET
@@ -11,7 +11,7 @@ from sim.exporters.files import MeshFiles
 from sim.exporters.losses import Losses
 from sim.exporters.text import number, numbers
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
-from sim.exporters.urdf.losses import check_expressible, lose_values
+from sim.exporters.urdf.losses import check_expressible, note_losses
 from sim.exporters.urdf.shapes import ShapeWriter
 from sim.model.model import Frame, Model
 from sim.model.names import free_name
@@ -26,25 +26,24 @@ TYPES = {codes.FIXED: "fixed", codes.REVOLUTE: "revolute", codes.PRISMATIC: "pri
 def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = False) -> Path:
     """Write the model of a robot as a URDF file, with its meshes as .obj files in a folder ``<name>_urdf_meshes``.
 
-    Read again it has the same links, joints, limits, damping, dry friction, masses, shapes, colours, coupled joints
-    (``<mimic>``) and frames (links without mass behind fixed joints). Where it hangs on the world by other joints
-    than one that is fixed or free, or carries something of the world, the world becomes the root link; several robots
-    that stand on it become one.
+    Read back, it has the same links, joints, limits, damping, dry friction, masses, shapes, colours, coupled joints
+    (``<mimic>``) and frames (massless links behind fixed joints). The world becomes the root link if the base joint is
+    neither fixed nor free, or if there are shapes or frames in the world. Several robots fixed to the world become one.
 
-    What the file can't hold (docs/exporting.md lists all of it) is an error where the robot would move otherwise
-    without, and a :class:`sim.URDFWarning` where a reader of URDF gives it: ground, actuators, friction, gravity, which
-    links touch, whether the base is free.
+    Anything else that URDF cannot represent (see docs/exporting.md) is an error if it changes the motion, and a
+    :class:`sim.URDFWarning` if the reader of the file sets it: ground, actuators, friction, gravity, which links touch,
+    whether the base is free.
 
     Args:
-        path: the file, ending in .urdf; one that is there is replaced.
+        path: the file, ending in .urdf; an existing file is replaced.
         model: the model.
-        lossy: warn of what changes the motion too.
+        lossy: warn instead of raising an error about what changes the motion.
 
     Returns:
         the path.
 
     Raises:
-        ModelError: naming what URDF can't hold; for another suffix or a missing folder.
+        ModelError: naming what URDF cannot represent; also for a wrong suffix or a missing folder.
     """
     check_target(path, (".urdf",))
     losses = Losses(path, "URDF", URDFWarning, lossy)
@@ -52,13 +51,13 @@ def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
     meshes = MeshFiles(path)
     writer = _Writer(model, losses, meshes)
     root = writer.robot()
-    lose_values(model, losses, writer.base)
+    note_losses(model, losses, writer.base)
     losses.report()
     return meshes.write(root, path, ".urdf")
 
 
 class _Writer:
-    """Puts the elements together. ``base`` is the name of the root link, ``holds_world`` whether that is the world."""
+    """Builds the elements. ``base`` is the name of the root link, ``holds_world`` whether that is the world."""
 
     def __init__(self, model: Model, losses: Losses, meshes: MeshFiles):
         self.model = model
@@ -71,19 +70,19 @@ class _Writer:
         self.holds_world = not free and bool(of_world or carries or not stands or model.num_trees > 1)
         self.skipped = {frame.name for frame in of_world if not self.holds_world}
         if self.holds_world:
-            # A base that was merged into the world gives it its name.
+            # If a base was merged into the world, the root link gets its name.
             same = [frame.name for frame in of_world if is_identity(frame.placement)]
             self.links[-1] = same[0] if same else free_name(WORLD, {frame.name for frame in model.frames})
         self.base = self.links[-1] if self.holds_world else model.link_names[0]
-        losses.leaves_out("frames of the world", sorted(self.skipped))
+        losses.omits("frames of the world", sorted(self.skipped))
         self.joints = set(model.joint_names)
 
     def robot(self) -> ET.Element:
-        """The whole file."""
+        """Make the root element of the file."""
         parts, path = self.model.parts, self.shapes.losses.path
         root = ET.Element("robot", name=parts[0].name if len(parts) == 1 else path.stem)
         if any(g.type == codes.CAPSULE for g in self.model.geometries):
-            root.set("version", "1.2")  # the first that has capsules
+            root.set("version", "1.2")  # the first version with capsules
         frames: dict[int, list[Frame]] = {}
         for frame in self.model.frames:
             if frame.name not in self.links.values() and frame.name not in self.skipped:
@@ -102,7 +101,7 @@ class _Writer:
         element = ET.SubElement(root, "link", name=self.links[link])
         if link >= 0:
             mass, com, inertia = (model.parameters[key][link] for key in ("mass", "com", "inertia"))
-            # Readers make up a mass for links that move and state none.
+            # Some readers invent a mass for moving links without one.
             moves = model.joint_type[link] != codes.FIXED and model.link_names[link] not in model.massless_links
             if mass or inertia.any() or moves:
                 set_inertial(element, float(mass), com, inertia)

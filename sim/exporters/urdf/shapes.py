@@ -1,4 +1,4 @@
-"""Geometries as visual and collision elements of a URDF file."""
+"""Writes geometries as visual and collision elements of a URDF file."""
 
 import xml.etree.ElementTree as ET
 
@@ -13,7 +13,7 @@ ENDLESS = (codes.PLANE, codes.HEIGHTFIELD)
 
 
 class ShapeWriter:
-    """Adds the shapes of links, and notes those that URDF doesn't have."""
+    """Adds the shapes of links, and notes those that URDF lacks."""
 
     def __init__(self, model: Model, losses: Losses, meshes: MeshFiles):
         self.losses = losses
@@ -27,14 +27,14 @@ class ShapeWriter:
                 scenery.append(geometry.name)
             else:
                 self._of_link.setdefault(geometry.link, []).append(geometry)
-        losses.leaves_out("geometry of the world", scenery, "add it where the file is read")
+        losses.omits("geometry of the world", scenery, "add it when reading the file")
         endless = [g.name for g in model.geometries if g.link >= 0 and g.type in ENDLESS]
         losses.changes_motion("planes and heightfields on a robot", endless)
         curved = [g.name for g in model.geometries if g.type == codes.ELLIPSOID and g.collides]
-        losses.changes_motion("ellipsoids, but as meshes", curved)
+        losses.changes_motion("ellipsoids, except as meshes", curved)
 
     def add(self, element: ET.Element, link: int) -> None:
-        """Add all shapes of a link, those to see first."""
+        """Add all shapes of a link, visual ones first."""
         shapes = [g for g in self._of_link.get(link, []) if g.type not in ENDLESS]
         for geometry in shapes:
             if geometry.visible:
@@ -68,7 +68,9 @@ class ShapeWriter:
 def _mesh(geometry: Geometry) -> Mesh:
     if geometry.mesh is not None:
         return scaled(geometry.mesh, geometry.size)
-    from sim.render.shapes import tessellate  # here: ellipsoids are rare, and what draws takes a while to load
+    from sim.render.shapes import (
+        tessellate,
+    )  # imported here: ellipsoids are rare, and the renderer takes a while to import
 
     triangles = tessellate(geometry)
     return Mesh(triangles.vertices, triangles.faces)
