@@ -99,7 +99,7 @@ def test_convert_between_all_formats(capsys, tmp_path):
         assert main(["convert", before, out, *free]) == 0
         said = capsys.readouterr()
         assert said.out == f"{out}\n"
-        assert ("whether the base is free" in said.err) == (suffix == ".urdf")
+        assert ("the base is free: when reading" in said.err) == (suffix == ".urdf")
         before, free = out, ["--floating-base"] if suffix == ".urdf" else []
         options = {"floating_base": True} if free else {}
         model = sim.load(out, dtype="float64", **options)

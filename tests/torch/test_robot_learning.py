@@ -284,7 +284,7 @@ def test_what_a_file_can_not_hold_is_refused(change, message, robot, tmp_path):
 def test_what_a_floating_base_lacks_in_a_file_is_refused(robot, tmp_path):
     free = sim.torch.Robot(tmp_path / "robot.urdf", floating_base=True, dtype=torch.float64)
     free.friction_loss[:6] = 0.5
-    with pytest.raises(sim.ModelError, match=r"friction_loss of joint .* has changed, .* no place for \[0.5, 0.5"):
+    with pytest.raises(sim.ModelError, match=r"friction_loss of joint .* has changed, .* cannot represent \[0.5, 0.5"):
         free.save_urdf(tmp_path / "out.urdf")
 
 
