@@ -48,7 +48,7 @@ def check_gradients(
 
     Args:
         simulator: the simulator.
-        state: the state before the first step; a warm start begins with zero impulses.
+        state: the state before the first step. A warm start uses its impulses, or zeros if it has none.
         tau: joint forces, as for :meth:`sim.Simulator.rollout`.
         wrt: arguments to differentiate in: "q", "qd", "tau", "control" and names of parameters
             (:data:`sim.model.parameters.PARAMETERS`). Default: the state, and tau and control if given.
