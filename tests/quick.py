@@ -1,7 +1,8 @@
 """A pytest plugin: ``--quick`` runs the first case of every test function that isn't known to take long.
 
-``tests/long_tests.txt`` lists those that do; ``--quick --record-long`` runs the first case of all that aren't marked as
-slow and writes the list anew. A test that is in no list is quick until then, and is named at the end if it isn't.
+``tests/long_tests.txt`` lists those that do. A new test is quick, and is named at the end if it isn't;
+``--record-long`` adds it to the list. What it shares with those after it, such as a fixture of the file, counts for the
+first one that runs: recorded twice, the list is complete.
 """
 
 import resource
@@ -13,7 +14,7 @@ import pytest
 LIST = Path(__file__).with_name("long_tests.txt")
 HEADER = """\
 # What `make quick` leaves out: tests whose first case takes more than {limit} s of CPU time with compiled kernels.
-# Written by `make quick ARGS=--record-long`.
+# `make quick ARGS=--record-long` adds to it.
 """
 LIMIT = 0.2
 # What takes longer than this is named; other machines may be slower, and the first test of a kind loads its kernels.
@@ -22,7 +23,7 @@ FAR_TOO_LONG = 5 * LIMIT
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="the first case of every test that doesn't take long")
-    parser.addoption("--record-long", action="store_true", help="with --quick: write down which tests take long")
+    parser.addoption("--record-long", action="store_true", help="with --quick: add to the list what takes long")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,7 +49,7 @@ class Quick:
         self.seconds: dict[str, float] = {}
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        seen = set() if self.record else long_tests()
+        seen = long_tests()
         kept: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
         for item in items:
@@ -67,14 +68,16 @@ class Quick:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         bound = LIMIT if self.record else FAR_TOO_LONG
-        long = sorted(name for name, seconds in self.seconds.items() if seconds > bound)
+        long = {name for name, seconds in self.seconds.items() if seconds > bound}
         if self.record:
-            LIST.write_text(HEADER.format(limit=LIMIT) + "".join(f"{name}\n" for name in long))
-            terminalreporter.write_line(f"{len(long)} tests take long; written to {LIST}")
-        elif long:
+            names = sorted(long_tests() | long)
+            LIST.write_text(HEADER.format(limit=LIMIT) + "".join(f"{name}\n" for name in names))
+        if long:
             terminalreporter.section("not quick")
-            terminalreporter.write_line("If kernels were compiled before, list these in tests/long_tests.txt:")
-            for name in long:
+            terminalreporter.write_line(
+                f"now in {LIST}:" if self.record else "If no kernel was compiled, --record-long lists these as long:"
+            )
+            for name in sorted(long):
                 terminalreporter.write_line(f"{self.seconds[name]:.1f} s {name}")
 
 

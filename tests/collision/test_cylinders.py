@@ -58,9 +58,14 @@ def test_standing_has_the_same_four_points_whatever_the_rounding(tilt, flip):
 
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("tilt", [1.1 * UPRIGHT_LIMIT, 1e-3, 0.02, 0.5])
-@pytest.mark.parametrize("side", range(-7, 9))
-def test_tilted_has_the_deepest_point_of_the_lower_rim_and_three_on_the_axes(tilt, end, side):
+def test_tilted_has_the_deepest_point_of_the_lower_rim_and_three_on_the_axes(tilt, end, subtests):
     """Of the four on the body's axes all but the one beside it, whichever side is deepest."""
+    for side in range(-7, 9):
+        with subtests.test(side=side):
+            check_tilted(tilt, end, side)
+
+
+def check_tilted(tilt: float, end: int, side: int) -> None:
     towards = side * np.pi / 8.0 + 0.1  # of the deepest point in the body, from its x axis to its y axis
     turn = Rotation.from_euler("z", 1.1)
     body = Rotation.from_euler("z", np.pi - towards) if end == 0 else Rotation.from_euler("z", -towards)

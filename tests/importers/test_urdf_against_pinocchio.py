@@ -1,5 +1,6 @@
 """Robots of installed packages, read by the importer and by Pinocchio: the same model, matched by names."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -20,6 +21,7 @@ TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
 INERTIA_TOLERANCE = {"rtol": 1e-10, "atol": 1e-15}
 
 
+@functools.cache
 def load_both(name: str, floating: bool):
     path = ROBOTS[name]
     if not path.is_file():

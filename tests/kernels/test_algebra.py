@@ -1,6 +1,7 @@
 """Arithmetic on blocks of worlds against NumPy, and what becomes of lanes without a world."""
 
 import functools
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -218,13 +219,18 @@ def test_arrays_that_are_looked_up(lanes, worlds, every):
 
 @pytest.mark.parametrize("precision", SCALARS)
 @pytest.mark.parametrize("lanes", [1, LANES])
-@pytest.mark.parametrize("worlds", [1, LANES - 1, LANES, 3 * LANES + 2])
-@pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("columns", [3, 4, 9])  # fewer entries than lanes, groups of as many, and some left over
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("marked", [False, True])
-def test_what_is_read_and_written_whole(precision, lanes, worlds, every, columns, turned, marked):
+def test_what_is_read_and_written_whole(precision, lanes, columns, subtests):
     """As before; frames are read that lie in memory row by row or not, and arrays are large or new or not."""
+    either = [False, True]
+    for worlds, every, turned, marked in itertools.product(
+        [1, LANES - 1, LANES, 3 * LANES + 2], [1, 2], either, either
+    ):
+        with subtests.test(worlds=worlds, every=every, turned=turned, marked=marked):
+            check_whole(precision, lanes, worlds, every, columns, turned, marked)
+
+
+def check_whole(precision: str, lanes: int, worlds: int, every: int, columns: int, turned: bool, marked: bool) -> None:
     rng, scalar = np.random.default_rng(0), SCALARS[precision]
     rows, own = 8 * LANES, slice(0, every * worlds, every)
     given = rng.normal(size=(rows, 2, columns, 2) if turned else (rows, 2, 2, columns)).astype(precision)

@@ -6,25 +6,33 @@ import pytest
 
 from tests.layout.imports import ROOT, python_files
 
+NAMES = ("launch", "launch_tiled", "record_launch")
 LAUNCHER = ROOT / "sim" / "arrays" / "launch.py"
 
 
 def launches_by_position(source: str) -> list[int]:
     """The lines of a file that call Warp's own launch, or record a launch with a list of arguments.
 
-    ``tape.record_launch(kernel, dim, max_blocks, bind(...), ...)`` is by name.
+    By name are ``wp.launch(kernel, dim, bind(...), record_cmd=True)`` and
+    ``tape.record_launch(kernel, dim, 0, bind(...))``.
     """
-    lines = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Attribute) and node.attr in ("launch", "launch_tiled"):
-            if isinstance(node.value, ast.Name) and node.value.id in ("wp", "warp"):
+    lines, by_name = [], set()
+    for node in ast.walk(ast.parse(source)):  # a call comes before its parts
+        if isinstance(node, ast.ImportFrom) and node.module == "warp":
+            lines += [node.lineno for alias in node.names if alias.name in NAMES]
+        elif isinstance(node, ast.Attribute) and node.attr in NAMES and node not in by_name:
+            if node.attr == "record_launch" or (isinstance(node.value, ast.Name) and node.value.id in ("wp", "warp")):
                 lines.append(node.lineno)
-        elif isinstance(node, ast.ImportFrom) and node.module == "warp":
-            lines += [node.lineno for alias in node.names if alias.name in ("launch", "launch_tiled")]
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "record_launch":
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            lines += [node.lineno for value in given if any(isinstance(part, ast.List) for part in ast.walk(value))]
-    return sorted(set(lines))
+        elif isinstance(node, ast.Call):
+            bound = any(isinstance(value, ast.Call) and _name(value.func) == "bind" for value in node.args)
+            recorded = any(keyword.arg == "record_cmd" for keyword in node.keywords)
+            if bound and (recorded or _name(node.func) == "record_launch"):
+                by_name.add(node.func)
+    return sorted(lines)
+
+
+def _name(function: ast.expr) -> str | None:
+    return getattr(function, "attr", getattr(function, "id", None))
 
 
 @pytest.mark.parametrize("package", ["sim", "scenes", "examples", "bench"])
@@ -43,10 +51,12 @@ def test_launches_by_position_are_found() -> None:
 from warp import launch_tiled
 wp.launch(kernel, 1, [x])
 wp.launch(kernel, 1, inputs=[x], record_cmd=True)
+wp.launch(kernel, 1, bind(kernel, self))
+wp.launch(kernel, 1, bind(kernel, self), record_cmd=True)
 tape.record_launch(kernel, 1, 0, [x], [], device)
-tape.record_launch(kernel, 1, 0, bind(kernel, self), (), device)
+tape.record_launch(kernel, 1, 0, bind(kernel, self), [], device)
 run = wp.launch
 launch(kernel, 1, self, device=device)
 graph.launch()
 """
-    assert launches_by_position(source) == [2, 3, 4, 5, 7]
+    assert launches_by_position(source) == [2, 3, 4, 5, 7, 9]

@@ -75,12 +75,12 @@ def test_what_takes_long_is_named(pytester: pytest.Pytester, monkeypatch: pytest
     monkeypatch.setattr(quick, "FAR_TOO_LONG", 0.05)
     result = pytester.runpytest("--quick")
     result.assert_outcomes(passed=3, deselected=4)
-    result.stdout.fnmatch_lines(["*list these in tests/long_tests.txt:", "* s test_file.py::test_long"])
+    result.stdout.fnmatch_lines(["*--record-long lists these as long:", "* s test_file.py::test_long"])
     result.stdout.no_fnmatch_line("* s test_file.py::test_one")
 
 
-def test_the_list_is_written(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_grows(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quick, "LIMIT", 0.05)
-    quick.LIST.write_text("test_file.py::test_that_is_gone\n")
-    pytester.runpytest("--quick", "--record-long").assert_outcomes(passed=3, deselected=4)
-    assert quick.long_tests() == {"test_file.py::test_long"}
+    quick.LIST.write_text("test_file.py::test_one\n")
+    pytester.runpytest("--quick", "--record-long").assert_outcomes(passed=2, deselected=5)
+    assert quick.long_tests() == {"test_file.py::test_long", "test_file.py::test_one"}
