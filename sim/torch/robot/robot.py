@@ -41,7 +41,7 @@ from sim.model.model import Model
 from sim.torch.arrays import DTYPES
 from sim.torch.robot.arguments import Arguments
 from sim.torch.robot.autograd import evaluate
-from sim.torch.robot.inverse_kinematics import Solution, inverse_kinematics
+from sim.torch.robot.inverse_kinematics import FrameKinematics, Solution, inverse_kinematics
 from sim.torch.robot.learning import QUANTITIES, find_link, present_value, with_learnt
 from sim.torch.robot.parametrisations import Parametrisation
 from sim.torch.runtime.call_signature import Kind, looks
@@ -364,8 +364,18 @@ class Robot(torch.nn.Module):
         Returns:
             the best of the tries, with its errors and whether it is within the tolerances.
         """
+        self.model.frame(frame)  # raises for an unknown one
+        kinematics = FrameKinematics(
+            lambda q: self.forward_kinematics(q, frame),
+            lambda q: self.jacobian(q, frame),
+            self.integrate,
+            self.initial_coordinates(),
+            self.lower_limit,
+            self.upper_limit,
+            torch.tensor(self.model.dof_q, dtype=torch.long, device=self.lower_limit.device),
+        )
         goal = (position_tolerance, rotation_tolerance)
-        return inverse_kinematics(self, frame, position, quaternion, start, restarts, iterations, goal, seed)
+        return inverse_kinematics(kinematics, position, quaternion, start, restarts, iterations, goal, seed)
 
     # ---- dynamics ----------------------------------------------------------------------------------------------
 
