@@ -28,7 +28,7 @@ def seed_of(result: torch.Tensor) -> torch.Tensor:
 
 
 def graphs(robot: sim.torch.Robot) -> list:
-    return [graph for engine in robot._engines.values() for graph in engine.graphs.values()]
+    return [graph for engine in robot._calls.engines.values() for graph in engine.graphs.values()]
 
 
 def in_small_batches(
@@ -134,7 +134,7 @@ def test_what_is_edited_afterwards_changes_nothing(name):
 @pytest.mark.parametrize("rows", [ROWS, 2 * ROWS_AT_A_TIME])
 def test_results_that_are_written_past_the_caches(frame, dtype, rows, monkeypatch):
     """Of one frame in whole lines, of several world by world."""
-    monkeypatch.setattr("sim.torch.runtime.in_place_graph.LARGE", 0)
+    monkeypatch.setattr("sim.torch.runtime.tensor_slot.LARGE", 0)
     robot = zoo_robot("cpu", dtype)
     q = state(robot, (rows,))[0]
     expected = torch.cat([robot.jacobian(part, frame) for part in q.split(SMALL)])

@@ -12,7 +12,7 @@ import torch
 import torch.utils.checkpoint
 
 import sim
-from sim.torch.runtime.call_signature import Kind
+from sim.torch.runtime.call_signature import CallSignature
 from sim.torch.runtime.copy_graph import MOST_CAPTURED_ROWS, CopyGraph
 from sim.torch.runtime.engine import CAPTURED_AT_CALL
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
@@ -244,9 +244,9 @@ def test_copies_of_a_robot(device):
     assert torch.equal(robot.forward_dynamics(*inputs), result)
 
 
-def test_more_kinds_of_calls_than_are_kept(device, monkeypatch):
+def test_more_signatures_than_are_kept(device, monkeypatch):
     """In turn, each often enough to be captured, and one again and again among many that come once."""
-    monkeypatch.setattr("sim.torch.robot.robot.KINDS", 5)
+    monkeypatch.setattr("sim.torch.robot.calls.SIGNATURES", 5)
     monkeypatch.setattr("sim.torch.runtime.engine.CAPTURED_CALLS", 4)
     robot = zoo_robot(device)
     q = state(robot, (30,))[0].requires_grad_()
@@ -268,8 +268,8 @@ def test_more_kinds_of_calls_than_are_kept(device, monkeypatch):
     for rows in range(11, 30):
         check(rows)
         check(2)
-    assert len(robot._kinds) == 5
-    assert all(len(engine.graphs) <= 4 for engine in robot._engines.values())
+    assert len(robot._calls.signatures) == 5
+    assert all(len(engine.graphs) <= 4 for engine in robot._calls.engines.values())
 
 
 def test_what_is_used_is_kept_and_what_is_not_is_freed(monkeypatch):
@@ -282,13 +282,13 @@ def test_what_is_used_is_kept_and_what_is_not_is_freed(monkeypatch):
             captured.append(call.task.rows)
             living.add(self)
 
-    class SeenKind(Kind):
-        def __init__(self, engine: Any, operation: Any, batch: torch.Size, *others: Any):
-            super().__init__(engine, operation, batch, *others)
+    class SeenSignature(CallSignature):
+        def __init__(self, operation: Any, batch: torch.Size, *others: Any):
+            super().__init__(operation, batch, *others)
             batches.append(tuple(batch))
 
-    monkeypatch.setattr("sim.torch.robot.robot.KINDS", 5)
-    monkeypatch.setattr("sim.torch.robot.robot.Kind", SeenKind)
+    monkeypatch.setattr("sim.torch.robot.calls.SIGNATURES", 5)
+    monkeypatch.setattr("sim.torch.robot.calls.CallSignature", SeenSignature)
     monkeypatch.setattr("sim.torch.runtime.engine.CAPTURED_CALLS", 3)
     monkeypatch.setattr("sim.torch.runtime.engine.CopyGraph", SeenGraph)
     robot = zoo_robot("cpu")
@@ -303,12 +303,12 @@ def test_what_is_used_is_kept_and_what_is_not_is_freed(monkeypatch):
     assert captured.count(1) == 1
     assert len(captured) == 11
     assert len(living) == 3
-    operation = robot._operations["gravity"]
+    operation = robot._calls.methods["gravity"].operation
     for step in range(20):
         robot.integrate(q, qd, 0.01 * step)
         robot.gravity_forces(q[0])
-    assert len(robot._operations) <= 5
-    assert robot._operations["gravity"] is operation
+    assert len(robot._calls.methods) <= 5
+    assert robot._calls.methods["gravity"].operation is operation
 
 
 def test_an_argument_changed_in_place_is_freed(device):

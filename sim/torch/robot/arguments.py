@@ -38,8 +38,8 @@ class Arguments:
         try:
             return torch.broadcast_shapes(*shapes)
         except RuntimeError:
-            told = ", ".join(f"{name} {tuple(value.shape)}" for name, value in inputs.items())
-            raise ModelError(f"batch shapes don't fit each other: {told}") from None
+            listed = ", ".join(f"{name} {tuple(value.shape)}" for name, value in inputs.items())
+            raise ModelError(f"batch shapes don't fit each other: {listed}") from None
 
     def _batch_shape(self, name: str, value: torch.Tensor, like: torch.Tensor) -> torch.Size:
         if not isinstance(value, torch.Tensor):
@@ -55,16 +55,6 @@ class Arguments:
                 "of them with .to()"
             )
         return value.shape[:split]
-
-    def check_shared(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Raise ModelError if a parameter, by its name, doesn't have the model's shape."""
-        for name, value in values.items():
-            single = self.parameters[name]
-            if value.shape != single:
-                raise ModelError(
-                    f"parameter '{name}' has shape {tuple(value.shape)}; a file holds one value for all rows, of shape "
-                    f"{single}: put one in its place, such as robot.{name} = robot.{name}[0]"
-                )
 
     def check_parameters(
         self, names: Sequence[str], values: Sequence[torch.Tensor], rows: int, like: torch.Tensor
@@ -86,6 +76,17 @@ class Arguments:
                     f"parameter '{name}' is {value.dtype} on {value.device}, but 'mass' is {like.dtype} on "
                     f"{like.device}"
                 )
+
+
+def check_shared(model: Model, values: Mapping[str, torch.Tensor]) -> None:
+    """Raise ModelError if a parameter, by its name, doesn't have the model's shape."""
+    for name, value in values.items():
+        single = model.parameters[name].shape
+        if value.shape != single:
+            raise ModelError(
+                f"parameter '{name}' has shape {tuple(value.shape)}; a file holds one value for all rows, of shape "
+                f"{single}: put one in its place, such as robot.{name} = robot.{name}[0]"
+            )
 
 
 def _fits(shape: torch.Size, inner: tuple[int | None, ...]) -> bool:

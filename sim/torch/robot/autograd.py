@@ -11,10 +11,10 @@ import torch
 from torch.autograd import forward_ad
 
 from sim.dynamics.differentiable_op import DifferentiableOp
-from sim.torch.runtime.call_signature import Kind
+from sim.torch.runtime.call_signature import CallSignature
 from sim.torch.runtime.engine import Engine
+from sim.torch.runtime.packing import unpack
 from sim.torch.runtime.parameters import number_of_dims
-from sim.torch.runtime.values import Values
 
 NO_SECOND = (
     "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; where none "
@@ -33,29 +33,31 @@ NO_BATCHED_GRADIENTS = (
 _keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 
-def evaluate(kind: Kind, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+def evaluate(engine: Engine, signature: CallSignature, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
     """The parts of a call's result, with their gradients where any are asked for.
 
     Args:
-        kind: what is known about the call.
+        engine: does the work.
+        signature: what is known about the call.
         tensors: inputs, then the parameters that the operation reads.
     """
-    tensors = kind.broadcast(tensors)
+    tensors = signature.broadcast(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        if kind.leaves:
+        if signature.leaves:
             # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
             tensors = [tensor.clone() for tensor in tensors]
-        flat = kind.flat(tensors)
-        return kind.parts(Evaluate.apply(kind.engine, kind.operation, kind.inputs, *flat).reshape(kind.shape))
-    if kind.leaves:
-        parts: tuple[torch.Tensor, ...] = Recorded.apply(kind, tensors, *[tensors[number] for number in kind.leaves])
+        result = Evaluate.apply(engine, signature.operation, *signature.flat(tensors))
+        return signature.parts(result.reshape(signature.shape))
+    if signature.leaves:
+        leaves = [tensors[number] for number in signature.leaves]
+        parts: tuple[torch.Tensor, ...] = Recorded.apply(engine, signature, tensors, *leaves)
         return parts
     # What torch needs to find no gradient takes longer than the kernels of a small batch.
-    return kind.value(tensors)
+    return engine.value(signature, tensors)
 
 
 class Recorded(torch.autograd.Function):
-    """``apply(kind, tensors, *leaves)``: the parts of a call's result; its tensors are of the shape of the batch.
+    """``apply(engine, signature, tensors, *leaves)``: the parts of a call's result; tensors are broadcast to the batch.
 
     The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
     is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
@@ -68,11 +70,13 @@ class Recorded(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, kind: Kind, tensors: list[torch.Tensor], *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(
+        ctx: Any, engine: Engine, signature: CallSignature, tensors: list[torch.Tensor], *leaves: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """The value."""
-        *parts, kept = kind.value(tensors)
-        ctx.kind, ctx.leaves = kind, leaves
-        ctx.save_for_backward(kept)
+        *parts, packed = engine.value(signature, tensors)
+        ctx.engine, ctx.signature, ctx.leaves = engine, signature, leaves
+        ctx.save_for_backward(packed)
         return tuple(parts)
 
     @staticmethod
@@ -80,58 +84,54 @@ class Recorded(torch.autograd.Function):
         """The gradient of a loss from that in the value."""
         if any(map(torch._C._functorch.is_legacy_batchedtensor, grads)):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
-        (kept,) = ctx.saved_tensors
-        kind, wanted = ctx.kind, ctx.needs_input_grad[2:]
+        (packed,) = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[3:]
         if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
-            found = iter(_differentiable_gradients(kind, kept, ctx.leaves, wanted, grads))
+            found = iter(_differentiable_gradients(ctx, packed, wanted, grads))
         else:
-            found = iter(kind.gradients(kept, wanted, grads))
+            found = iter(ctx.engine.gradients(ctx.signature, packed, wanted, grads))
         if not _keeps_graph():
             ctx.leaves = ()
-        return None, None, *[next(found) if want else None for want in wanted]
+        return None, None, None, *[next(found) if want else None for want in wanted]
 
 
 def _differentiable_gradients(
-    kind: Kind,
-    kept: torch.Tensor,
-    leaves: Sequence[torch.Tensor],
-    wanted: Sequence[bool],
-    grads: Sequence[torch.Tensor],
+    ctx: Any, packed: torch.Tensor, wanted_leaves: Sequence[bool], grads: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
     """The gradients hung on the leaves, so that a derivative of them finds the node that raises."""
-    always = torch.ones((), dtype=torch.bool, device=kept.device)
-    tensors = list(Values.from_flat(kept, kind.kept_shapes, kind.inputs).tensors())
-    result = tensors.pop() if kind.operation.needs_result else None
-    for number, leaf in zip(kind.leaves, leaves, strict=True):
-        tensors[number] = torch.where(always, tensors[number], leaf.reshape(kind.flat_shapes[number]))
-    every = kind.wanted(wanted)
-    grad = kind.whole(grads)
-    gradients = Gradient.apply(kind.engine, kind.operation, kind.inputs, every, grad, result, *tensors)
-    shapes = [shape for shape, want in zip(kind.shapes, every, strict=True) if want]
+    signature: CallSignature = ctx.signature
+    always = torch.ones((), dtype=torch.bool, device=packed.device)
+    tensors = unpack(packed, signature.packed_shapes)
+    result = tensors.pop() if signature.operation.needs_result else None
+    for number, leaf in zip(signature.leaves, ctx.leaves, strict=True):
+        tensors[number] = torch.where(always, tensors[number], leaf.reshape(signature.flat_shapes[number]))
+    wanted = signature.wanted(wanted_leaves)
+    gradients = Gradient.apply(ctx.engine, signature.operation, wanted, signature.whole(grads), result, *tensors)
+    shapes = [shape for shape, want in zip(signature.shapes, wanted, strict=True) if want]
     return [gradient.reshape(shape) for gradient, shape in zip(gradients, shapes, strict=True)]
 
 
 class Evaluate(torch.autograd.Function):
-    """``apply(engine, operation, number of inputs, *inputs, *parameters)``: the result [rows, ...]."""
+    """``apply(engine, operation, *inputs, *parameters)``: the result [rows, ...]."""
 
     @staticmethod
-    def forward(engine: Engine, operation: DifferentiableOp, count: int, *tensors: torch.Tensor) -> torch.Tensor:
+    def forward(engine: Engine, operation: DifferentiableOp, *tensors: torch.Tensor) -> torch.Tensor:
         """The value."""
-        return engine.forward(operation, Values(tensors, count))
+        return engine.forward(operation, tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
         """Keep what the gradient needs."""
-        ctx.engine, ctx.operation, ctx.count, *tensors = inputs
+        ctx.engine, ctx.operation, *tensors = inputs
         ctx.save_for_backward(output if ctx.operation.needs_result else None, *tensors)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple:
         """The gradient of a loss from that in the value."""
         result, *tensors = ctx.saved_tensors
-        needs = tuple(ctx.needs_input_grad[3:])
-        gradients = iter(Gradient.apply(ctx.engine, ctx.operation, ctx.count, needs, grad, result, *tensors))
-        return None, None, None, *(next(gradients) if need else None for need in needs)
+        wanted = tuple(ctx.needs_input_grad[2:])
+        gradients = iter(Gradient.apply(ctx.engine, ctx.operation, wanted, grad, result, *tensors))
+        return None, None, *(next(gradients) if want else None for want in wanted)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> None:
@@ -139,40 +139,38 @@ class Evaluate(torch.autograd.Function):
         raise RuntimeError(NO_FORWARD_MODE)
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple, engine: Engine, operation: DifferentiableOp, count: int, *tensors: Any
-    ) -> tuple:
+    def vmap(info: Any, in_dims: tuple, engine: Engine, operation: DifferentiableOp, *tensors: Any) -> tuple:
         """The value for each of a batch."""
-        size, dims = info.batch_size, in_dims[3:]
-        rows = _rows(tensors[0], dims[0])
+        size, dims = info.batch_size, in_dims[2:]
+        count, rows = len(tensors) - len(operation.parameters), _rows(tensors[0], dims[0])
         folded = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
         parameters = [
             _fold_parameter(name, x, d, size, rows, apart=False)
             for name, x, d in zip(operation.parameters, tensors[count:], dims[count:], strict=True)
         ]
-        result = Evaluate.apply(engine, operation, count, *folded, *parameters)
+        result = Evaluate.apply(engine, operation, *folded, *parameters)
         return result.unflatten(0, (size, rows)), 0
 
 
 class Gradient(torch.autograd.Function):
-    """``apply(engine, operation, number of inputs, needs, gradient, result, *inputs, *parameters)``.
+    """``apply(engine, operation, wanted, gradient, result, *inputs, *parameters)``.
 
-    The gradients that ``needs`` marks, from that of the result; the result itself is None where it isn't needed.
+    The gradients that are wanted of inputs and parameters, from that of the result; the result itself is None where it
+    isn't needed.
     """
 
     @staticmethod
     def forward(
         engine: Engine,
         operation: DifferentiableOp,
-        count: int,
-        needs: tuple[bool, ...],
+        wanted: tuple[bool, ...],
         grad: torch.Tensor,
         result: torch.Tensor | None,
         *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """The gradients."""
-        values = Values(tensors if result is None else [*tensors, result], count)
-        return tuple(engine.backward(operation, values, needs, grad))
+        given = tensors if result is None else [*tensors, result]
+        return tuple(engine.backward(operation, given, wanted, grad))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -194,21 +192,20 @@ class Gradient(torch.autograd.Function):
         in_dims: tuple,
         engine: Engine,
         operation: DifferentiableOp,
-        count: int,
-        needs: tuple[bool, ...],
+        wanted: tuple[bool, ...],
         grad: torch.Tensor,
         result: torch.Tensor | None,
         *tensors: Any,
     ) -> tuple:
         """The gradients for each of a batch."""
-        size, dims = info.batch_size, in_dims[6:]
-        rows = _rows(grad, in_dims[4])
+        size, dims = info.batch_size, in_dims[5:]
+        count, rows = len(tensors) - len(operation.parameters), _rows(grad, in_dims[3])
         inputs = [_fold(x, d, size) for x, d in zip(tensors[:count], dims[:count], strict=True)]
-        given = list(zip(operation.parameters, tensors[count:], dims[count:], needs[count:], strict=True))
-        parameters = [_fold_parameter(name, x, d, size, rows, apart=need) for name, x, d, need in given]
-        folded = [_fold(grad, in_dims[4], size), _fold(result, in_dims[5], size), *inputs, *parameters]
-        gradients = list(Gradient.apply(engine, operation, count, needs, *folded))
-        first = sum(needs[:count])
+        given = list(zip(operation.parameters, tensors[count:], dims[count:], wanted[count:], strict=True))
+        parameters = [_fold_parameter(name, x, d, size, rows, apart=want) for name, x, d, want in given]
+        folded = [_fold(grad, in_dims[3], size), _fold(result, in_dims[4], size), *inputs, *parameters]
+        gradients = list(Gradient.apply(engine, operation, wanted, *folded))
+        first = sum(wanted[:count])
         results = [gradient.unflatten(0, (size, rows)) for gradient in gradients[:first]]
         for (name, x, d, _), gradient in zip([each for each in given if each[3]], gradients[first:], strict=True):
             each = gradient.unflatten(0, (size, rows))

@@ -3,17 +3,12 @@
 Sources: Nakamura and Hanafusa 1986 (damped least squares), Nielsen 1999 (the damping parameter of Levenberg-Marquardt).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from sim.errors import ModelError
-
-if TYPE_CHECKING:
-    from sim.torch.robot.robot import Robot
 
 CHECK_EVERY = 10
 # Damping at first, and its factor after a step that made things better or worse.
@@ -39,17 +34,38 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class Target:
-    """Flat targets: positions [rows, 3], quaternions xyzw [rows, 4] or None for any orientation."""
+class FrameKinematics:
+    """A frame of a robot: where it is, how it moves, and how far the joints can go.
 
-    robot: Robot
-    frame: str
+    Attributes:
+        pose: from coordinates [rows, nq] to positions [rows, 3] and quaternions xyzw [rows, 4] of the frame.
+        jacobian: from coordinates [rows, nq] to the frame's Jacobians along world axes [rows, 6, nv], angular first.
+        integrate: coordinates [rows, nq] after a motion [rows, nv].
+        initial: coordinates from which tries begin where no others are given [nq].
+        lower_limit, upper_limit: of each degree of freedom [nv].
+        dof_q: place in q of each degree of freedom [nv], negative for those of joints with a quaternion.
+    """
+
+    pose: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+    jacobian: Callable[[torch.Tensor], torch.Tensor]
+    integrate: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    initial: torch.Tensor
+    lower_limit: torch.Tensor
+    upper_limit: torch.Tensor
+    dof_q: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Target:
+    """Flat targets of a frame: positions [rows, 3], quaternions xyzw [rows, 4] or None for any orientation."""
+
+    frame: FrameKinematics
     position: torch.Tensor
     quaternion: torch.Tensor | None
 
     def error(self, q: torch.Tensor) -> torch.Tensor:
         """What is missing, along world axes: rotation vector (if asked for), then displacement [rows, 6 or 3]."""
-        position, quaternion = self.robot.forward_kinematics(q, self.frame)
+        position, quaternion = self.frame.pose(q)
         missing = self.position - position
         if self.quaternion is None:
             return missing
@@ -57,7 +73,7 @@ class Target:
 
     def jacobian(self, q: torch.Tensor) -> torch.Tensor:
         """How the frame moves with the coordinates [rows, 6 or 3, nv]."""
-        jacobian = self.robot.jacobian(q, self.frame)
+        jacobian = self.frame.jacobian(q)
         return jacobian if self.quaternion is not None else jacobian[..., 3:, :]
 
 
@@ -76,8 +92,7 @@ def rotation_between(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
 
 
 def inverse_kinematics(
-    robot: Robot,
-    frame: str,
+    frame: FrameKinematics,
     position: torch.Tensor,
     quaternion: torch.Tensor | None,
     start: torch.Tensor | None,
@@ -86,84 +101,97 @@ def inverse_kinematics(
     goal: tuple[float, float],
     seed: int,
 ) -> Solution:
-    """See :meth:`sim.torch.Robot.inverse_kinematics`."""
+    """See :meth:`sim.torch.Robot.inverse_kinematics`.
+
+    Args:
+        frame: what is to reach the targets.
+        position: targets [..., 3].
+        quaternion: targets xyzw [..., 4], or None.
+        start: where the first try of each target begins [..., nq], or None.
+        restarts: number of tries for each target.
+        iterations: most steps of each try.
+        goal: tolerances of position [m] and rotation [rad].
+        seed: of the random starts.
+
+    Raises:
+        ModelError: for wrong shapes and without a try.
+    """
     if restarts < 1:
         raise ModelError(f"restarts is {restarts}; it must be at least 1, the try from the start itself")
-    target, first, batch = flat_target(robot, frame, position, quaternion, start)
-    rows = target.position.shape[0]
+    target, first, batch = flat_target(frame, position, quaternion, start)
+    rows, nq = first.shape
     with torch.no_grad():
         tries = Target(
-            robot,
             frame,
             target.position.repeat_interleave(restarts, 0),
             None if target.quaternion is None else target.quaternion.repeat_interleave(restarts, 0),
         )
-        begin = starts(robot, first, restarts, seed)
-        q = solve(tries, begin.reshape(rows * restarts, robot.nq), iterations, goal)
+        begin = starts(frame, first, restarts, seed)
+        q = solve(tries, begin.reshape(rows * restarts, nq), iterations, goal)
         distance, angle = errors(tries.error(q), tries)
         best = torch.maximum(distance / goal[0], angle / goal[1]).reshape(rows, restarts).argmin(1)
-        q = q.reshape(rows, restarts, robot.nq)[torch.arange(rows, device=q.device), best]
+        q = q.reshape(rows, restarts, nq)[torch.arange(rows, device=q.device), best]
     error = target.error(q)
     if error.requires_grad:
-        q = following(q, target, error)
+        q = with_gradients(q, target, error)
     distance, angle = errors(error.detach(), target)
     return Solution(
-        q.reshape(*batch, robot.nq),
+        q.reshape(*batch, nq),
         distance.reshape(batch),
         angle.reshape(batch),
         ((distance < goal[0]) & (angle < goal[1])).reshape(batch),
     )
 
 
-def following(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
+def with_gradients(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
     """Solutions [rows, nq] that are differentiable in all that their error [rows, 6 or 3] depends on."""
-    robot = target.robot
     with torch.no_grad():
-        jacobian = target.jacobian(q) * (~at_limit(robot, q))[:, None, :]
+        jacobian = target.jacobian(q) * (~at_limit(target.frame, q))[:, None, :]
         inverse = torch.linalg.pinv(jacobian, rtol=1e-6)
     # The implicit function theorem: a Newton step that is zero, and whose derivative is that of the solution.
     step = (inverse @ error[..., None])[..., 0]
-    return robot.integrate(q, step - step.detach())
+    return target.frame.integrate(q, step - step.detach())
 
 
 def flat_target(
-    robot: Robot,
-    frame: str,
-    position: torch.Tensor,
-    quaternion: torch.Tensor | None,
-    start: torch.Tensor | None,
+    frame: FrameKinematics, position: torch.Tensor, quaternion: torch.Tensor | None, start: torch.Tensor | None
 ) -> tuple[Target, torch.Tensor, torch.Size]:
     """Targets [..., 3] and [..., 4] and coordinates [..., nq] to start from as rows, and the shape of their batch.
 
     Raises:
-        ModelError: for an unknown frame and wrong shapes.
+        ModelError: for wrong shapes.
     """
-    robot.model.frame(frame)
-    wanted = {"position": (position, 3), "quaternion": (quaternion, 4), "start": (start, robot.nq)}
-    given = {name: (value, size) for name, (value, size) in wanted.items() if value is not None or name == "position"}
-    for name, (value, size) in given.items():
-        if not isinstance(value, torch.Tensor) or value.dim() < 1 or value.shape[-1] != size:
-            told = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-            raise ModelError(f"{name} has shape {told}; expected (..., {size})")
-    shapes = {name: value.shape for name, (value, _) in given.items() if value is not None}
+    wanted = {"position": (position, 3), "quaternion": (quaternion, 4), "start": (start, len(frame.initial))}
+    shapes = {
+        name: checked_shape(name, value, size)
+        for name, (value, size) in wanted.items()
+        if value is not None or name == "position"
+    }
     try:
         batch = torch.broadcast_shapes(*(shape[:-1] for shape in shapes.values()))
     except RuntimeError:
-        told = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-        raise ModelError(f"batch shapes don't fit each other: {told}") from None
+        listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        raise ModelError(f"batch shapes don't fit each other: {listed}") from None
 
     def rows(value: torch.Tensor) -> torch.Tensor:
         return value.expand(*batch, value.shape[-1]).reshape(batch.numel(), value.shape[-1])
 
     unit = None if quaternion is None else rows(quaternion / quaternion.norm(dim=-1, keepdim=True))
-    first = rows(robot.initial_coordinates() if start is None else start.detach())
-    return Target(robot, frame, rows(position), unit), first, batch
+    return Target(frame, rows(position), unit), rows(frame.initial if start is None else start.detach()), batch
 
 
-def starts(robot: Robot, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
+def checked_shape(name: str, value: object, size: int) -> torch.Size:
+    """The shape of a tensor [..., size]. Raises ModelError for anything else."""
+    if not isinstance(value, torch.Tensor) or value.dim() < 1 or value.shape[-1] != size:
+        found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+        raise ModelError(f"{name} has shape {found}; expected (..., {size})")
+    return value.shape
+
+
+def starts(frame: FrameKinematics, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
     """Coordinates to begin with [rows, restarts, nq]: those given first [rows, nq], the others random in the limits."""
-    dofs, places = single_axes(robot)
-    low, high = (x[dofs].clamp(-torch.pi, torch.pi) for x in (robot.lower_limit, robot.upper_limit))
+    dofs, places = single_axes(frame)
+    low, high = (x[dofs].clamp(-torch.pi, torch.pi) for x in (frame.lower_limit, frame.upper_limit))
     generator = torch.Generator().manual_seed(seed)
     chance = torch.rand(len(first), restarts, len(dofs), generator=generator, dtype=first.dtype).to(first.device)
     result = first[:, None].repeat(1, restarts, 1)
@@ -173,15 +201,17 @@ def starts(robot: Robot, first: torch.Tensor, restarts: int, seed: int) -> torch
 
 def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[float, float]) -> torch.Tensor:
     """Improve coordinates [rows, nq] by damped least squares, without gradients; stops once all rows are there."""
-    robot, q = target.robot, within_limits(target.robot, start)
+    frame = target.frame
+    q = within_limits(frame, start)
     damping = torch.full_like(q[:, :1], DAMPING)
     error = target.error(q)
     for iteration in range(iterations):
         if iteration % CHECK_EVERY == 0 and bool(reached(error, target, goal).all()):
             break
-        jacobian = target.jacobian(q) * free_to_move(robot, q, target, error)[:, None, :]
+        jacobian = target.jacobian(q)
+        jacobian = jacobian * free_to_move(frame, q, jacobian, error)[:, None, :]
         step = damped_step(jacobian, error, damping)
-        moved = within_limits(robot, robot.integrate(q, step))
+        moved = within_limits(frame, frame.integrate(q, step))
         there = target.error(moved)
         # A step that isn't finite makes nothing better, and the next one is damped more.
         better = (there.square().sum(-1) < error.square().sum(-1))[:, None]
@@ -197,36 +227,35 @@ def damped_step(jacobian: torch.Tensor, error: torch.Tensor, damping: torch.Tens
     return (jacobian.transpose(-1, -2) @ torch.linalg.solve_ex(square, error[..., None])[0])[..., 0]
 
 
-def single_axes(robot: Robot) -> tuple[torch.Tensor, torch.Tensor]:
+def single_axes(frame: FrameKinematics) -> tuple[torch.Tensor, torch.Tensor]:
     """Degrees of freedom of revolute and prismatic joints, and their places in q."""
-    places = torch.tensor(robot.model.dof_q, dtype=torch.long, device=robot.lower_limit.device)
-    dofs = torch.nonzero(places >= 0)[:, 0]
-    return dofs, places[dofs]
+    dofs = torch.nonzero(frame.dof_q >= 0)[:, 0]
+    return dofs, frame.dof_q[dofs]
 
 
-def within_limits(robot: Robot, q: torch.Tensor) -> torch.Tensor:
+def within_limits(frame: FrameKinematics, q: torch.Tensor) -> torch.Tensor:
     """Coordinates with those of single axes brought inside their limits."""
-    dofs, places = single_axes(robot)
+    dofs, places = single_axes(frame)
     result = q.clone()
-    result[..., places] = q[..., places].clamp(robot.lower_limit[dofs], robot.upper_limit[dofs])
+    result[..., places] = q[..., places].clamp(frame.lower_limit[dofs], frame.upper_limit[dofs])
     return result
 
 
-def free_to_move(robot: Robot, q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
+def free_to_move(frame: FrameKinematics, q: torch.Tensor, jacobian: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
     """Whether each degree of freedom isn't at a limit that the error pushes against [rows, nv]."""
-    dofs, places = single_axes(robot)
-    push = (target.jacobian(q) * error[..., None]).sum(-2)
+    dofs, places = single_axes(frame)
+    push = (jacobian * error[..., None]).sum(-2)
     there = torch.zeros_like(push)
     there[..., dofs] = q[..., places]
-    return ~(((there <= robot.lower_limit) & (push < 0)) | ((there >= robot.upper_limit) & (push > 0)))
+    return ~(((there <= frame.lower_limit) & (push < 0)) | ((there >= frame.upper_limit) & (push > 0)))
 
 
-def at_limit(robot: Robot, q: torch.Tensor) -> torch.Tensor:
+def at_limit(frame: FrameKinematics, q: torch.Tensor) -> torch.Tensor:
     """Whether each degree of freedom is at a limit [rows, nv]."""
-    dofs, places = single_axes(robot)
-    result = torch.zeros(*q.shape[:-1], robot.nv, dtype=torch.bool, device=q.device)
+    dofs, places = single_axes(frame)
+    result = torch.zeros(*q.shape[:-1], len(frame.dof_q), dtype=torch.bool, device=q.device)
     there = q[..., places]
-    result[..., dofs] = (there <= robot.lower_limit[dofs]) | (there >= robot.upper_limit[dofs])
+    result[..., dofs] = (there <= frame.lower_limit[dofs]) | (there >= frame.upper_limit[dofs])
     return result
 
 

@@ -122,6 +122,6 @@ def _reshaped(model: Model, link: int, quantity: str, value: torch.Tensor, shape
     for n in shape:
         size *= n
     if not isinstance(value, torch.Tensor) or value.numel() != size:
-        told = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-        raise ModelError(f"the module for {quantity} of '{model.link_names[link]}' gives {told}; expected {shape}")
+        found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+        raise ModelError(f"the module for {quantity} of '{model.link_names[link]}' gives {found}; expected {shape}")
     return value.reshape(shape)

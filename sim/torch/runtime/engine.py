@@ -1,7 +1,7 @@
-"""Work of a robot model's operations on tensors.
+"""The work of a robot model's operations on tensors.
 
-Inputs are read and results written where they lie. On a CPU, work that comes again runs as a captured graph of
-launches, see :mod:`sim.torch.runtime.graph`; large batches go through it in parts. No value outlives a call.
+Inputs are read and results written where they lie, or copied. On a CPU, work that comes again runs as a captured graph
+of launches, see :mod:`sim.torch.runtime.graph`; large batches go through it in parts. No value outlives a call.
 """
 
 from collections import Counter
@@ -16,23 +16,24 @@ from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES, on_torch_stream, stream_key, warp_device
 from sim.torch.runtime.allocation import new_tensor
+from sim.torch.runtime.call_signature import CallSignature
 from sim.torch.runtime.copy_graph import CopyGraph, most_copied_rows
-from sim.torch.runtime.graph import Graph, Keeper
+from sim.torch.runtime.graph import Graph
 from sim.torch.runtime.in_place_graph import MOST_IN_PLACE_ROWS, InPlaceGraph, in_place
 from sim.torch.runtime.lru import pop_least_recent
+from sim.torch.runtime.packing import pack, unpack
 from sim.torch.runtime.parameters import ParameterArrays
-from sim.torch.runtime.task import Call, Task
-from sim.torch.runtime.values import Values
+from sim.torch.runtime.task import Call, Launches, Task
 
-# Graphs of an engine, such as those of 64 kinds of calls with their gradients. Of forward dynamics of an arm with nine
-# degrees of freedom one takes 0.15 MB for a few rows and 1.2 MB for as many as go into it.
+# Graphs of an engine, such as those of 64 signatures with their gradients. Of forward dynamics of an arm with nine
+# degrees of freedom one takes 0.15 MB for a few rows and 1.2 MB for the most that go into it.
 CAPTURED_CALLS = 128
-# A graph is worth its making for a kind of call that comes again.
+# A graph is worth its making for a task that comes again.
 CAPTURED_AT_CALL = 3
 
 
 class Engine:
-    """The arrays of a model on one device in one precision.
+    """The arrays and graphs of a model on one device in one precision.
 
     Args:
         model: the model, of any precision.
@@ -41,7 +42,7 @@ class Engine:
 
     Attributes:
         graphs: the tasks that came last, of those that came often enough, each with its captured graph. There are
-            CAPTURED_CALLS at most, which bounds the memory: who else keeps a graph is told when it goes.
+            CAPTURED_CALLS at most, which bounds the memory: signatures forget a graph that goes.
     """
 
     def __init__(self, model: Model, device: torch.device, dtype: torch.dtype):
@@ -52,48 +53,98 @@ class Engine:
         self._calls: Counter[Task] = Counter()
         self.graphs: dict[Task, Graph] = {}
 
+    def value(self, signature: CallSignature, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The parts of a call's result, and if there are leaves a copy of all that the gradient needs, in one piece.
+
+        Args:
+            signature: that of the call.
+            tensors: inputs, broadcast to the batch, then parameters.
+        """
+        path = signature.value_path
+        if path is not None:
+            return path(tensors)
+        operation, flat = signature.operation, signature.flat(tensors)
+        result = self.forward(operation, flat, signature.shape)
+        self._find_value_path(signature)
+        needed = [*flat, result] if operation.needs_result else flat
+        return [*signature.parts(result), *([pack(needed)] if signature.leaves else [])]
+
+    def gradients(
+        self, signature: CallSignature, packed: torch.Tensor, leaves: tuple[bool, ...], grads: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Gradients of those leaves that are wanted.
+
+        Args:
+            signature: that of the call.
+            packed: what :meth:`value` kept for the gradient.
+            leaves: of each leaf, whether its gradient is wanted.
+            grads: derivative of the loss in the parts of the result.
+        """
+        path = signature.gradient_paths.get(leaves)
+        if path is not None:
+            return path([packed, *grads])
+        wanted = signature.wanted(leaves)
+        tensors = unpack(packed, signature.packed_shapes)
+        found = self.backward(signature.operation, tensors, wanted, signature.whole(grads))
+        self._find_gradient_path(signature, leaves, wanted)
+        shapes = [shape for shape, want in zip(signature.shapes, wanted, strict=True) if want]
+        return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
+
     @serialized
-    def forward(self, operation: DifferentiableOp, values: Values, shape: Sequence[int] | None = None) -> torch.Tensor:
+    def _find_value_path(self, signature: CallSignature) -> None:
+        """Find the fast path to the value, if there is a graph by now."""
+        graph = self.graphs.get(Task(signature.operation, tuple(signature.flat_shapes)))
+        if graph is not None:
+            graph.users.add(signature)
+            signature.value_path = graph.value_path(signature)
+
+    @serialized
+    def _find_gradient_path(self, signature: CallSignature, leaves: tuple[bool, ...], wanted: tuple[bool, ...]) -> None:
+        """Find the fast path to gradients of these leaves, in place of that of others."""
+        graph = self.graphs.get(Task(signature.operation, tuple(signature.flat_shapes), wanted))
+        if graph is not None:
+            graph.users.add(signature)
+            signature.gradient_paths = {leaves: graph.gradient_path(signature, wanted)}
+
+    @serialized
+    def forward(
+        self, operation: DifferentiableOp, tensors: Sequence[torch.Tensor], shape: Sequence[int] | None = None
+    ) -> torch.Tensor:
         """The result of an operation, in new memory.
 
         Args:
             operation: what to compute.
-            values: the inputs [rows, ...], then the parameters that it reads, ``[n, ...]`` or ``[rows, n, ...]``.
-            shape: what the result is to have in place of [rows, *operation.shape].
+            tensors: the inputs [rows, ...], then the parameters that it reads, ``[n, ...]`` or ``[rows, n, ...]``.
+            shape: of the result, in place of [rows, *operation.shape].
         """
-        whole = (values.rows, *operation.shape)
-        result = new_tensor(values.like, whole if shape is None else shape)
-        task = Task.value(operation, values.shapes)
-        self._run(Call(task, values, None, [result.view(whole)]))
+        whole = (tensors[0].shape[0], *operation.shape)
+        result = new_tensor(tensors[0], whole if shape is None else shape)
+        self._run(Call(operation, tensors, [result.view(whole)]))
         return result
-
-    def kept_graph(self, task: Task, keeper: "Keeper") -> "Graph | None":
-        """The graph of a task, if it has one, for who promises to forget it when it goes."""
-        graph = self.graphs.get(task)
-        if graph is not None:
-            graph.keepers.add(keeper)
-        return graph
 
     @serialized
     def backward(
-        self, operation: DifferentiableOp, values: Values, wanted: tuple[bool, ...], result_grad: torch.Tensor
+        self,
+        operation: DifferentiableOp,
+        tensors: Sequence[torch.Tensor],
+        wanted: tuple[bool, ...],
+        result_grad: torch.Tensor,
     ) -> list[torch.Tensor]:
         """Gradients of the inputs and parameters that are wanted, in this order.
 
         Args:
             operation: what was computed.
-            values: the inputs and parameters as they were, then the result if the operation needs it.
+            tensors: the inputs and parameters as they were, then the result if the operation needs it.
             wanted: of each input, then of each parameter, whether its gradient is asked for.
             result_grad: the derivative of the loss in the result [rows, ...].
         """
-        count = values.inputs
-        bars = [
-            new_tensor(result_grad, shape) if want else None
-            for shape, want in zip(values.shapes[:count], wanted[:count], strict=True)
+        inputs = len(wanted) - len(operation.parameters)
+        outputs = [
+            new_tensor(result_grad, tensor.shape) if want else None
+            for tensor, want in zip(tensors[:inputs], wanted[:inputs], strict=True)
         ]
-        task = Task.gradient(operation, values.shapes[: len(wanted)], wanted)
-        parameter_bars = self._run(Call(task, values, result_grad, bars))
-        return [*(bar for bar in bars if bar is not None), *parameter_bars]
+        call = Call(operation, tensors, outputs, result_grad, wanted)
+        return [*call.filled, *self._run(call)]
 
     def _run(self, call: Call) -> list[torch.Tensor]:
         """Fill the outputs; returns the gradients of the needed parameters."""
@@ -113,18 +164,19 @@ class Engine:
         """Launch the kernels where the tensors lie."""
         with paused_tape(), on_torch_stream(self.device):
             call = call.contiguous()
-            return call.task.work(self._parameter_arrays(call), call).run()
+            return Launches(self._parameter_arrays(call), call).run()
 
     def _parameter_arrays(self, call: Call) -> ParameterArrays:
         """Arrays that hold the parameters of a call, kept for the next one where all rows share them."""
-        names, tensors, needed = call.task.operation.parameters, call.parameters(), call.task.needed
-        if not call.task.shared:
-            return ParameterArrays(self.base, names, tensors, needed)
-        key = (names, needed, stream_key(self.device))
+        task, tensors = call.task, call.parameters
+        names = task.operation.parameters
+        if not task.shared:
+            return ParameterArrays(self.base, names, tensors, task.needed)
+        key = (names, task.needed, stream_key(self.device))
         if key not in self._parameters:
             with torch.inference_mode(False):
                 own = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
-                self._parameters[key] = ParameterArrays(self.base, names, own, needed)
+                self._parameters[key] = ParameterArrays(self.base, names, own, task.needed)
         self._parameters[key].load(tensors)
         return self._parameters[key]
 
@@ -140,6 +192,6 @@ class Engine:
                 return self._run_directly(call)
             del self._calls[task]
             if len(self.graphs) == CAPTURED_CALLS:
-                pop_least_recent(self.graphs).let_go()
+                pop_least_recent(self.graphs).evict()
             graph = self.graphs[task] = (InPlaceGraph if in_place(task) else CopyGraph)(self.base, call)
         return graph.run(call)

@@ -1,11 +1,11 @@
-"""What is kept for calls that come again: when it was used last, and what goes where room is needed."""
+"""Caches that drop what was used longest ago: entries note the number of their last use."""
 
 import itertools
 from typing import Protocol, TypeVar
 
 
 class Recent(Protocol):
-    """Something that notes its uses.
+    """An entry of such a cache.
 
     Attributes:
         used: the number of its last use, see :data:`next_use`.
@@ -21,6 +21,6 @@ R = TypeVar("R", bound=Recent)
 next_use = itertools.count().__next__
 
 
-def pop_least_recent(kept: dict[K, R]) -> R:
-    """Take out what was used longest ago."""
-    return kept.pop(min(kept, key=lambda key: kept[key].used))
+def pop_least_recent(cache: dict[K, R]) -> R:
+    """Take out the entry that was used longest ago."""
+    return cache.pop(min(cache, key=lambda key: cache[key].used))

@@ -2,13 +2,15 @@
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import bind
 from sim.model.parameters import PARAMETERS
 from sim.torch.arrays import as_array
 from warp_kernels.parameters import parameter_kernels
@@ -21,9 +23,9 @@ def number_of_dims(name: str) -> int:
 
 
 class ParameterArrays:
-    """A model whose parameters are tensors, with a place for their gradients.
+    """A model whose parameters are tensors, with memory for their gradients.
 
-    Quaternions of placements are normalised and inertias made symmetric on the way.
+    Quaternions of placements are normalised and inertias made symmetric on the way, see :meth:`normalised`.
 
     Args:
         base: topology and types.
@@ -32,39 +34,43 @@ class ParameterArrays:
         needed: those that get a gradient.
 
     Attributes:
-        model: for the kernels; ``tidy`` brings it up to date with what the tensors hold.
-        gradients: in the tensors that are needed, once ``finish_gradients`` has come after the kernels.
+        model: for the kernels.
+        gradients: in the tensors of the parameters that are needed.
     """
 
     def __init__(
         self, base: DeviceModel, names: Sequence[str], tensors: Sequence[torch.Tensor], needed: frozenset[str]
     ):
-        self.given = dict(zip(names, tensors, strict=True))
-        self.gradients = {name: torch.zeros_like(tensor) for name, tensor in self.given.items() if name in needed}
+        self.tensors = dict(zip(names, tensors, strict=True))
+        self.gradients = {name: torch.zeros_like(tensor) for name, tensor in self.tensors.items() if name in needed}
         self.model = copy.copy(base)
         self.model.forget_double()
-        self._launches: list[Any] = []
-        self._last_launches: list[Any] = []
-        self.model.parameters = {name: self._array(name, tensor) for name, tensor in self.given.items()}
+        self._normalisations: list[Any] = []
+        self._projections: list[Any] = []
+        self.model.parameters = {name: self._array(name, tensor) for name, tensor in self.tensors.items()}
 
     def load(self, tensors: Sequence[torch.Tensor]) -> None:
         """Take the values of other tensors."""
         if tensors:
-            torch._foreach_copy_(list(self.given.values()), list(tensors))
+            torch._foreach_copy_(list(self.tensors.values()), list(tensors))
 
-    def tidy(self) -> None:
-        """Make the model's arrays of what the tensors hold."""
-        for launch in self._launches:
-            launch.launch()
-
-    def clear_gradients(self) -> None:
-        """Set all gradients to zero, before the kernels add to them."""
+    @contextmanager
+    def normalised(self) -> Iterator[DeviceModel]:
+        """The model with what the tensors hold now, and, once the launches in this context are done, the gradients."""
         for name in self.gradients:
             self.model.parameters[name].grad.zero_()
+        self.normalise_parameters()
+        yield self.model
+        self.project_gradients()
 
-    def finish_gradients(self) -> None:
+    def normalise_parameters(self) -> None:
+        """Make the model's arrays of what the tensors hold."""
+        for launch in self._normalisations:
+            launch.launch()
+
+    def project_gradients(self) -> None:
         """Make gradients in the tensors of those in the model's arrays."""
-        for launch in self._last_launches:
+        for launch in self._projections:
             launch.launch()
 
     def _array(self, name: str, tensor: torch.Tensor) -> wp.array:
@@ -72,21 +78,24 @@ class ParameterArrays:
         gradient = self.gradients.get(name)
         grad = None if gradient is None else as_array(_by_rows(name, gradient), dtype)
         given = as_array(_by_rows(name, tensor), dtype)
-        kernels = parameter_kernels(self.model.types.scalar)
-        kernel = {(7,): kernels.unit_poses, (3, 3): kernels.symmetric_parts}.get(PARAMETERS[name].shape)
-        if kernel is None:
+        kernels, shape = parameter_kernels(self.model.types.scalar), PARAMETERS[name].shape
+        if shape not in ((7,), (3, 3)):
             given.grad = grad
             return given
-        tidy = wp.empty(given.shape, dtype=dtype, device=given.device)
-        tidy.grad = grad
-        self._launches.append(_launch(kernel, given, tidy))
-        if grad is not None and kernel is kernels.unit_poses:
-            self._last_launches.append(_launch(kernels.given_pose_gradients, given, grad))
-        return tidy
+        normalised = wp.empty(given.shape, dtype=dtype, device=given.device)
+        normalised.grad = grad
+        if shape == (3, 3):
+            self._normalisations.append(_recorded(kernels.symmetric_parts, given=given, matrix=normalised))
+            return normalised
+        self._normalisations.append(_recorded(kernels.unit_poses, given=given, pose=normalised))
+        if grad is not None:
+            self._projections.append(_recorded(kernels.given_pose_gradients, given=given, gradient=grad))
+        return normalised
 
 
-def _launch(kernel: wp.Kernel, given: wp.array, result: wp.array) -> Any:
-    return wp.launch(kernel, given.shape, [given], [result], device=given.device, record_cmd=True)
+def _recorded(kernel: wp.Kernel, given: wp.array, **result: wp.array) -> Any:
+    arguments = bind(kernel, given=given, **result)
+    return wp.launch(kernel, given.shape, arguments, device=given.device, record_cmd=True)
 
 
 def _by_rows(name: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -1,41 +1,29 @@
-"""What is to be done on the tensors of a call: the task, and its kernels launched where the tensors lie."""
+"""What there is to do in a call, on which tensors, and the launches that do it where the tensors lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from sim.dynamics.differentiable_op import WORLDS_AT_A_TIME, DifferentiableOp, run_in_chunks
 from sim.torch.arrays import as_array
+from sim.torch.runtime.packing import plain
 from sim.torch.runtime.parameters import ParameterArrays, number_of_dims
-from sim.torch.runtime.values import Values, plain
 
 
 @dataclass(frozen=True)
 class Task:
-    """What calls have in common that one graph can do.
+    """What calls have in common that one graph can do: the value of an operation, or its gradient.
 
     Attributes:
-        work: value or gradient.
-        operation: of what.
+        operation: the operation.
         shapes: of the inputs [rows, ...], then of the parameters.
-        wanted: of each of these, whether its gradient is asked for; none of them for a value.
+        wanted: of each of these, whether its gradient is asked for; empty for the value.
     """
 
-    work: "type[Forward | Backward]"
     operation: DifferentiableOp
     shapes: tuple[torch.Size, ...]
     wanted: tuple[bool, ...] = ()
-
-    @classmethod
-    def value(cls, operation: DifferentiableOp, shapes: Sequence[torch.Size]) -> "Task":
-        """Find the result of an operation."""
-        return cls(Forward, operation, tuple(shapes))
-
-    @classmethod
-    def gradient(cls, operation: DifferentiableOp, shapes: Sequence[torch.Size], wanted: tuple[bool, ...]) -> "Task":
-        """Find gradients of its inputs and parameters."""
-        return cls(Backward, operation, tuple(shapes), wanted)
 
     @property
     def rows(self) -> int:
@@ -44,7 +32,7 @@ class Task:
 
     @property
     def inputs(self) -> int:
-        """How many inputs there are."""
+        """Number of inputs."""
         return len(self.shapes) - len(self.operation.parameters)
 
     @property
@@ -59,105 +47,102 @@ class Task:
         names = self.operation.parameters
         return [len(shape) for shape in self.shapes[self.inputs :]] == [number_of_dims(name) for name in names]
 
-    def part(self, rows: int) -> "Task":
-        """The same for so many rows, where all share the parameters."""
-        count = self.inputs
-        inputs = [torch.Size((rows, *shape[1:])) for shape in self.shapes[:count]]
-        return replace(self, shapes=(*inputs, *self.shapes[count:]))
 
-
-@dataclass(slots=True)
 class Call:
-    """A task and what it is done on.
+    """A task and the tensors that it is done on.
 
-    Attributes:
-        task: what to do.
-        values: inputs, parameters and, for a gradient that needs it, the result.
-        seed: derivative of the loss in the result; None for a value.
+    Args:
+        operation: the operation.
+        tensors: inputs [rows, ...], parameters and, for a gradient that needs it, the result.
         outputs: tensors [rows, ...] to fill: the result, or the gradients of the inputs, None where none is wanted.
+        seed: derivative of the loss in the result [rows, ...]; None for the value.
+        wanted: of each input and parameter, whether its gradient is asked for; empty for the value.
     """
 
-    task: Task
-    values: Values
-    seed: torch.Tensor | None
-    outputs: Sequence[torch.Tensor | None]
+    __slots__ = ("outputs", "seed", "task", "tensors")
 
+    def __init__(
+        self,
+        operation: DifferentiableOp,
+        tensors: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor | None],
+        seed: torch.Tensor | None = None,
+        wanted: tuple[bool, ...] = (),
+    ):
+        given = tensors[: len(wanted)] if wanted else tensors
+        self.task = Task(operation, tuple(tensor.shape for tensor in given), wanted)
+        self.tensors, self.outputs, self.seed = tensors, outputs, seed
+
+    @property
+    def inputs(self) -> Sequence[torch.Tensor]:
+        """The inputs among the tensors."""
+        return self.tensors[: self.task.inputs]
+
+    @property
     def parameters(self) -> Sequence[torch.Tensor]:
-        """The parameters among the values."""
-        first = self.values.inputs
-        return self.values.tensors()[first : first + len(self.task.operation.parameters)]
+        """The parameters among the tensors."""
+        return self.tensors[self.task.inputs : len(self.task.shapes)]
+
+    @property
+    def filled(self) -> list[torch.Tensor]:
+        """The outputs that there are."""
+        return [output for output in self.outputs if output is not None]
 
     def part(self, rows: slice) -> "Call":
         """The call for some of the rows, where all share the parameters."""
-        values = self.values.part(rows, len(self.task.operation.parameters))
+        task = self.task
+        given = [x if task.inputs <= k < len(task.shapes) else x[rows] for k, x in enumerate(self.tensors)]
         seed = None if self.seed is None else self.seed[rows]
         outputs = [None if output is None else output[rows] for output in self.outputs]
-        return Call(self.task.part(values.rows), values, seed, outputs)
+        return Call(task.operation, given, outputs, seed, task.wanted)
 
     def plain(self) -> "Call":
-        """The call on tensors whose numbers lie in their memory, and not the negatives of them as of some views."""
-        seed = None if self.seed is None else plain([self.seed])[0]
-        return Call(self.task, self.values.plain(), seed, self.outputs)
+        """The call on tensors whose memory holds their numbers, see :func:`sim.torch.runtime.packing.plain`."""
+        seed = None if self.seed is None else self.seed.resolve_neg()
+        return Call(self.task.operation, plain(self.tensors), self.outputs, seed, self.task.wanted)
 
     def contiguous(self) -> "Call":
-        """The call on tensors that are contiguous."""
-        seed = None if self.seed is None else self.seed.contiguous()
-        return Call(self.task, self.values.contiguous(), seed, self.outputs)
+        """The same on contiguous tensors."""
+        call = self.plain()
+        call.tensors = [tensor.contiguous() for tensor in call.tensors]
+        call.seed = None if call.seed is None else call.seed.contiguous()
+        return call
 
 
-class Forward:
-    """One evaluation of an operation on given tensors."""
+class Launches:
+    """The launches of a call: they read and write its tensors, which are contiguous, where they lie.
 
-    def __init__(self, parameters: ParameterArrays, call: Call):
-        self.parameters, self.call = parameters, call
-        scalar = parameters.model.types.scalar
-        (result,) = call.outputs
-        assert result is not None
-        self.result = as_array(result, scalar)
-        inputs = call.values.tensors()[: call.values.inputs]
-        self.arrays = [as_array(tensor, scalar) for tensor in inputs]
-
-    def run(self) -> list[torch.Tensor]:
-        """Fill the result."""
-        self.launch()
-        return []
-
-    def launch(self, at_a_time: int = WORLDS_AT_A_TIME) -> None:
-        """Launch all that reads what the tensors hold now and writes the result, on a CPU so many rows at a time."""
-        self.result.zero_()
-        if self.call.values.rows > 0:
-            self.parameters.tidy()
-            operation = self.call.task.operation
-            run_in_chunks(operation.forward, self.parameters.model, self.result, self.arrays, at_a_time)
-
-
-class Backward:
-    """One evaluation of an operation's gradient on given tensors."""
+    Args:
+        parameters: arrays that hold the call's parameters.
+        call: the call.
+    """
 
     def __init__(self, parameters: ParameterArrays, call: Call):
-        self.parameters, self.call = parameters, call
+        self._parameters, self._task = parameters, call.task
         scalar = parameters.model.types.scalar
-        tensors, count = call.values.tensors(), call.values.inputs
-        self.bars = [None if tensor is None else as_array(tensor, scalar) for tensor in call.outputs]
-        self.arrays = [as_array(tensor, scalar, bar) for tensor, bar in zip(tensors[:count], self.bars, strict=True)]
-        assert call.seed is not None
-        # An operation that doesn't need its result only asks for its shape.
-        result = tensors[-1] if call.task.operation.needs_result else call.seed
-        self.result = as_array(result, scalar, as_array(call.seed, scalar))
+        outputs = [None if output is None else as_array(output, scalar) for output in call.outputs]
+        self._outputs = [output for output in outputs if output is not None]
+        operation = call.task.operation
+        if call.seed is None:
+            self._work = operation.forward
+            (self._result,) = self._outputs
+            self._inputs = [as_array(tensor, scalar) for tensor in call.inputs]
+        else:
+            self._work = operation.backward
+            # An operation that doesn't need its result only asks for its shape.
+            result = call.tensors[-1] if operation.needs_result else call.seed
+            self._result = as_array(result, scalar, as_array(call.seed, scalar))
+            self._inputs = [as_array(x, scalar, grad) for x, grad in zip(call.inputs, outputs, strict=True)]
 
     def run(self) -> list[torch.Tensor]:
-        """Fill the gradients of inputs; returns those of parameters."""
+        """Fill the outputs; returns the gradients of the needed parameters."""
         self.launch()
-        return [gradient.clone() for gradient in self.parameters.gradients.values()]
+        return [gradient.clone() for gradient in self._parameters.gradients.values()]
 
     def launch(self, at_a_time: int = WORLDS_AT_A_TIME) -> None:
-        """Launch all that reads what the tensors hold now and writes the gradients, on a CPU so many rows at a time."""
-        self.parameters.clear_gradients()
-        for bar in self.bars:
-            if bar is not None:
-                bar.zero_()
-        if self.call.values.rows > 0:
-            self.parameters.tidy()
-            operation = self.call.task.operation
-            run_in_chunks(operation.backward, self.parameters.model, self.result, self.arrays, at_a_time)
-            self.parameters.finish_gradients()
+        """Launch the kernels, on a CPU for some of the rows at a time."""
+        for output in self._outputs:
+            output.zero_()
+        with self._parameters.normalised() as model:
+            if self._task.rows > 0:
+                run_in_chunks(self._work, model, self._result, self._inputs, at_a_time)

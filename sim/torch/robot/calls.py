@@ -1,0 +1,128 @@
+"""What a robot keeps for calls that come again: methods, engines and signatures."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sim.arrays.warp_lock import serialized
+from sim.dynamics.differentiable_op import DifferentiableOp
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.torch.arrays import DTYPES
+from sim.torch.robot.arguments import Arguments
+from sim.torch.runtime.call_signature import CallSignature, tensor_signature
+from sim.torch.runtime.engine import Engine
+from sim.torch.runtime.lru import next_use, pop_least_recent
+
+# Signatures that are kept: those of every method at five shapes of the batch. Each takes a few kilobytes; the memory is
+# in the graphs, see :class:`sim.torch.runtime.engine.Engine`.
+SIGNATURES = 128
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Method:
+    """What a method computes, and in which form it returns it.
+
+    Attributes:
+        key: tells it from other methods, and from the same one for other frames or constants.
+        operation: what to compute.
+        single: whether the first dimension of the result, that of frames, is left out.
+        split: sizes of the parts of its last dimension that are to be tensors of their own; none to leave it whole.
+    """
+
+    key: Hashable
+    operation: DifferentiableOp
+    single: bool
+    split: tuple[int, ...]
+
+
+class RobotCalls:
+    """The calls of a robot's methods. A copy begins anew: arrays and graphs are made where they are needed.
+
+    Args:
+        model: what the robot was at first.
+
+    Attributes:
+        methods: those of the signatures, by their keys.
+        engines: one for each device and dtype that the robot has been on.
+        signatures: by engine, method and what the tensors of a call look like.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.methods: dict[Hashable, Method] = {}
+        self.engines: dict[tuple[torch.device, torch.dtype], Engine] = {}
+        self.signatures: dict[tuple, CallSignature] = {}
+        self._arguments = Arguments(model)
+
+    def __reduce__(self) -> tuple[type["RobotCalls"], tuple[Model]]:
+        return RobotCalls, (self.model,)
+
+    def method(
+        self, key: Hashable, make: Callable[[], DifferentiableOp], single: bool, split: tuple[int, ...]
+    ) -> Method:
+        """The method with this key; a new one is kept from its first signature on."""
+        found = self.methods.get(key)
+        return Method(key, make(), single, split) if found is None else found
+
+    def signature(
+        self, method: Method, like: torch.Tensor, inputs: Mapping[str, torch.Tensor], tensors: Sequence[torch.Tensor]
+    ) -> tuple[Engine, CallSignature]:
+        """The signature of a call, and the engine that does its work.
+
+        Args:
+            method: what is called.
+            like: a tensor of the robot's dtype on its device.
+            inputs: the inputs by the names of arguments.
+            tensors: the inputs, then the parameters that the operation reads.
+
+        Raises:
+            ModelError: for a wrong shape, dtype or device, and for what isn't a tensor.
+        """
+        engine = self.engines.get((like.device, like.dtype))
+        try:
+            key = (engine, method, *tensor_signature(tensors))
+        except AttributeError:
+            self._arguments.batch(inputs, like)  # raises for what isn't a tensor
+            raise
+        signature = self.signatures.get(key)
+        if engine is None or signature is None:
+            engine = self._engine(like)
+            signature = self._new_signature(engine, method, like, inputs, tensors)
+        signature.used = next_use()
+        return engine, signature
+
+    @serialized
+    def _new_signature(
+        self,
+        engine: Engine,
+        method: Method,
+        like: torch.Tensor,
+        inputs: Mapping[str, torch.Tensor],
+        tensors: Sequence[torch.Tensor],
+    ) -> CallSignature:
+        operation = method.operation
+        batch = self._arguments.batch(inputs, like)
+        self._arguments.check_parameters(operation.parameters, tensors[len(inputs) :], batch.numel(), like)
+        inner = [x.shape[x.dim() - len(self._arguments.inner[name]) :] for name, x in inputs.items()]
+        shape = torch.Size((*batch, *operation.shape[method.single :]))
+        if len(self.signatures) == SIGNATURES:
+            pop_least_recent(self.signatures)
+            kept = {key[1] for key in self.signatures}
+            self.methods = {key: other for key, other in self.methods.items() if other in kept}
+        self.methods[method.key] = method
+        signature = CallSignature(operation, batch, inner, tensors, shape, method.split)
+        self.signatures[(engine, method, *tensor_signature(tensors))] = signature
+        return signature
+
+    @serialized
+    def _engine(self, like: torch.Tensor) -> Engine:
+        key = (like.device, like.dtype)
+        if key not in self.engines:
+            if like.dtype not in DTYPES:
+                raise ModelError(
+                    f"the robot's parameters are {like.dtype}; it works in torch.float32 and torch.float64"
+                )
+            self.engines[key] = Engine(self.model, *key)
+        return self.engines[key]

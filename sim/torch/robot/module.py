@@ -1,0 +1,220 @@
+"""A model as a module of PyTorch: names, limits and parameters, and what of them is learnt."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS
+from sim.errors import ModelError
+from sim.exporters.urdf.changes import update_urdf
+from sim.model.model import Model
+from sim.torch.arrays import DTYPES
+from sim.torch.robot.arguments import check_shared
+from sim.torch.robot.learning import QUANTITIES, find_link, present_value, with_learnt
+from sim.torch.robot.parametrisations import Parametrisation
+
+LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
+
+
+class RobotModule(torch.nn.Module):
+    """The parameters of a model as buffers and parameters of a module. See :class:`sim.torch.Robot`.
+
+    Args:
+        model: the model.
+        source: the file that it came from, None for none.
+        dtype: torch.float32 or torch.float64.
+        device: where the parameters lie at first.
+    """
+
+    mass: torch.Tensor
+    com: torch.Tensor
+    inertia: torch.Tensor
+    joint_placement: torch.Tensor
+    damping: torch.Tensor
+    armature: torch.Tensor
+    stiffness: torch.Tensor
+    rest_position: torch.Tensor
+    friction_loss: torch.Tensor
+    gravity: torch.Tensor
+    lower_limit: torch.Tensor
+    upper_limit: torch.Tensor
+    velocity_limit: torch.Tensor
+    effort_limit: torch.Tensor
+
+    def __init__(self, model: Model, source: Path | None, dtype: torch.dtype, device: torch.device | str | None):
+        super().__init__()
+        if dtype not in DTYPES:
+            raise ModelError(f"dtype is {dtype}; it must be torch.float32 or torch.float64")
+        self.model, self._source = model, source
+        values = {name: model.parameters[name] for name in (*DYNAMICS_PARAMETERS, *LIMITS[:2])}
+        values |= {name: getattr(model, name) for name in LIMITS[2:]}
+        for name, value in values.items():
+            self.register_buffer(name, torch.tensor(value, dtype=dtype, device=device))
+        self.learnt = torch.nn.ModuleDict()
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.model.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of degrees of freedom."""
+        return self.model.nv
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """Names of the links [num_links]."""
+        return self.model.link_names
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints that move, in the order of their coordinates."""
+        ends = [*self.model.joint_qd_start[1:], self.model.nv]
+        starts = self.model.joint_qd_start
+        return tuple(n for n, a, b in zip(self.model.joint_names, starts, ends, strict=True) if b > a)
+
+    @property
+    def frame_names(self) -> tuple[str, ...]:
+        """Names of all frames, those of links among them."""
+        return tuple(frame.name for frame in self.model.frames)
+
+    def initial_coordinates(self) -> torch.Tensor:
+        """The model's initial coordinates [nq]; quaternions are of unit length."""
+        return torch.tensor(self.model.q0, dtype=self._like.dtype, device=self._like.device)
+
+    def learn(self, *names: str) -> Self:
+        """Make parameters trainable: they become parameters of the module. Returns the robot."""
+        for name in names:
+            self._check_name(name)
+            if name in self._buffers:
+                value = self._buffers.pop(name)
+                assert value is not None
+                self.register_parameter(name, torch.nn.Parameter(value.detach().clone()))
+            self._parameters[name].requires_grad_(True)  # type: ignore[union-attr]
+        return self
+
+    def freeze(self, *names: str) -> Self:
+        """Make parameters buffers again, with the values they have now. Returns the robot."""
+        for name in names:
+            self._check_name(name)
+            if name in self._parameters:
+                value = self._parameters.pop(name)
+                assert value is not None
+                self.register_buffer(name, value.detach().clone())
+        return self
+
+    def make_learnable(self, name: str, quantity: str, module: torch.nn.Module | None = None) -> torch.nn.Module:
+        """Let one quantity of a link or joint be learnt, from its present value on.
+
+        Args:
+            name: the link, or the joint that carries it.
+            quantity: "mass", "com", "inertia", "inertial" (these three together), "translation" or "rotation" of the
+                joint's placement, "damping", "friction" (dry friction: ``friction_loss``), "armature", "stiffness" or
+                "rest_position".
+            module: a :class:`sim.torch.Parametrisation`, or any module whose ``forward()`` gives the value, for
+                "rotation" a quaternion xyzw, for "inertial" mass, com and inertia. Default: Positive, Unconstrained,
+                PositiveDefinite, PhysicalInertia or Rotation, as befits the quantity.
+
+        Returns:
+            the module, which is now a part of the robot: its parameters are the robot's.
+
+        Raises:
+            ModelError: for an unknown name or quantity, a value that the parametrisation can't have, a wrong shape.
+        """
+        link = find_link(self.model, name, quantity)
+        module = QUANTITIES[quantity][1]() if module is None else module
+        for other in QUANTITIES:
+            shared = set(QUANTITIES[other][0]) & set(QUANTITIES[quantity][0]) - {"joint_placement"}
+            if other != quantity and shared and f"{other}_{link}" in self.learnt:
+                raise ModelError(f"{quantity} of '{name}': its {other} is learnt already; learn one of them")
+        if isinstance(module, Parametrisation):
+            names = QUANTITIES[quantity][0]
+            value = present_value(self.model, dict(zip(names, self._values(names), strict=True)), link, quantity)
+            try:
+                with torch.no_grad():
+                    module.start(value)
+            except ModelError as error:
+                raise ModelError(f"{quantity} of '{name}': {error}") from None
+        names = QUANTITIES[quantity][0]
+        with_learnt(self.model, {(link, quantity): module}, {key: getattr(self, key) for key in names})
+        self.learnt[f"{quantity}_{link}"] = module
+        return module
+
+    def learnable(self, name: str, quantity: str) -> torch.nn.Module:
+        """The module that :meth:`make_learnable` put in. Raises ModelError if there is none."""
+        key = f"{quantity}_{find_link(self.model, name, quantity)}"
+        if key not in self.learnt:
+            raise ModelError(f"{quantity} of '{name}' is not learnt; make_learnable comes first")
+        return self.learnt[key]
+
+    def save_urdf(self, path: str | os.PathLike[str]) -> None:
+        """Write the robot as a URDF file: the file that it came from with the values of now in it.
+
+        Only elements whose values have changed are touched. Masses, centres of mass, inertias, placements of joints,
+        damping and dry friction have a place in URDF. Meshes keep their file names, which may be relative to the old
+        place.
+
+        Args:
+            path: the file to write.
+
+        Raises:
+            ModelError: for a robot that isn't from a URDF file or had its fixed joints merged, for a parameter with a
+                value for each row, for a changed one that URDF has no place for, and for values that couldn't be read
+                again, such as a negative damping. Then nothing is written.
+        """
+        if self._source is None:
+            raise ModelError("the robot was made from a model and not from a file, so there is no URDF to write into")
+        with torch.no_grad():
+            tensors = {name: self.value(name) for name in DYNAMICS_PARAMETERS}
+        check_shared(self.model, tensors)
+        values = {name: tensor.detach().double().cpu().numpy() for name, tensor in tensors.items()}
+        # Rounding to float32, now or at some time before, is no change.
+        first = {name: self.model.parameters[name] for name in values}
+        single = {name: value.astype(np.float32).astype(float) for name, value in first.items()}
+        before = {name: np.where(values[name] == single[name], single[name], first[name]) for name in values}
+        update_urdf(self._source, path, self.model, {name: (before[name], values[name]) for name in values})
+
+    def value(self, name: str) -> torch.Tensor:
+        """A parameter as the methods see it [n, ...], with all that is learnt."""
+        self._check_name(name)
+        return self._values((name,))[0]
+
+    def _values(self, names: Sequence[str]) -> list[torch.Tensor]:
+        # Attributes of a module that aren't in its own dictionaries take Python long to find.
+        stored: dict[str, Any] = {**self._parameters, **self._buffers}
+        values = [stored[name] if name in stored else getattr(self, name) for name in names]
+        if "learnt" not in self._modules or not self._modules["learnt"]:
+            return values
+        parts = [key.rsplit("_", 1) for key in self.learnt]
+        learnt = {(int(link), quantity): self.learnt[f"{quantity}_{link}"] for quantity, link in parts}
+        return list(with_learnt(self.model, learnt, dict(zip(names, values, strict=True))).values())
+
+    def _require_masses(self) -> None:
+        learnt = {key.rsplit("_", 1)[1] for key in self.learnt if key.startswith(("mass_", "inertial_"))}
+        missing = [name for name in self.model.massless_links if str(self.model.link(name)) not in learnt]
+        if missing:
+            raise ModelError(
+                f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
+                "give them a mass"
+            )
+
+    @property
+    def _like(self) -> torch.Tensor:
+        """The parameter by which dtype and device of the robot go."""
+        mass = self._buffers.get("mass")
+        return self.mass if mass is None else mass
+
+    def _check_name(self, name: str) -> None:
+        if name not in DYNAMICS_PARAMETERS:
+            raise ModelError(
+                f"unknown parameter '{name}'; kinematics and dynamics depend on {', '.join(DYNAMICS_PARAMETERS)}"
+            )
+
+    def extra_repr(self) -> str:
+        """One line for ``repr``."""
+        return f"{self.model.num_links} links, nq={self.nq}, nv={self.nv}, {self._like.dtype}, {self._like.device}"
