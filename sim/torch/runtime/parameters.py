@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import bind
+from sim.arrays.launch import record
 from sim.model.parameters import PARAMETERS
 from sim.torch.arrays import as_array
 from warp_kernels.parameters import parameter_kernels
@@ -94,8 +94,7 @@ class ParameterArrays:
 
 
 def _recorded(kernel: wp.Kernel, given: wp.array, **result: wp.array) -> Any:
-    arguments = bind(kernel, given=given, **result)
-    return wp.launch(kernel, given.shape, arguments, device=given.device, record_cmd=True)
+    return record(kernel, given.shape, device=given.device, given=given, **result)
 
 
 def _by_rows(name: str, tensor: torch.Tensor) -> torch.Tensor:
