@@ -17,7 +17,7 @@ def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> 
     Args:
         tensor: entries of a vector or matrix type are its last dimensions.
         dtype: scalar, vector or matrix type of the entries.
-        grad: what is to be the array's gradient.
+        grad: the array's gradient.
     """
     assert tensor.is_contiguous()
     inner = len(getattr(dtype, "_shape_", ()))
@@ -46,5 +46,5 @@ def on_torch_stream(device: torch.device) -> contextlib.AbstractContextManager[o
 
 
 def stream_key(device: torch.device) -> int:
-    """What tells torch's current stream from others of its device."""
+    """A number that identifies torch's current stream among those of its device."""
     return 0 if device.type == "cpu" else int(torch.cuda.current_stream(device).cuda_stream)

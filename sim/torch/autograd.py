@@ -1,13 +1,10 @@
 """The rollout and the step as operations of PyTorch's autograd.
 
-A rollout is one operation that saves its inputs and its states and nothing else; its way back walks through them step
-by step (see :mod:`sim.simulation.rollout`).
+A rollout is one operation. It saves its inputs and its states and nothing else; the backward pass runs each step again
+(see :mod:`sim.simulation.rollout`).
 """
 
-from __future__ import annotations
-
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,8 +17,9 @@ from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
+from sim.torch.arrays import DTYPES, on_torch_stream
 
-_TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def rollout(
@@ -46,11 +44,11 @@ def rollout(
         steps: number of steps; needed where neither tau nor control is given.
         checkpoint_interval: k, to keep and return only the states before every k-th step and the last one.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
-            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number stands for all.
+            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n.
 
     Returns:
         q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a
-        checkpoint interval as many as are stored, ceil(steps / k) + 1.
+        checkpoint interval only the states that are stored, ceil(steps / k) + 1.
 
     Raises:
         ModelError: for a wrong shape, dtype, device or parameter name.
@@ -135,7 +133,7 @@ class _Rollout(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         simulator, names, length, _, _, tau, control, *values = inputs
         ctx.simulator, ctx.names, ctx.length = simulator, names, length
-        # All parameters as they are now: the way back must not see what is set later.
+        # All parameters as they are now: the backward pass must not see what is set later.
         ctx.others = simulator.parameter_values()
         ctx.mark_non_differentiable(*output[2:])
         ctx.warm = len(output) > 2
@@ -176,7 +174,7 @@ class _Rollout(torch.autograd.Function):
 
     @staticmethod
     def vmap(*_: Any) -> None:
-        """Worlds are the batch: raises with that advice."""
+        """Raises: worlds are the batch."""
         raise RuntimeError("sim.torch.rollout has no vmap rule; use the simulator's num_worlds as the batch dimension")
 
 
@@ -190,14 +188,8 @@ def _warp_or_none(tensor: torch.Tensor | None) -> wp.array | None:
     return None if tensor is None else _warp(tensor)
 
 
-@contextlib.contextmanager
-def _stream(simulator: Simulator) -> Iterator[None]:
-    """Run on torch's current stream on CUDA."""
-    if simulator.device.is_cpu:
-        yield
-        return
-    with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(wp.device_to_torch(simulator.device)))):
-        yield
+def _stream(simulator: Simulator) -> contextlib.AbstractContextManager[object]:
+    return on_torch_stream(torch.device(wp.device_to_torch(simulator.device)))
 
 
 def _parameters(

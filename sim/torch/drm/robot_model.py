@@ -3,8 +3,8 @@
 ``from differentiable_robot_model.robot_model import DifferentiableRobotModel`` becomes
 ``from sim.torch.drm import DifferentiableRobotModel``, and the parametrisations of its ``rigid_body_params`` may be
 used as they are, or taken from here. Methods, arguments, order of joints (that of the links in the file) and shapes are
-its own. What it gets wrong isn't imitated: axes may be oblique, joints prismatic, inertias rotated, links without mass;
-damping never changes the caller's tensor. Dry friction is left out, as there. New programs do better with
+those of the original. Its errors aren't imitated: axes may be oblique, joints prismatic, inertias rotated, links
+without mass; damping never changes the caller's tensor. Dry friction is left out, as there. New programs should use
 :class:`sim.torch.Robot`.
 """
 
@@ -62,11 +62,11 @@ class DifferentiableRobotModel(torch.nn.Module):
         self.name = name
         self.robot = Robot(urdf_path, device=device)
         model = self.robot.model
-        # The original knows no dry friction; the model forgets it, too, so that it doesn't count as a change.
+        # The original has no dry friction; zero in the model too, so that it doesn't count as a change.
         model.parameters["friction_loss"][:] = 0.0
         self.robot.friction_loss.zero_()
         if model.nq != model.nv:
-            raise ModelError(f"{urdf_path}: joints with quaternions have no place here; use sim.torch.Robot")
+            raise ModelError(f"{urdf_path}: joints with quaternions are not supported here; use sim.torch.Robot")
         links = [model.link(frame.name) for frame in model.frames]
         ends = [*model.joint_qd_start[1:], model.nv]
         # Of each of our degrees of freedom, the place in the order of the links of the file.
@@ -159,7 +159,7 @@ class DifferentiableRobotModel(torch.nn.Module):
         module = parametrization.to(self._device)
         if parameter_name == "rot_angles":
             module = RollPitchYaw(module)
-        self.robot.make_learnable(link_name, _quantity(parameter_name), module)
+        self.robot.learn_quantity(link_name, _quantity(parameter_name), module)
 
     def freeze_learnable_link_param(self, link_name: str, parameter_name: str) -> None:
         """Keep a learnable parameter as it is."""
@@ -200,7 +200,7 @@ class DifferentiableRobotModel(torch.nn.Module):
         return self.robot.value("mass").device
 
     def _left_out(self, q: torch.Tensor, qd: torch.Tensor, gravity: bool, damping: bool) -> torch.Tensor:
-        """Joint forces of gravity and damping where they are not to count."""
+        """Joint forces of gravity and damping, as far as they are to be left out."""
         force = torch.zeros_like(qd)
         if not gravity:
             force = force + self.robot.gravity_forces(q)

@@ -1,4 +1,4 @@
-"""Operations of a robot model as operations of PyTorch's autograd and of torch.func.
+"""Operations of a robot model as functions of PyTorch's autograd and of torch.func; see docs/robot-calls.md.
 
 The gradient is an operation of its own, so that ``torch.func.jacrev`` can batch it and a second derivative finds a node
 that raises. Both fold the dimension over which ``torch.func.vmap`` maps into the rows.
@@ -11,14 +11,14 @@ import torch
 from torch.autograd import forward_ad
 
 from sim.dynamics.differentiable_op import DifferentiableOp
-from sim.torch.runtime.call_signature import CallSignature
+from sim.torch.runtime.call_signature import CallSignature, separate_parts, whole_gradient
 from sim.torch.runtime.engine import Engine
 from sim.torch.runtime.packing import unpack
 from sim.torch.runtime.parameters import number_of_dims
 
 NO_SECOND = (
-    "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; where none "
-    "is meant, leave out create_graph"
+    "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; without a need "
+    "for it, leave out create_graph"
 )
 NO_FORWARD_MODE = (
     "a robot's functions have no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (vjp, jacrev)"
@@ -29,7 +29,7 @@ NO_BATCHED_GRADIENTS = (
 )
 
 
-# Whether a backward pass leaves in place what it needs, for another one.
+# Whether a backward pass keeps what it needs for another one (retain_graph).
 _keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 
@@ -47,26 +47,25 @@ def evaluate(engine: Engine, signature: CallSignature, tensors: list[torch.Tenso
             # Copies, so that what becomes of the caller's tensors doesn't matter to the gradient.
             tensors = [tensor.clone() for tensor in tensors]
         result = Evaluate.apply(engine, signature.operation, *signature.flat(tensors))
-        return signature.parts(result.reshape(signature.shape))
+        return separate_parts(result.reshape(signature.shape), signature.split)
     if signature.leaves:
         leaves = [tensors[number] for number in signature.leaves]
         parts: tuple[torch.Tensor, ...] = Recorded.apply(engine, signature, tensors, *leaves)
         return parts
-    # What torch needs to find no gradient takes longer than the kernels of a small batch.
+    # To go through autograd without a gradient would take longer than the kernels of a small batch.
     return engine.value(signature, tensors)
 
 
 class Recorded(torch.autograd.Function):
     """``apply(engine, signature, tensors, *leaves)``: the parts of a call's result; tensors are broadcast to the batch.
 
-    The way to a gradient without transforms of torch.func, where torch's overhead is least: only what gets a gradient
-    is an argument of its own, and what the gradient needs is kept as one copy of all values. ``leaves`` are those of
-    the tensors that get a gradient.
+    For gradients without transforms of torch.func, with the least overhead in torch: only ``leaves``, the tensors that
+    get a gradient, are arguments of the function, and all values that the gradient needs are kept as one packed copy.
 
-    A derivative of the gradient must find its way to the leaves, which are kept for this alone: themselves, since torch
-    doesn't let tensors that it saves be changed before the gradient, and weak references would be dead where nobody
-    else holds them. A leaf changed in place, ``q += robot.f(q)``, then depends on what keeps it, a cycle that Python
-    can't see; so they are let go with all else that torch frees after the backward pass.
+    The leaves themselves are kept only so that a derivative of the gradient finds its way to them and raises. torch
+    can't save them, since it would then refuse changes in place before the gradient, and weak references would be dead
+    if nobody else held them. A leaf changed in place, ``q += robot.f(q)``, depends on the node that keeps it, a cycle
+    that Python can't see; so the leaves go with all that torch frees after the backward pass.
     """
 
     @staticmethod
@@ -98,7 +97,7 @@ class Recorded(torch.autograd.Function):
 def _differentiable_gradients(
     ctx: Any, packed: torch.Tensor, wanted_leaves: Sequence[bool], grads: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
-    """The gradients hung on the leaves, so that a derivative of them finds the node that raises."""
+    """The gradients as functions of the leaves, so that a derivative of them finds the node that raises."""
     signature: CallSignature = ctx.signature
     always = torch.ones((), dtype=torch.bool, device=packed.device)
     tensors = unpack(packed, signature.packed_shapes)
@@ -106,7 +105,8 @@ def _differentiable_gradients(
     for number, leaf in zip(signature.leaves, ctx.leaves, strict=True):
         tensors[number] = torch.where(always, tensors[number], leaf.reshape(signature.flat_shapes[number]))
     wanted = signature.wanted(wanted_leaves)
-    gradients = Gradient.apply(ctx.engine, signature.operation, wanted, signature.whole(grads), result, *tensors)
+    grad = whole_gradient(grads, signature.result_shape)
+    gradients = Gradient.apply(ctx.engine, signature.operation, wanted, grad, result, *tensors)
     shapes = [shape for shape, want in zip(signature.shapes, wanted, strict=True) if want]
     return [gradient.reshape(shape) for gradient, shape in zip(gradients, shapes, strict=True)]
 

@@ -1,5 +1,6 @@
-"""Single quantities of links and joints that are learnt: where they stand in the parameters of a robot."""
+"""Single quantities of links and joints that are learnt, and their places in the parameters of a robot."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from sim.torch.robot.parametrisations import (
     Unconstrained,
 )
 
-# Each by the parameters it stands in, with the parametrisation used where none is given.
+# For each quantity the parameters that it belongs to, and the parametrisation used by default.
 OF_LINKS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
     "mass": (("mass",), Positive),
     "com": (("com",), Unconstrained),
@@ -34,6 +35,9 @@ OF_JOINTS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
     "rest_position": (("rest_position",), Unconstrained),
 }
 QUANTITIES = {**OF_LINKS, **OF_JOINTS}
+# Other names: that of the method for the whole robot, and that of the parameter.
+PARAMETER_ALIASES = {"centre_of_mass": "com"}
+QUANTITY_ALIASES = {"centre_of_mass": "com", "friction_loss": "friction"}
 Values = dict[str, torch.Tensor]
 
 
@@ -118,10 +122,7 @@ def _dofs(model: Model, link: int) -> range:
 
 
 def _reshaped(model: Model, link: int, quantity: str, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    size = 1
-    for n in shape:
-        size *= n
-    if not isinstance(value, torch.Tensor) or value.numel() != size:
+    if not isinstance(value, torch.Tensor) or value.numel() != math.prod(shape):
         found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
         raise ModelError(f"the module for {quantity} of '{model.link_names[link]}' gives {found}; expected {shape}")
     return value.reshape(shape)

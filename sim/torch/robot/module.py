@@ -14,7 +14,14 @@ from sim.exporters.urdf.changes import update_urdf
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES
 from sim.torch.robot.arguments import check_shared
-from sim.torch.robot.learning import QUANTITIES, find_link, present_value, with_learnt
+from sim.torch.robot.learning import (
+    PARAMETER_ALIASES,
+    QUANTITIES,
+    QUANTITY_ALIASES,
+    find_link,
+    present_value,
+    with_learnt,
+)
 from sim.torch.robot.parametrisations import Parametrisation
 
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
@@ -89,8 +96,7 @@ class RobotModule(torch.nn.Module):
 
     def learn(self, *names: str) -> Self:
         """Make parameters trainable: they become parameters of the module. Returns the robot."""
-        for name in names:
-            self._check_name(name)
+        for name in map(self._parameter, names):
             if name in self._buffers:
                 value = self._buffers.pop(name)
                 assert value is not None
@@ -99,26 +105,25 @@ class RobotModule(torch.nn.Module):
         return self
 
     def freeze(self, *names: str) -> Self:
-        """Make parameters buffers again, with the values they have now. Returns the robot."""
-        for name in names:
-            self._check_name(name)
+        """Make parameters buffers again, with their present values. Returns the robot."""
+        for name in map(self._parameter, names):
             if name in self._parameters:
                 value = self._parameters.pop(name)
                 assert value is not None
                 self.register_buffer(name, value.detach().clone())
         return self
 
-    def make_learnable(self, name: str, quantity: str, module: torch.nn.Module | None = None) -> torch.nn.Module:
-        """Let one quantity of a link or joint be learnt, from its present value on.
+    def learn_quantity(self, name: str, quantity: str, module: torch.nn.Module | None = None) -> torch.nn.Module:
+        """Let one quantity of a link or joint be learnt, starting at its present value.
 
         Args:
             name: the link, or the joint that carries it.
-            quantity: "mass", "com", "inertia", "inertial" (these three together), "translation" or "rotation" of the
-                joint's placement, "damping", "friction" (dry friction: ``friction_loss``), "armature", "stiffness" or
-                "rest_position".
+            quantity: "mass", "com" (or "centre_of_mass"), "inertia", "inertial" (these three together), "translation"
+                or "rotation" of the joint's placement, "damping", "friction" (or "friction_loss", dry friction),
+                "armature", "stiffness" or "rest_position".
             module: a :class:`sim.torch.Parametrisation`, or any module whose ``forward()`` gives the value, for
                 "rotation" a quaternion xyzw, for "inertial" mass, com and inertia. Default: Positive, Unconstrained,
-                PositiveDefinite, PhysicalInertia or Rotation, as befits the quantity.
+                PositiveDefinite, PhysicalInertia or Rotation, depending on the quantity.
 
         Returns:
             the module, which is now a part of the robot: its parameters are the robot's.
@@ -126,6 +131,7 @@ class RobotModule(torch.nn.Module):
         Raises:
             ModelError: for an unknown name or quantity, a value that the parametrisation can't have, a wrong shape.
         """
+        quantity = QUANTITY_ALIASES.get(quantity, quantity)
         link = find_link(self.model, name, quantity)
         module = QUANTITIES[quantity][1]() if module is None else module
         for other in QUANTITIES:
@@ -145,26 +151,31 @@ class RobotModule(torch.nn.Module):
         self.learnt[f"{quantity}_{link}"] = module
         return module
 
+    def make_learnable(self, name: str, quantity: str, module: torch.nn.Module | None = None) -> torch.nn.Module:
+        """Alias of :meth:`learn_quantity`."""
+        return self.learn_quantity(name, quantity, module)
+
     def learnable(self, name: str, quantity: str) -> torch.nn.Module:
-        """The module that :meth:`make_learnable` put in. Raises ModelError if there is none."""
+        """The module that :meth:`learn_quantity` put in. Raises ModelError if there is none."""
+        quantity = QUANTITY_ALIASES.get(quantity, quantity)
         key = f"{quantity}_{find_link(self.model, name, quantity)}"
         if key not in self.learnt:
-            raise ModelError(f"{quantity} of '{name}' is not learnt; make_learnable comes first")
+            raise ModelError(f"{quantity} of '{name}' is not learnt; call learn_quantity first")
         return self.learnt[key]
 
     def save_urdf(self, path: str | os.PathLike[str]) -> None:
-        """Write the robot as a URDF file: the file that it came from with the values of now in it.
+        """Write the robot as a URDF file: the file that it came from, with the present values.
 
-        Only elements whose values have changed are touched. Masses, centres of mass, inertias, placements of joints,
-        damping and dry friction have a place in URDF. Meshes keep their file names, which may be relative to the old
-        place.
+        Only elements whose values have changed are touched. URDF has a place for masses, centres of mass, inertias,
+        placements of joints, damping and dry friction. Meshes keep their file names, which may be relative to the
+        place of the old file.
 
         Args:
             path: the file to write.
 
         Raises:
             ModelError: for a robot that isn't from a URDF file or had its fixed joints merged, for a parameter with a
-                value for each row, for a changed one that URDF has no place for, and for values that couldn't be read
+                value for each row, for a change that URDF has no place for, and for values that couldn't be read
                 again, such as a negative damping. Then nothing is written.
         """
         if self._source is None:
@@ -173,19 +184,18 @@ class RobotModule(torch.nn.Module):
             tensors = {name: self.value(name) for name in DYNAMICS_PARAMETERS}
         check_shared(self.model, tensors)
         values = {name: tensor.detach().double().cpu().numpy() for name, tensor in tensors.items()}
-        # Rounding to float32, now or at some time before, is no change.
+        # Rounding to float32, now or earlier, doesn't count as a change.
         first = {name: self.model.parameters[name] for name in values}
         single = {name: value.astype(np.float32).astype(float) for name, value in first.items()}
         before = {name: np.where(values[name] == single[name], single[name], first[name]) for name in values}
         update_urdf(self._source, path, self.model, {name: (before[name], values[name]) for name in values})
 
     def value(self, name: str) -> torch.Tensor:
-        """A parameter as the methods see it [n, ...], with all that is learnt."""
-        self._check_name(name)
-        return self._values((name,))[0]
+        """A parameter as the methods see it [n, ...], with the quantities that are learnt."""
+        return self._values((self._parameter(name),))[0]
 
     def _values(self, names: Sequence[str]) -> list[torch.Tensor]:
-        # Attributes of a module that aren't in its own dictionaries take Python long to find.
+        # Faster than getattr, which finds what is in these dictionaries last.
         stored: dict[str, Any] = {**self._parameters, **self._buffers}
         values = [stored[name] if name in stored else getattr(self, name) for name in names]
         if "learnt" not in self._modules or not self._modules["learnt"]:
@@ -205,15 +215,18 @@ class RobotModule(torch.nn.Module):
 
     @property
     def _like(self) -> torch.Tensor:
-        """The parameter by which dtype and device of the robot go."""
+        """The parameter whose dtype and device are the robot's."""
         mass = self._buffers.get("mass")
         return self.mass if mass is None else mass
 
-    def _check_name(self, name: str) -> None:
+    def _parameter(self, name: str) -> str:
+        """A parameter's own name. Raises ModelError for an unknown one."""
+        name = PARAMETER_ALIASES.get(name, name)
         if name not in DYNAMICS_PARAMETERS:
             raise ModelError(
                 f"unknown parameter '{name}'; kinematics and dynamics depend on {', '.join(DYNAMICS_PARAMETERS)}"
             )
+        return name
 
     def extra_repr(self) -> str:
         """One line for ``repr``."""

@@ -1,4 +1,4 @@
-"""Physical quantities as functions of free numbers, so that no step of an optimiser leads out of what is physical."""
+"""Physical quantities as functions of free numbers, so that every step of an optimiser gives a physical value."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from sim.errors import ModelError
 
 
 class Parametrisation(torch.nn.Module):
-    """A value as a function of parameters of its own: ``forward()`` gives it."""
+    """A value as a function of free parameters: ``forward()`` gives it."""
 
     def start(self, value: torch.Tensor) -> None:
-        """Choose the parameters so that ``forward()`` is ``value``. Raises ModelError if it can't be."""
+        """Choose the parameters so that ``forward()`` is ``value``. Raises ModelError if none give it."""
         raise NotImplementedError
 
 
@@ -52,7 +52,7 @@ class Positive(Parametrisation):
 class PositiveDefinite(Parametrisation):
     """A symmetric positive definite matrix: ``L L'`` with a lower triangle L whose diagonal is of exponentials.
 
-    For an inertia that alone doesn't give the triangle inequality of the principal moments; see
+    An inertia of this kind need not fulfil the triangle inequality of the principal moments; see
     :class:`PhysicalInertia`.
     """
 
@@ -113,7 +113,11 @@ class Rotation(Parametrisation):
 
 
 def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
-    """The lower Cholesky factor of a matrix with the logarithm of its diagonal. Raises ModelError if there is none."""
+    """The lower Cholesky factor of a matrix, with the logarithm of its diagonal.
+
+    Raises:
+        ModelError: if the matrix isn't positive definite.
+    """
     factor, failed = torch.linalg.cholesky_ex(0.5 * (matrix + matrix.T))
     if int(failed):
         raise ModelError(
@@ -124,6 +128,6 @@ def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def from_log_cholesky(free: torch.Tensor) -> torch.Tensor:
-    """The positive definite matrix of any square one; what stands above the diagonal doesn't matter."""
+    """A positive definite matrix from any square one, whose entries above the diagonal are ignored."""
     factor = free.tril(-1) + torch.diag(free.diagonal().exp())
     return factor @ factor.T

@@ -68,7 +68,7 @@ class Robot(RobotModule):
 
     Attributes:
         model: what the robot was at first.
-        learnt: modules of single quantities that are learnt, see :meth:`make_learnable`.
+        learnt: modules of single quantities that are learnt, see :meth:`learn_quantity`.
         lower_limit, upper_limit: of each degree of freedom [nv], infinite where there is none [rad or m].
         velocity_limit, effort_limit: largest speed and force that the file gives [nv].
 
@@ -149,6 +149,27 @@ class Robot(RobotModule):
     ) -> torch.Tensor:
         """Accelerations of frames [..., 6], or [..., frames, 6]; see :func:`sim.link_accelerations`."""
         return self._of_frames("acceleration", acceleration_operation, frame, reference, q=q, qd=qd, qdd=qdd)
+
+    def link_velocities(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        frames: Frames = None,
+        reference: str = "local_world_aligned",
+    ) -> torch.Tensor:
+        """Alias of :meth:`frame_velocity` with the name and arguments of :func:`sim.link_velocities`."""
+        return self.frame_velocity(q, qd, frames, reference)
+
+    def link_accelerations(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        qdd: torch.Tensor,
+        frames: Frames = None,
+        reference: str = "local_world_aligned",
+    ) -> torch.Tensor:
+        """Alias of :meth:`frame_acceleration` with the name and arguments of :func:`sim.link_accelerations`."""
+        return self.frame_acceleration(q, qd, qdd, frames, reference)
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
         """Coordinates [..., nq] after moving with constant velocity for the time dt [s], a constant."""

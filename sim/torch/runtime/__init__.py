@@ -1,1 +1,1 @@
-"""How a call of a robot's method reaches the kernels: captured graphs, their tensors and memory."""
+"""The way of a robot's call to the kernels: signatures, captured graphs, their tensors. See docs/robot-calls.md."""

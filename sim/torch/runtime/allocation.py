@@ -1,13 +1,14 @@
-"""New tensors, large ones on a CPU in huge pages where the system has them to give.
+"""New tensors; large ones on a CPU lie in huge pages where the system has them.
 
-Fresh memory is mapped and cleared page by page as it is first written. In pages of 4 KB that costs more than most of
-the kernels that write it. Linux gives pages of 2 MB where ``transparent_hugepage`` is ``madvise``, its usual setting,
-and a program asks for them. NumPy does so for its arrays from 4 MB on, PyTorch only where the user's environment sets
-``THP_MEM_ALLOC_ENABLE``.
+Fresh memory is mapped and cleared page by page as it is first written. With pages of 4 KB that takes longer than most
+of the kernels that write it. Linux gives pages of 2 MB to programs that ask for them, where ``transparent_hugepage`` is
+``madvise``, its usual setting. NumPy asks for them for arrays of 4 MB or more, PyTorch only where
+``THP_MEM_ALLOC_ENABLE`` is set.
 
-What is freed should serve the next call and not be mapped and cleared again. glibc maps each block anew that is larger
-than any that was freed before, and gives the end of its heap back when more than twice that is free; both only up to
-32 MB. So tensors of some MB, three in a call, come from the system at every call, until a larger one has been freed.
+Freed memory should serve the next call instead of being mapped and cleared again. glibc maps a block anew if it is
+larger than any that was freed before, and returns the end of its heap to the system when more than twice that size is
+free; neither limit grows beyond 32 MB. So tensors of a few MB, three in a call, come from the system at every call,
+until a larger one has been freed.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 LARGE = 4 * 2**20
-# From here on what the system takes counts; and just below the largest block that glibc goes by.
+# From 1 MB on, the time that the system takes matters; just below 32 MB is the largest block that moves glibc's limits.
 SETTLED, LARGEST_BLOCK = 2**20, 2**25 - 2**16
 
 
@@ -41,7 +42,7 @@ def _settle() -> None:
 
 
 def _ask_for_huge_pages(address: int, size: int) -> None:
-    """Advise the system about all whole pages of a piece of memory. Whether it follows is its own affair."""
+    """Ask for huge pages for all whole pages of a piece of memory. The system may ignore the hint."""
     advise = _madvise()
     if advise is None:
         return

@@ -89,17 +89,24 @@ class CallSignature:
         """Broadcast tensors with the batch as rows."""
         return [tensor.reshape(shape) for tensor, shape in zip(tensors, self.flat_shapes, strict=True)]
 
-    def parts(self, result: torch.Tensor) -> list[torch.Tensor]:
-        """The tensors to return for a result, each with memory of its own."""
-        return [part.clone() for part in result.split(self.split, -1)] if self.split else [result]
-
-    def whole(self, grads: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The gradient in the result [rows, *operation.shape] from those in its parts."""
-        return (torch.cat(list(grads), -1) if self.split else grads[0]).reshape(self.result_shape)
-
     def wanted(self, leaves: Sequence[bool]) -> tuple[bool, ...]:
         """Of each tensor whether its gradient is wanted, from the same of each leaf."""
         wanted = [False] * len(self.shapes)
         for number, want in zip(self.leaves, leaves, strict=True):
             wanted[number] = want
         return tuple(wanted)
+
+
+def parts_of(result: torch.Tensor, split: Sequence[int]) -> list[torch.Tensor]:
+    """Views of the parts of a result, or the result itself where it isn't split."""
+    return list(result.split(list(split), -1)) if split else [result]
+
+
+def separate_parts(result: torch.Tensor, split: Sequence[int]) -> list[torch.Tensor]:
+    """The parts of a result, each with memory of its own."""
+    return [part.clone() for part in parts_of(result, split)] if split else [result]
+
+
+def whole_gradient(grads: Sequence[torch.Tensor], shape: torch.Size) -> torch.Tensor:
+    """The gradient in a result of this shape from those in its parts."""
+    return (torch.cat(list(grads), -1) if len(grads) > 1 else grads[0]).reshape(shape)

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 
 import torch
-import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.scratch import kept_scratch
 from sim.arrays.warp_lock import warp_lock
 from sim.dynamics.differentiable_op import paused_tape
-from sim.torch.runtime.call_signature import CallSignature, FastPath
-from sim.torch.runtime.graph import Graph, parts_of
-from sim.torch.runtime.lru import next_use
+from sim.torch.runtime.call_signature import CallSignature, FastPath, parts_of
+from sim.torch.runtime.graph import Graph
 from sim.torch.runtime.packing import pack, unpack
 from sim.torch.runtime.parameters import ParameterArrays
 from sim.torch.runtime.task import Call, Launches
@@ -56,22 +53,14 @@ class CopyGraph(Graph):
             self.seeds, self.outputs = [] if seed is None else [seed], own.filled
             parameters = ParameterArrays(base, operation.parameters, own.parameters, task.needed)
             self.gradients = list(parameters.gradients.values())
-            self._launches = launches = Launches(parameters, own)
-            launches.run()  # compiles and loads the kernels, which a capture must not do
-            with kept_scratch() as self._scratch, wp.ScopedCapture(device="cpu") as capture:
-                launches.launch(ROWS_AT_A_TIME)
-        self._graph = capture.graph
-
-    def launch(self, own: list[torch.Tensor], given: list[torch.Tensor]) -> None:
-        """Do the task on what is given, which is copied into tensors of the graph's own."""
-        self.used = next_use()
-        torch._foreach_copy_(own, given)
-        wp.capture_launch(self._graph)
+            self._launches = Launches(parameters, own)
+            self._capture(lambda: self._launches.launch(ROWS_AT_A_TIME))
 
     def run(self, call: Call) -> list[torch.Tensor]:
         """See :class:`Graph`."""
         seed = [] if call.seed is None else [call.seed]
-        self.launch([*self.tensors[: len(call.tensors)], *self.seeds], [*call.tensors, *seed])
+        torch._foreach_copy_([*self.tensors[: len(call.tensors)], *self.seeds], [*call.tensors, *seed])
+        self.launch()
         if self.outputs:
             torch._foreach_copy_(call.filled, self.outputs)
         return [gradient.clone() for gradient in self.gradients]
@@ -95,7 +84,8 @@ class CopyGraph(Graph):
 
         def path(given: list[torch.Tensor]) -> list[torch.Tensor]:
             with warp_lock:
-                self.launch(own, given)
+                torch._foreach_copy_(own, given)
+                self.launch()
                 return [output.clone() for output in outputs]
 
         return path

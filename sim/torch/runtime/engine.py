@@ -16,7 +16,7 @@ from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES, on_torch_stream, stream_key, warp_device
 from sim.torch.runtime.allocation import new_tensor
-from sim.torch.runtime.call_signature import CallSignature
+from sim.torch.runtime.call_signature import CallSignature, separate_parts, whole_gradient
 from sim.torch.runtime.copy_graph import CopyGraph, most_copied_rows
 from sim.torch.runtime.graph import Graph
 from sim.torch.runtime.in_place_graph import MOST_IN_PLACE_ROWS, InPlaceGraph, in_place
@@ -67,7 +67,7 @@ class Engine:
         result = self.forward(operation, flat, signature.shape)
         self._find_value_path(signature)
         needed = [*flat, result] if operation.needs_result else flat
-        return [*signature.parts(result), *([pack(needed)] if signature.leaves else [])]
+        return [*separate_parts(result, signature.split), *([pack(needed)] if signature.leaves else [])]
 
     def gradients(
         self, signature: CallSignature, packed: torch.Tensor, leaves: tuple[bool, ...], grads: Sequence[torch.Tensor]
@@ -85,7 +85,7 @@ class Engine:
             return path([packed, *grads])
         wanted = signature.wanted(leaves)
         tensors = unpack(packed, signature.packed_shapes)
-        found = self.backward(signature.operation, tensors, wanted, signature.whole(grads))
+        found = self.backward(signature.operation, tensors, wanted, whole_gradient(grads, signature.result_shape))
         self._find_gradient_path(signature, leaves, wanted)
         shapes = [shape for shape, want in zip(signature.shapes, wanted, strict=True) if want]
         return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]

@@ -5,11 +5,13 @@ between them stays in the cache of the processor.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from weakref import WeakSet
 
 import torch
+import warp as wp
 
+from sim.arrays.scratch import kept_scratch
 from sim.torch.runtime.call_signature import CallSignature, FastPath
 from sim.torch.runtime.lru import next_use
 from sim.torch.runtime.task import Call
@@ -25,6 +27,18 @@ class Graph(abc.ABC):
 
     def __init__(self) -> None:
         self.used, self.users = next_use(), WeakSet[CallSignature]()
+
+    def _capture(self, launch: Callable[[], None]) -> None:
+        """Record launches, which lie on memory that stays as long as the graph."""
+        launch()  # compiles and loads the kernels, which a capture must not do
+        with kept_scratch() as self._scratch, wp.ScopedCapture(device="cpu") as capture:
+            launch()
+        self._graph = capture.graph
+
+    def launch(self) -> None:
+        """Launch what was captured."""
+        self.used = next_use()
+        wp.capture_launch(self._graph)
 
     def evict(self) -> None:
         """Let its users forget it, so that its memory is freed."""
@@ -44,8 +58,3 @@ class Graph(abc.ABC):
     @abc.abstractmethod
     def gradient_path(self, signature: CallSignature, wanted: Sequence[bool]) -> FastPath:
         """From what is packed and the gradients in the parts of the result to those of the tensors that are wanted."""
-
-
-def parts_of(result: torch.Tensor, split: Sequence[int]) -> list[torch.Tensor]:
-    """Views of the parts of a result, which is whole without a split."""
-    return list(result.split(list(split), -1)) if split else [result]

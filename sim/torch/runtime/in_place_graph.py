@@ -4,17 +4,15 @@ import math
 from collections.abc import Sequence
 
 import torch
-import warp as wp
 
 from sim.arrays.array_refs import ArrayRef
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.scratch import kept_scratch, scratch_arrays
+from sim.arrays.scratch import scratch_arrays
 from sim.arrays.warp_lock import warp_lock
 from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.torch.runtime.allocation import new_tensor
-from sim.torch.runtime.call_signature import CallSignature, FastPath
-from sim.torch.runtime.graph import Graph, parts_of
-from sim.torch.runtime.lru import next_use
+from sim.torch.runtime.call_signature import CallSignature, FastPath, separate_parts, whole_gradient
+from sim.torch.runtime.graph import Graph
 from sim.torch.runtime.packing import pack, plain
 from sim.torch.runtime.parameters import ParameterArrays
 from sim.torch.runtime.task import Call, Task
@@ -63,10 +61,7 @@ class InPlaceGraph(Graph):
             self.gradients = list(self._parameters.gradients.values())
             self._arrays = [_arrays(part, self.inputs, outputs, self.seed) for part in range(len(parts))]
             self._point(call)
-            self._launch_kernels(operation)  # compiles and loads them, which a capture must not do
-            with kept_scratch() as self._scratch, wp.ScopedCapture(device="cpu") as capture:
-                self._launch_kernels(operation)
-        self._graph = capture.graph
+            self._capture(lambda: self._launch_kernels(operation))
 
     def _launch_kernels(self, operation: DifferentiableOp) -> None:
         work = operation.forward if self.seed is None else operation.backward
@@ -80,11 +75,6 @@ class InPlaceGraph(Graph):
         slots = [*self.inputs, *self.outputs, *([] if self.seed is None else [self.seed])]
         for slot, tensor in zip(slots, [*call.inputs, *call.filled, *seed], strict=True):
             slot.point_at(tensor.data_ptr(), tensor.stride())
-
-    def launch(self) -> None:
-        """Do the task on what the slots point at."""
-        self.used = next_use()
-        wp.capture_launch(self._graph)
 
     def run(self, call: Call) -> list[torch.Tensor]:
         """See :class:`Graph`."""
@@ -114,14 +104,14 @@ class InPlaceGraph(Graph):
                 if self.parameters:
                     torch._foreach_copy_(self.parameters, tensors[count:])
                 self.launch()
-            parts = [part.clone() for part in parts_of(result, split)] if split else [result]
+            parts = separate_parts(result, split)
             return [*parts, pack(tensors)] if leaves else parts
 
         return path
 
     def gradient_path(self, signature: CallSignature, wanted: Sequence[bool]) -> FastPath:
         """See :class:`Graph`."""
-        count, flat_shapes, seed, split = len(self.inputs), signature.flat_shapes, self.seed, signature.split
+        count, flat_shapes, seed = len(self.inputs), signature.flat_shapes, self.seed
         assert seed is not None
         sizes = [shape.numel() for shape in flat_shapes]
         split_sizes = [sum(sizes[:count]), *sizes[count:]]
@@ -133,7 +123,7 @@ class InPlaceGraph(Graph):
 
         def path(given: list[torch.Tensor]) -> list[torch.Tensor]:
             packed, *grads = plain(given)
-            grad = (torch.cat(grads, -1) if split else grads[0]).reshape(seed.shape)
+            grad = whole_gradient(grads, seed.shape)
             results = [new_tensor(packed, shape) for shape in shapes]
             with warp_lock:
                 address = packed.data_ptr()
