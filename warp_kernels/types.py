@@ -26,6 +26,7 @@ CONVEX = 4
 CYLINDER = 5
 ELLIPSOID = 6
 HEIGHTFIELD = 7
+NUM_GEOMETRY_TYPES = HEIGHTFIELD + 1
 
 # Kinds of constraint block in the contact solver. One row of a joint, at least zero: up to CONE_LIMIT; within a bound on
 # both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.

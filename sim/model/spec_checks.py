@@ -9,7 +9,6 @@ from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.specs import (
-    IDENTITY_QUATERNION,
     POSITIVE_SIZES,
     ActuatorSpec,
     GeometrySpec,
@@ -206,6 +205,7 @@ def initial_coordinates(spec: JointSpec, q0: Vector | None) -> np.ndarray:
         return coordinates
     if spec.type == codes.FREE:
         return spec.placement.copy()
-    if spec.type == codes.SPHERICAL:
-        return np.array(IDENTITY_QUATERNION)
-    return np.clip(np.zeros(kind.coordinates), spec.lower, spec.upper)
+    coordinates = np.clip(np.zeros(kind.coordinates), spec.lower, spec.upper)
+    if kind.quaternion is not None:
+        coordinates[kind.quaternion + 3] = 1.0
+    return coordinates

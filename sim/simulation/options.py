@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from warp_kernels.solver.projection import FRICTION_MODELS
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,10 @@ class ContactOptions:
         """Check the ranges; raises ModelError naming the option."""
         if not is_whole(self.sweeps, 1):
             raise ModelError(f"ContactOptions: sweeps is {self.sweeps!r}; it must be a whole number of at least 1")
-        if self.friction not in ("cone", "pyramid"):
-            raise ModelError(f"ContactOptions: friction is '{self.friction}'; it must be 'cone' or 'pyramid'")
+        if self.friction not in FRICTION_MODELS:
+            raise ModelError(
+                f"ContactOptions: friction is '{self.friction}'; it must be {' or '.join(map(repr, FRICTION_MODELS))}"
+            )
         if self.adjoint not in ("unrolled", "implicit"):
             raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; it must be 'unrolled' or 'implicit'")
         if not 0.0 <= self.erp <= 1.0:

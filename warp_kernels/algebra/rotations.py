@@ -85,4 +85,18 @@ def rotation_functions(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNam
             a.dot(x, y_other) - a.dot(y, x_other),
         )
 
+    @wp.func
+    def turn_of_quaternion(q: quat, q_bar: quat):
+        """Derivative in a world rotation, from that in the unit quaternion it turns."""
+        v = imaginary(q)
+        v_bar = imaginary(q_bar)
+        return scalar(0.5) * (a.scale(q[3], v_bar) + a.cross(v, v_bar) - a.scale(q_bar[3], v))
+
+    @wp.func
+    def quaternion_of_turn(q: quat, turn: vec3):
+        """Derivative in a unit quaternion, tangent to the unit sphere, from that in a rotation to the left of it."""
+        v = imaginary(q)
+        v_bar = scalar(2.0) * (a.scale(q[3], turn) - a.cross(v, turn))
+        return a.make_quat(v_bar[0], v_bar[1], v_bar[2], scalar(-2.0) * a.dot(turn, v))
+
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

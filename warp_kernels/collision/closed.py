@@ -18,14 +18,12 @@ from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.plane import plane_functions
 from warp_kernels.collision.structs import collision_structs
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, warp_types
-
-NUM_TYPES = ELLIPSOID + 1
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, NUM_GEOMETRY_TYPES, PLANE, SPHERE, warp_types
 
 
 def pair_kind(type_a: int, type_b: int) -> int:
     """One number for a pair of types."""
-    return type_a * NUM_TYPES + type_b
+    return type_a * NUM_GEOMETRY_TYPES + type_b
 
 
 @functools.cache
@@ -67,7 +65,7 @@ def closed_form_functions(scalar: Any) -> SimpleNamespace:
         margin: scalar,
     ):  # fmt: skip
         """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
-        kind = geometries.type[a] * NUM_TYPES + geometries.type[b]
+        kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
         features = wp.vec4i(0, -1, -1, -1)
         if kind == wp.static(pair_kind(PLANE, CAPSULE)):
             features = wp.vec4i(LOWER, UPPER, -1, -1)
@@ -94,7 +92,7 @@ def closed_form_functions(scalar: Any) -> SimpleNamespace:
         size_b: vec3,
     ):  # fmt: skip
         """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
-        kind = geometries.type[a] * NUM_TYPES + geometries.type[b]
+        kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
         centre_a = wp.transform_get_translation(pose_a)
         centre_b = wp.transform_get_translation(pose_b)
         distance = scalar(0.0)

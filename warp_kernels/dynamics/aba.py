@@ -16,7 +16,7 @@ from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.articulated import articulated_functions
 from warp_kernels.dynamics.joint_friction import friction_functions
-from warp_kernels.kinematics.kinematics import joint_functions
+from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.types import kernel_module, lane_types, warp_types
 from warp_kernels.variants import used_arguments_only
 

@@ -18,8 +18,8 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.kinematics.kinematics import joint_functions
-from warp_kernels.types import FREE, lane_types, warp_types
+from warp_kernels.kinematics.joints import joint_adjoint_functions, joint_functions
+from warp_kernels.types import lane_types, warp_types
 from warp_kernels.variants import used_arguments_only
 
 
@@ -35,6 +35,7 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
     """
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
+    joint_adjoints = joint_adjoint_functions(scalar, lanes)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
     one_vec3 = warp_types(scalar).vec3
 
@@ -129,11 +130,9 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
                     acceleration_bar[parent, block] += a_bar
                 elif gravity_bar.shape[0] > 0:
                     a.add_vec3(gravity_bar, block, 0, -a.linear(a_bar))
-                if joint_type[link] == FREE:
-                    # At a root; its velocity product is v x w.
+                if joints.keeps_axes(joint_type[link]):
                     v = velocity[link, block]
-                    linear_bar = a.linear(a_bar)
-                    joint_bar += a.join(a.cross(linear_bar, a.linear(v)), a.cross(a.angular(v), linear_bar))
+                    joint_bar += joint_adjoints.kept_axes_bar(v, a_bar)
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                     s = subspace[k, block]
                     if qd_bar.shape[0] > 0:

@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.kinematics.frames import LOCAL, WORLD
-from warp_kernels.kinematics.kinematics import joint_functions
+from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.types import kernel_module, warp_types
 
 

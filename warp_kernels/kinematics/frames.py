@@ -8,7 +8,6 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.kinematics.kinematics_adjoint import turn_functions
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
 # Where a spatial velocity is taken and along which axes.
@@ -21,7 +20,6 @@ LOCAL = 2  # at the frame's origin, along the frame's axes
 def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in a block."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    turns = turn_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     poses, origins = wp.array2d(dtype=transform), wp.array2d(dtype=vec3)
 
@@ -39,7 +37,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """Add what a frame gives to its link: the derivatives in a turn of the frame about its origin and in a displacement."""
         own = pose[link, block]
         arm = a.position(frame) - a.position(own)
-        turn_bar = turns.quaternion_of_turn(a.rotation(own), turn + a.cross(arm, shift))
+        turn_bar = a.quaternion_of_turn(a.rotation(own), turn + a.cross(arm, shift))
         a.sum_transform(pose_bar, link, block, a.make_pose(shift, turn_bar))
 
     @wp.func
@@ -104,7 +102,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Kernels of frames for one precision, launched over (frame, block of worlds). A link of -1 is the world."""
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
-    frames, turns = frame_functions(scalar, lanes), turn_functions(scalar, lanes)
+    frames = frame_functions(scalar, lanes)
     vec3, transform = t.vec3, t.transform
     module = kernel_module("frames", scalar, lanes)
     states3d, states4d, numbers = t.states3d, t.states4d, wp.array(dtype=scalar)
@@ -187,7 +185,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if link >= 0:
             placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
             shift = a.load_bar3_vec3(frame_pose_bar, block, frame, 0)
-            turn = turns.turn_of_quaternion(a.rotation(placed), a.load_bar3_quat(frame_pose_bar, block, frame, 3))
+            turn = a.turn_of_quaternion(a.rotation(placed), a.load_bar3_quat(frame_pose_bar, block, frame, 3))
             frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
             a.sum_vec3(origin_bar, link_tree[link], block, shift)
 

@@ -12,7 +12,8 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.kinematics.frames import LOCAL, LOCAL_WORLD_ALIGNED, WORLD, frame_functions
-from warp_kernels.types import FREE, kernel_module, lane_types, warp_types
+from warp_kernels.kinematics.joints import joint_functions
+from warp_kernels.types import kernel_module, lane_types, warp_types
 
 
 @functools.cache
@@ -138,7 +139,7 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
     """The kernels for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
-    sp = spatial_functions(scalar)
+    sp, joints = spatial_functions(scalar), joint_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     module = kernel_module("jacobian_derivative", scalar)
 
@@ -173,15 +174,15 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         subspace_rate: wp.array2d(dtype=spatial),
     ):
-        """Over (dof, world). Columns turn with their link; those of a free joint keep their axes and move along with its origin."""
+        """Over (dof, world)."""
         k, world = wp.tid()
         link = dof_link[k]
         s = subspace[k, world]
         v = velocity[link, world]
-        turning = sp.cross_motion(v, s)
-        if joint_type[link] == FREE:
-            turning = sp.join(vec3(scalar(0.0), scalar(0.0), scalar(0.0)), wp.cross(sp.linear(v), sp.angular(s)))
-        subspace_rate[k, world] = turning
+        rate = sp.cross_motion(v, s)
+        if joints.keeps_axes(joint_type[link]):
+            rate = joints.kept_axes_rate(v, s)
+        subspace_rate[k, world] = rate
 
     @wp.kernel(module=module)
     def frame_jacobian_derivative(

@@ -10,72 +10,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.types import FIXED, FREE, PRISMATIC, REVOLUTE, SPHERICAL, kernel_module, lane_types, warp_types
-
-
-@functools.cache
-def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions that know what a joint type is: its transform and its velocity-product acceleration."""
-    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    real, vec3, transform, spatial, axis3 = t.real, t.vec3, t.transform, t.spatial, warp_types(scalar).vec3
-    states2d = t.states2d
-
-    @wp.func
-    def turn_about(axis: axis3, angle: real):
-        s, c = a.sine_cosine(scalar(0.5) * angle)
-        return a.make_quat(s * axis[0], s * axis[1], s * axis[2], c)
-
-    @wp.func
-    def load_turn(q: states2d, block: int, start: int):
-        return a.unit(a.load_quat(q, block, start))
-
-    @wp.func
-    def joint_transform(placement: transform, kind: int, axis: axis3, q: states2d, block: int, start: int):
-        """Pose of the child link in the parent link; quaternions are normalised here."""
-        p = a.position(placement)
-        r = a.rotation(placement)
-        if kind == REVOLUTE:
-            r = a.product(r, turn_about(axis, a.load(q, block, start)))
-        if kind == PRISMATIC:
-            x = a.load(q, block, start)
-            p += a.rotate(r, a.make_vec3(x * axis[0], x * axis[1], x * axis[2]))
-        if kind == SPHERICAL:
-            r = a.product(r, load_turn(q, block, start))
-        if kind == FREE:
-            p += a.rotate(r, a.load_vec3(q, block, start))
-            r = a.product(r, load_turn(q, block, start + 3))
-        return a.make_pose(p, r)
-
-    @wp.func
-    def basis(k: int):
-        """The k-th axis."""
-        e = axis3(scalar(0.0), scalar(0.0), scalar(0.0))
-        if k == 0:
-            e = axis3(scalar(1.0), scalar(0.0), scalar(0.0))
-        if k == 1:
-            e = axis3(scalar(0.0), scalar(1.0), scalar(0.0))
-        if k == 2:
-            e = axis3(scalar(0.0), scalar(0.0), scalar(1.0))
-        return a.same_vec3(e)
-
-    @wp.func
-    def velocity_product(kind: int, parent_velocity: spatial, joint_velocity: spatial):
-        """Acceleration of the link when qdd and the parent's acceleration are zero.
-
-        A free joint has the linear velocity of a point that moves along as coordinate, which adds v x w.
-        """
-        c = sp.cross_motion(parent_velocity, joint_velocity)
-        if kind == FREE:
-            c = a.join(vec3(), a.cross(a.linear(joint_velocity), a.angular(joint_velocity)))
-        return c
-
-    return SimpleNamespace(
-        load_turn=load_turn,
-        joint_transform=joint_transform,
-        basis=basis,
-        velocity_product=velocity_product,
-    )
+from warp_kernels.kinematics.joints import joint_functions
+from warp_kernels.types import kernel_module, lane_types, warp_types
 
 
 @functools.cache
@@ -86,41 +22,6 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     real, vec3, mat33, transform, spatial, inertia10 = t.real, t.vec3, t.mat33, t.transform, t.spatial, t.inertia
     axis3 = one.vec3
     module = kernel_module("kinematics", scalar, lanes)
-    motions = wp.array2d(dtype=spatial)
-
-    @wp.func
-    def rotation_about(axis: vec3, point: vec3):
-        return a.join(axis, a.cross(point, axis))
-
-    @wp.func
-    def write_subspace(kind: int, axis: axis3, pose: transform, dof: int, block: int, subspace: motions):
-        """Motions that the degrees of freedom of a joint, from ``dof`` on, give its link (Featherstone's S)."""
-        p = a.position(pose)
-        r = a.rotation(pose)
-        if kind == REVOLUTE:
-            subspace[dof, block] = rotation_about(a.rotate(r, a.same_vec3(axis)), p)
-        if kind == PRISMATIC:
-            subspace[dof, block] = a.join(vec3(), a.rotate(r, a.same_vec3(axis)))
-        if kind == SPHERICAL:
-            for k in range(3):
-                subspace[dof + k, block] = rotation_about(a.rotate(r, joints.basis(k)), p)
-        if kind == FREE:
-            # The tree's origin is this link's, about which it turns.
-            for k in range(3):
-                subspace[dof + k, block] = a.join(vec3(), joints.basis(k))
-                subspace[dof + 3 + k, block] = a.join(joints.basis(k), vec3())
-
-    @wp.func
-    def clear_subspace(kind: int, dof: int, block: int, subspace_bar: motions):
-        count = int(1)
-        if kind == FIXED:
-            count = 0
-        if kind == SPHERICAL:
-            count = 3
-        if kind == FREE:
-            count = 6
-        for k in range(count):
-            subspace_bar[dof + k, block] = spatial()
 
     @wp.func
     def common_frame_inertia(pose: transform, mass: real, com: vec3, inertia: mat33):
@@ -205,9 +106,10 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             if pose_bar.shape[0] > 0:
                 pose_bar[link, block] = a.zero_pose()
             if subspace.shape[0] > 0:
-                write_subspace(kind, axis, own, joint_qd_start[link], block, subspace)
+                joints.write_subspace(kind, axis, own, joint_qd_start[link], block, subspace)
             if subspace_bar.shape[0] > 0:
-                clear_subspace(kind, joint_qd_start[link], block, subspace_bar)
+                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                    subspace_bar[k, block] = spatial()
             if link_inertia.shape[0] > 0:
                 link_inertia[link, block] = common_frame_inertia(
                     own,

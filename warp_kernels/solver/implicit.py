@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.solver.projection import update_adjoint_function
+from warp_kernels.solver.projection import FRICTION_MODELS, update_adjoint_function
 from warp_kernels.solver.structs import Constraints, Couplings
 from warp_kernels.types import TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
-VARIANTS = {"implicit_kernels": [("cone",), ("pyramid",)]}
+VARIANTS = {"implicit_kernels": [(model,) for model in FRICTION_MODELS]}
 
 
 @functools.cache

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.solver.projection import friction_projection_functions, update_adjoint_function
+from warp_kernels.solver.projection import FRICTION_MODELS, friction_projection_functions, update_adjoint_function
 from warp_kernels.solver.structs import Constraints, Couplings
 from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
-VARIANTS = {"pgs_kernels": [("cone",), ("pyramid",)]}
+VARIANTS = {"pgs_kernels": [(model,) for model in FRICTION_MODELS]}
 
 
 @functools.cache

@@ -13,6 +13,9 @@ import warp as wp
 
 from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, warp_types
 
+# How a contact projects its tangential impulse: on a disc, or on a square.
+FRICTION_MODELS = ("cone", "pyramid")
+
 
 @functools.cache
 def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace:

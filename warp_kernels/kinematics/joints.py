@@ -1,0 +1,295 @@
+"""All that depends on the type of a joint in kinematics and dynamics.
+
+A new joint type gets a branch in these functions, where theirs for a FIXED joint, which is to do nothing, isn't right.
+
+=========  ====================  ==============================================================================
+type       coordinates           velocities
+=========  ====================  ==============================================================================
+FIXED      none                  none
+REVOLUTE   angle                 its rate, about the joint's axis, which moves with the link
+PRISMATIC  displacement          its rate, along the joint's axis
+SPHERICAL  quaternion            angular velocity along the link's axes
+FREE       position, quaternion  linear velocity of the link's origin, angular velocity, both along world axes
+=========  ====================  ==============================================================================
+
+Only roots are FREE. Quaternions are normalised when they are read; a quaternion of zeros stands for no rotation. What
+models, importers and exporters know of a joint type is in :mod:`sim.model.joint_types`.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, lane_types, warp_types
+
+
+@functools.cache
+def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """How a joint places and moves its link, for one precision and a number of worlds in a block."""
+    t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
+    real, vec3, transform, spatial, axis3 = t.real, t.vec3, t.transform, t.spatial, warp_types(scalar).vec3
+    states2d, motions = t.states2d, wp.array2d(dtype=spatial)
+
+    @wp.func
+    def turn_about(axis: axis3, angle: real):
+        s, c = a.sine_cosine(scalar(0.5) * angle)
+        return a.make_quat(s * axis[0], s * axis[1], s * axis[2], c)
+
+    @wp.func
+    def load_turn(q: states2d, block: int, start: int):
+        return a.unit(a.load_quat(q, block, start))
+
+    @wp.func
+    def joint_transform(placement: transform, kind: int, axis: axis3, q: states2d, block: int, start: int):
+        """Pose of the child link in the parent link."""
+        p = a.position(placement)
+        r = a.rotation(placement)
+        if kind == REVOLUTE:
+            r = a.product(r, turn_about(axis, a.load(q, block, start)))
+        if kind == PRISMATIC:
+            x = a.load(q, block, start)
+            p += a.rotate(r, a.make_vec3(x * axis[0], x * axis[1], x * axis[2]))
+        if kind == SPHERICAL:
+            r = a.product(r, load_turn(q, block, start))
+        if kind == FREE:
+            p += a.rotate(r, a.load_vec3(q, block, start))
+            r = a.product(r, load_turn(q, block, start + 3))
+        return a.make_pose(p, r)
+
+    @wp.func
+    def basis(k: int):
+        """The k-th axis."""
+        e = axis3(scalar(0.0), scalar(0.0), scalar(0.0))
+        if k == 0:
+            e = axis3(scalar(1.0), scalar(0.0), scalar(0.0))
+        if k == 1:
+            e = axis3(scalar(0.0), scalar(1.0), scalar(0.0))
+        if k == 2:
+            e = axis3(scalar(0.0), scalar(0.0), scalar(1.0))
+        return a.same_vec3(e)
+
+    @wp.func
+    def rotation_about(axis: vec3, point: vec3):
+        return a.join(axis, a.cross(point, axis))
+
+    @wp.func
+    def write_subspace(kind: int, axis: axis3, pose: transform, dof: int, block: int, subspace: motions):
+        """Motions that the degrees of freedom of a joint, from ``dof`` on, give its link (Featherstone's S)."""
+        p = a.position(pose)
+        r = a.rotation(pose)
+        if kind == REVOLUTE:
+            subspace[dof, block] = rotation_about(a.rotate(r, a.same_vec3(axis)), p)
+        if kind == PRISMATIC:
+            subspace[dof, block] = a.join(vec3(), a.rotate(r, a.same_vec3(axis)))
+        if kind == SPHERICAL:
+            for k in range(3):
+                subspace[dof + k, block] = rotation_about(a.rotate(r, basis(k)), p)
+        if kind == FREE:
+            # The tree's origin is this link's, about which it turns.
+            for k in range(3):
+                subspace[dof + k, block] = a.join(vec3(), basis(k))
+                subspace[dof + 3 + k, block] = a.join(basis(k), vec3())
+
+    @wp.func
+    def velocity_product(kind: int, parent_velocity: spatial, joint_velocity: spatial):
+        """Acceleration of the link when qdd and the parent's acceleration are zero.
+
+        The linear velocity of a free joint is that of the link's origin, a point that moves along: this adds v x w.
+        """
+        c = sp.cross_motion(parent_velocity, joint_velocity)
+        if kind == FREE:
+            c = a.join(vec3(), a.cross(a.linear(joint_velocity), a.angular(joint_velocity)))
+        return c
+
+    @wp.func
+    def keeps_axes(kind: int):
+        """Whether the columns of the motion subspace keep their axes and only move along with the link's origin.
+
+        The columns of other joints turn with the link: their time derivative is v x s.
+        """
+        return kind == FREE
+
+    @wp.func
+    def kept_axes_rate(v: spatial, s: spatial):
+        """Time derivative of a column that keeps its axis, of a link with velocity v."""
+        return a.join(vec3(), a.cross(a.linear(v), a.angular(s)))
+
+    return SimpleNamespace(
+        load_turn=load_turn,
+        joint_transform=joint_transform,
+        basis=basis,
+        write_subspace=write_subspace,
+        velocity_product=velocity_product,
+        keeps_axes=keeps_axes,
+        kept_axes_rate=kept_axes_rate,
+    )
+
+
+@functools.cache
+def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """The adjoints of :func:`joint_functions`.
+
+    The adjoint of a link's pose is kept as two vectors, see :mod:`warp_kernels.kinematics.kinematics_adjoint`.
+    """
+    t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
+    vec3, quat, transform, spatial, axis3 = t.vec3, t.quat, t.transform, t.spatial, warp_types(scalar).vec3
+    numbers, states2d = wp.array(dtype=scalar), t.states2d
+    vectors, motions = wp.array2d(dtype=vec3), wp.array2d(dtype=spatial)
+
+    @wp.func
+    def put_quaternion_bar(q: states2d, buffer: numbers, q_bar: states2d, block: int, start: int, turn: vec3):
+        """Put the derivative in a quaternion, which is normalised when it is read; zero where the quaternion is zero."""
+        given = a.load_quat(q, block, start)
+        over = a.over_length(given)
+        unit_bar = a.quaternion_of_turn(a.unit(given), turn)
+        for i in range(4):
+            a.put_bar(buffer, q_bar, block, start + i, a.mul(unit_bar[i], over))
+
+    @wp.func
+    def put_q_bars(
+        kind: int,
+        axis: axis3,
+        own: quat,
+        q: states2d,
+        start: int,
+        turn: vec3,
+        shift: vec3,
+        block: int,
+        buffer: numbers,
+        q_bar: states2d,
+    ):
+        """Put the derivatives in the coordinates of a joint, whose own rotation leads from the link's axes to the joint's."""
+        if kind == REVOLUTE:
+            a.put_bar(buffer, q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), turn))
+        if kind == PRISMATIC:
+            a.put_bar(buffer, q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), shift))
+        if kind == SPHERICAL:
+            joint_turn = joints.load_turn(q, block, start)
+            put_quaternion_bar(q, buffer, q_bar, block, start, a.rotate(joint_turn, a.rotate_back(own, turn)))
+        if kind == FREE:
+            joint_turn = joints.load_turn(q, block, start + 3)
+            position_bar = a.rotate(joint_turn, a.rotate_back(own, shift))
+            for i in range(3):
+                a.put_bar(buffer, q_bar, block, start + i, position_bar[i])
+            put_quaternion_bar(q, buffer, q_bar, block, start + 3, a.rotate(joint_turn, a.rotate_back(own, turn)))
+
+    @wp.func
+    def add_column_bars(
+        axis: vec3, r: vec3, column_bar: spatial, link: int, block: int, turn_bar: vectors, shift_bar: vectors
+    ):
+        """Add the share of the column of a rotational degree of freedom."""
+        linear = a.linear(column_bar)
+        turn_bar[link, block] = turn_bar[link, block] + a.cross(axis, a.angular(column_bar) + a.cross(linear, r))
+        shift_bar[link, block] = shift_bar[link, block] + a.cross(axis, linear)
+
+    @wp.func
+    def add_subspace_bars(
+        kind: int,
+        axis: axis3,
+        own: transform,
+        dof: int,
+        subspace_bar: motions,
+        link: int,
+        block: int,
+        turn_bar: vectors,
+        shift_bar: vectors,
+    ):
+        """Add the share of the motion subspace; that of a free joint is constant."""
+        p = a.position(own)
+        r = a.rotation(own)
+        if kind == REVOLUTE:
+            column_bar = subspace_bar[dof, block]
+            add_column_bars(a.rotate(r, a.same_vec3(axis)), p, column_bar, link, block, turn_bar, shift_bar)
+        if kind == PRISMATIC:
+            turn_bar[link, block] = turn_bar[link, block] + a.cross(
+                a.rotate(r, a.same_vec3(axis)), a.linear(subspace_bar[dof, block])
+            )
+        if kind == SPHERICAL:
+            for k in range(3):
+                column = a.rotate(r, joints.basis(k))
+                add_column_bars(column, p, subspace_bar[dof + k, block], link, block, turn_bar, shift_bar)
+
+    @wp.func
+    def add_moved_turn(
+        kind: int,
+        axis: axis3,
+        own: quat,
+        q: states2d,
+        start: int,
+        shift: vec3,
+        link: int,
+        block: int,
+        turn_bar: vectors,
+    ):
+        """Add what a rotation of the joint's frame does to a link that the joint has moved away from it."""
+        if kind == PRISMATIC:
+            along = a.rotate(own, a.same_vec3(axis))
+            turn_bar[link, block] = turn_bar[link, block] + a.cross(a.scale(a.load(q, block, start), along), shift)
+        if kind == FREE:
+            joint_turn = joints.load_turn(q, block, start + 3)
+            moved = a.rotate(own, a.rotate_back(joint_turn, a.load_vec3(q, block, start)))
+            turn_bar[link, block] = turn_bar[link, block] + a.cross(moved, shift)
+
+    @wp.func
+    def kept_axes_bar(v: spatial, a_bar: spatial):
+        """The share of the velocity product in the adjoint of the joint's velocity v, where columns keep their axes."""
+        linear_bar = a.linear(a_bar)
+        return a.join(a.cross(linear_bar, a.linear(v)), a.cross(a.angular(v), linear_bar))
+
+    return SimpleNamespace(
+        put_q_bars=put_q_bars,
+        add_subspace_bars=add_subspace_bars,
+        add_moved_turn=add_moved_turn,
+        kept_axes_bar=kept_axes_bar,
+    )
+
+
+@functools.cache
+def joint_motion_functions(scalar: Any) -> SimpleNamespace:
+    """How the coordinates of a joint move, for one precision, with Warp's own adjoint.
+
+    First come coordinates whose rates are the first velocities, then for some types a quaternion, which turns with the
+    three velocities after them.
+    """
+    quat = warp_types(scalar).quat
+
+    @wp.func
+    def linear_coordinates(kind: int):
+        """The number of coordinates before the quaternion."""
+        count = int(0)
+        if kind == REVOLUTE or kind == PRISMATIC:
+            count = 1
+        if kind == FREE:
+            count = 3
+        return count
+
+    @wp.func
+    def has_quaternion(kind: int):
+        return kind == SPHERICAL or kind == FREE
+
+    @wp.func
+    def turned(kind: int, before: quat, turn: quat):
+        """The quaternion of a joint after a rotation along the axes of its angular velocity."""
+        after = before * turn
+        if kind == FREE:
+            after = turn * before
+        return after
+
+    @wp.func
+    def turn_between(kind: int, before: quat, after: quat):
+        """The rotation that leads from one quaternion of a joint to another; the inverse of ``turned``."""
+        turn = wp.quat_inverse(before) * after
+        if kind == FREE:
+            turn = after * wp.quat_inverse(before)
+        return turn
+
+    return SimpleNamespace(
+        linear_coordinates=linear_coordinates,
+        has_quaternion=has_quaternion,
+        turned=turned,
+        turn_between=turn_between,
+    )
