@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import bind
+from sim.arrays.launch import record
 from sim.model.parameters import PARAMETERS
 from sim.torch.arrays import as_array
 from warp_kernels.parameters import parameter_kernels
@@ -82,20 +82,16 @@ class ParameterArrays:
         if shape not in ((7,), (3, 3)):
             given.grad = grad
             return given
+        recorded = functools.partial(record, dim=given.shape, device=given.device, given=given)
         normalised = wp.empty(given.shape, dtype=dtype, device=given.device)
         normalised.grad = grad
         if shape == (3, 3):
-            self._normalisations.append(_recorded(kernels.symmetric_parts, given=given, matrix=normalised))
+            self._normalisations.append(recorded(kernels.symmetric_parts, matrix=normalised))
             return normalised
-        self._normalisations.append(_recorded(kernels.unit_poses, given=given, pose=normalised))
+        self._normalisations.append(recorded(kernels.unit_poses, pose=normalised))
         if grad is not None:
-            self._projections.append(_recorded(kernels.given_pose_gradients, given=given, gradient=grad))
+            self._projections.append(recorded(kernels.given_pose_gradients, gradient=grad))
         return normalised
-
-
-def _recorded(kernel: wp.Kernel, given: wp.array, **result: wp.array) -> Any:
-    arguments = bind(kernel, given=given, **result)
-    return wp.launch(kernel, given.shape, arguments, device=given.device, record_cmd=True)
 
 
 def _by_rows(name: str, tensor: torch.Tensor) -> torch.Tensor:
