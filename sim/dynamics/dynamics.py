@@ -44,9 +44,18 @@ from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.rnea import rnea_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 
+# What ``passive=False`` leaves out. The armature stays: it is the inertia of rotors, a part of M.
+PASSIVE_FORCES = ("damping", "stiffness", "rest_position", "friction_loss")
+
 
 def inverse_dynamics(
-    model: Model | DeviceModel, q: Array, qd: Array, qdd: Array, wrench: Array | None = None
+    model: Model | DeviceModel,
+    q: Array,
+    qd: Array,
+    qdd: Array,
+    wrench: Array | None = None,
+    *,
+    passive: bool = True,
 ) -> wp.array:
     """Joint forces that produce an acceleration.
 
@@ -57,6 +66,8 @@ def inverse_dynamics(
         qdd: joint accelerations, the time derivative of qd [num_worlds, nv].
         wrench: external moment [N m], then force [N], on each link along world axes about the origin of the link's
             frame [num_worlds, num_links, 6].
+        passive: whether damping, springs and dry friction count. Without them the result is that of Pinocchio's
+            ``rnea``.
 
     Returns:
         [num_worlds, nv].
@@ -65,30 +76,36 @@ def inverse_dynamics(
         ModelError: for a wrong shape, dtype or device, and for links that came without inertial data.
     """
     m, *inputs = _arguments(model, q, qd, "qdd", qdd, wrench)
-    return run(m, inverse_dynamics_operation(m.model), inputs)
+    return run(m, inverse_dynamics_operation(m.model, passive), inputs)
 
 
-def inverse_dynamics_operation(model: Model) -> DifferentiableOp:
+def inverse_dynamics_operation(model: Model, passive: bool = True) -> DifferentiableOp:
     """See :func:`inverse_dynamics`."""
 
     def forward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
         bodies = Bodies(m, q, lanes=lanes_of(m))
-        _passive_force(bodies, q, qd, qdd, tau)
+        _passive_force(bodies, _joint_parameters(m, passive), q, qd, qdd, tau)
         add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau)
 
     def backward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
         tape, bodies = taped_bodies(m, q)
-        _add_gradient(bodies, tape, q, qd, qdd, wrench, tau.grad)
+        _add_gradient(bodies, tape, passive, q, qd, qdd, wrench, tau.grad)
 
-    return DifferentiableOp((model.nv,), forward, backward, DYNAMICS_PARAMETERS)
+    return DifferentiableOp((model.nv,), forward, backward, _parameter_names(passive))
 
 
 def forward_dynamics(
-    model: Model | DeviceModel, q: Array, qd: Array, tau: Array, wrench: Array | None = None
+    model: Model | DeviceModel,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    wrench: Array | None = None,
+    *,
+    passive: bool = True,
 ) -> wp.array:
     """Joint accelerations under joint forces: the inverse of :func:`inverse_dynamics`.
 
@@ -98,6 +115,7 @@ def forward_dynamics(
         qd: joint velocities [num_worlds, nv].
         tau: joint forces [num_worlds, nv].
         wrench: as for :func:`inverse_dynamics`.
+        passive: as for :func:`inverse_dynamics`. Without passive forces the result is that of Pinocchio's ``aba``.
 
     Returns:
         [num_worlds, nv], the time derivative of qd.
@@ -106,10 +124,10 @@ def forward_dynamics(
         ModelError: as :func:`inverse_dynamics`.
     """
     m, *inputs = _arguments(model, q, qd, "tau", tau, wrench)
-    return run(m, forward_dynamics_operation(m.model), inputs)
+    return run(m, forward_dynamics_operation(m.model, passive), inputs)
 
 
-def forward_dynamics_operation(model: Model) -> DifferentiableOp:
+def forward_dynamics_operation(model: Model, passive: bool = True) -> DifferentiableOp:
     """See :func:`forward_dynamics`."""
 
     def forward(
@@ -120,7 +138,7 @@ def forward_dynamics_operation(model: Model) -> DifferentiableOp:
         bodies = Bodies(exact, q, lanes=lanes_of(m))
         common_wrench = _common_wrench(bodies, None if wrench is None else in_double(wrench))
         with rounded(qdd) as result:
-            _run_articulated_body(bodies, q, qd, tau, common_wrench, result)
+            _run_articulated_body(bodies, _joint_parameters(exact, passive), q, qd, tau, common_wrench, result)
 
     def backward(
         m: DeviceModel, qdd: wp.array, q: wp.array, qd: wp.array, tau: wp.array, wrench: wp.array | None = None
@@ -130,9 +148,9 @@ def forward_dynamics_operation(model: Model) -> DifferentiableOp:
         minus_w = scratch_array(w.shape, w.dtype, m.device)
         kernel = aba_kernels(m.types.scalar, bodies.lanes).forward_dynamics_adjoint
         launch(kernel, bodies.blocks, device=m.device, w=w, tau_bar=tau.grad, minus_w=minus_w)
-        _add_gradient(bodies, tape, q, qd, detached(qdd), wrench, minus_w)
+        _add_gradient(bodies, tape, passive, q, qd, detached(qdd), wrench, minus_w)
 
-    return DifferentiableOp((model.nv,), forward, backward, DYNAMICS_PARAMETERS, needs_result=True)
+    return DifferentiableOp((model.nv,), forward, backward, _parameter_names(passive), needs_result=True)
 
 
 def _arguments(
@@ -149,17 +167,32 @@ def _arguments(
     return m, q, qd, third, wrench
 
 
-def _passive_force(bodies: Bodies, q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array) -> None:
+def _parameter_names(passive: bool) -> tuple[str, ...]:
+    return tuple(name for name in DYNAMICS_PARAMETERS if passive or name not in PASSIVE_FORCES)
+
+
+def _joint_parameters(m: DeviceModel, passive: bool) -> dict[str, wp.array]:
+    """The parameters, where passive forces don't count with zeros for theirs, which have no gradients."""
+    if passive:
+        return m.parameters
+    return {**m.parameters, **dict.fromkeys(PASSIVE_FORCES, zeros(m, (1, m.model.nv)))}
+
+
+def _passive_force(
+    bodies: Bodies, parameters: dict[str, wp.array], q: wp.array, qd: wp.array, qdd: wp.array, tau: wp.array
+) -> None:
     m = bodies.model
     kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force
-    launch(kernel, bodies.blocks, m, m.parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau=tau)
+    launch(kernel, bodies.blocks, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau=tau)
 
 
-def _add_passive_gradient(bodies: Bodies, q: wp.array, qd: wp.array, qdd: wp.array, weight: wp.array) -> None:
+def _add_passive_gradient(
+    bodies: Bodies, parameters: dict[str, wp.array], q: wp.array, qd: wp.array, qdd: wp.array, weight: wp.array
+) -> None:
     """Add the gradient of weight . :func:`_passive_force`."""
     m = bodies.model
     kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force_adjoint
-    launch(kernel, bodies.blocks, m, m.parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau_bar=weight)
+    launch(kernel, bodies.blocks, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau_bar=weight)
 
 
 def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
@@ -208,12 +241,18 @@ def _articulated_scratch(bodies: Bodies) -> dict[str, wp.array]:
 
 
 def _run_articulated_body(
-    bodies: Bodies, q: wp.array, qd: wp.array, tau: wp.array, common_wrench: wp.array, qdd: wp.array
+    bodies: Bodies,
+    parameters: dict[str, wp.array],
+    q: wp.array,
+    qd: wp.array,
+    tau: wp.array,
+    common_wrench: wp.array,
+    qdd: wp.array,
 ) -> None:
     m, scalar = bodies.model, bodies.types.scalar
     scratch = {**_motion_scratch(bodies, "velocity", "acceleration", "bias_force"), **_articulated_scratch(bodies)}
     launch(
-        aba_kernels(scalar, bodies.lanes).aba, (m.model.num_trees, bodies.blocks), bodies, m, m.parameters, scratch,
+        aba_kernels(scalar, bodies.lanes).aba, (m.model.num_trees, bodies.blocks), bodies, m, parameters, scratch,
         device=m.device, dt=scalar(0.0), q=q, qd=qd, tau=tau, implicit=None, common_wrench=common_wrench, qdd=qdd,
     )  # fmt: skip
 
@@ -266,6 +305,7 @@ def zeros(m: DeviceModel, shape: tuple[int, ...]) -> wp.array:
 def _add_gradient(
     bodies: Bodies,
     tape: wp.Tape,
+    passive: bool,
     q: wp.array,
     qd: wp.array,
     qdd: wp.array,
@@ -273,7 +313,7 @@ def _add_gradient(
     weight: wp.array,
 ) -> None:
     """Add the gradient of weight . ID(q, qd, qdd) to those of the arguments and of the parameters."""
-    _add_passive_gradient(bodies, q, qd, qdd, weight)
+    _add_passive_gradient(bodies, _joint_parameters(bodies.model, passive), q, qd, qdd, weight)
     add_rigid_body_gradient(bodies, tape, bodies.model.parameters["gravity"], qd, qdd, wrench, weight)
 
 

@@ -166,3 +166,52 @@ def test_vector_jacobian_products(name, device):
         ):
             for one, other in zip(vjp(robot, function, cotangent, *arrays), theirs, strict=True):
                 assert relative_error(one, other) < bound, dtype
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa", "xarm7", "baxter", "talos", "allegro"])
+def test_without_passive_forces(name, subtests, device):
+    """Values and vector-Jacobian products of rnea and aba, for files with damping and friction; with an armature."""
+    original, peer = load(name, False)
+    assert original.damping.any()
+    rng = np.random.default_rng(1)
+    armature = rng.uniform(0.125, 0.5, original.nv).astype(np.float32).astype(np.float64)
+    original.armature.copy_(torch.tensor(armature))
+    q, qd, qdd = (x[0].astype(np.float32).astype(np.float64) for x in random_state(peer.model, 6, 1)[:3])
+    weight = rng.normal(size=original.nv).astype(np.float32).astype(np.float64)
+    x, v, to_peer = peer.state(q, qd)
+    peer.peer.armature = to_peer @ armature
+    given = (peer.peer, peer.data, x, v)
+    force = pin.rnea(*given, to_peer @ qdd).copy()
+    tau = (to_peer.T @ force).astype(np.float32).astype(np.float64)
+    values = {
+        "inverse_dynamics": to_peer.T @ force,
+        "forward_dynamics": to_peer.T @ pin.aba(*given, to_peer @ tau),
+    }
+    products = {
+        method: [to_peer.T @ matrix.T @ to_peer @ weight for matrix in full(derivatives)]
+        for method, derivatives in (
+            ("inverse_dynamics", copied(pin.computeRNEADerivatives(*given, to_peer @ qdd))),
+            ("forward_dynamics", copied(pin.computeABADerivatives(*given, to_peer @ tau))),
+        )
+    }
+    for dtype, bound in DTYPES.items():
+        robot = copy.deepcopy(original).to(device, dtype)
+        for method, third in (("inverse_dynamics", qdd), ("forward_dynamics", tau)):
+            leaves = [torch.tensor(each, dtype=dtype, device=device, requires_grad=True) for each in (q, qd, third)]
+            result = getattr(robot, method)(*leaves, passive=False)
+            slopes = torch.autograd.grad(result, leaves, torch.tensor(weight).to(result))
+            with subtests.test(method=method, dtype=dtype):
+                assert relative_error(result.detach().double().cpu().numpy(), values[method]) < bound
+                for one, other in zip(slopes, products[method], strict=True):
+                    assert relative_error(one.double().cpu().numpy(), other) < bound
+
+
+def copied(matrices: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    """Matrices that Pinocchio's next call doesn't overwrite."""
+    return [matrix.copy() for matrix in matrices]
+
+
+def full(derivatives: list[np.ndarray]) -> list[np.ndarray]:
+    """Derivatives in q, v and the third argument; of that, symmetric, Pinocchio fills the upper half."""
+    of_q, of_v, last = derivatives
+    return [of_q, of_v, np.triu(last) + np.triu(last, 1).T]

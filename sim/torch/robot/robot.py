@@ -235,6 +235,8 @@ class Robot(RobotModule):
         qdd: torch.Tensor,
         wrench: Wrench = None,
         reference: str = "local_world_aligned",
+        *,
+        passive: bool = True,
     ) -> torch.Tensor:
         """Joint forces [..., nv] that produce an acceleration, armature, damping, springs and dry friction included.
 
@@ -248,10 +250,13 @@ class Robot(RobotModule):
             wrench: external moment [N m], then force [N], as a dictionary from names of frames to [..., 6]; or on each
                 link, about its origin along world axes [..., num_links, 6].
             reference: where and along which axes the wrenches of a dictionary are; see :func:`sim.link_wrenches`.
+            passive: whether damping, springs and dry friction count. Without them the result is that of Pinocchio's
+                ``rnea``: ``mass_matrix(q) @ qdd + bias_forces(q, qd)``, less the wrenches.
         """
         on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
-        make = lambda: inverse_dynamics_operation(self.model)  # noqa: E731
-        return self._dynamics("inverse dynamics", make, q=q, qd=qd, qdd=qdd, **on_links)
+        make = lambda: inverse_dynamics_operation(self.model, passive)  # noqa: E731
+        key = "inverse dynamics" if passive else "inverse dynamics without passive forces"
+        return self._dynamics(key, make, q=q, qd=qd, qdd=qdd, **on_links)
 
     def forward_dynamics(
         self,
@@ -260,11 +265,17 @@ class Robot(RobotModule):
         tau: torch.Tensor,
         wrench: Wrench = None,
         reference: str = "local_world_aligned",
+        *,
+        passive: bool = True,
     ) -> torch.Tensor:
-        """Joint accelerations [..., nv] under joint forces: the inverse of :meth:`inverse_dynamics`."""
+        """Joint accelerations [..., nv] under joint forces: the inverse of :meth:`inverse_dynamics`.
+
+        Without ``passive`` forces the result is that of Pinocchio's ``aba``.
+        """
         on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
-        make = lambda: forward_dynamics_operation(self.model)  # noqa: E731
-        return self._dynamics("forward dynamics", make, q=q, qd=qd, tau=tau, **on_links)
+        make = lambda: forward_dynamics_operation(self.model, passive)  # noqa: E731
+        key = "forward dynamics" if passive else "forward dynamics without passive forces"
+        return self._dynamics(key, make, q=q, qd=qd, tau=tau, **on_links)
 
     def mass_matrix(self, q: torch.Tensor) -> torch.Tensor:
         """Joint-space mass matrix, armature included [..., nv, nv]."""
@@ -283,7 +294,7 @@ class Robot(RobotModule):
         return self._dynamics("coriolis", lambda: coriolis_operation(self.model), q=q, qd=qd)
 
     def bias_forces(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
-        """The sum of :meth:`gravity_forces` and :meth:`coriolis_forces` [..., nv], in one pass."""
+        """The sum of :meth:`gravity_forces` and :meth:`coriolis_forces` [..., nv], in one pass; no passive forces."""
         return self._dynamics("bias", lambda: bias_operation(self.model), q=q, qd=qd)
 
     def centre_of_mass(self, q: torch.Tensor) -> torch.Tensor:

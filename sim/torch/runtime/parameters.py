@@ -82,14 +82,15 @@ class ParameterArrays:
         if shape not in ((7,), (3, 3)):
             given.grad = grad
             return given
+        recorded = functools.partial(record, dim=given.shape, device=given.device, given=given)
         normalised = wp.empty(given.shape, dtype=dtype, device=given.device)
         normalised.grad = grad
         if shape == (3, 3):
-            self._normalisations.append(_recorded(kernels.symmetric_parts, given=given, matrix=normalised))
+            self._normalisations.append(recorded(kernels.symmetric_parts, matrix=normalised))
             return normalised
-        self._normalisations.append(_recorded(kernels.unit_poses, given=given, pose=normalised))
+        self._normalisations.append(recorded(kernels.unit_poses, pose=normalised))
         if grad is not None:
-            self._projections.append(_recorded(kernels.given_pose_gradients, given=given, gradient=grad))
+            self._projections.append(recorded(kernels.given_pose_gradients, gradient=grad))
         return normalised
 
 
