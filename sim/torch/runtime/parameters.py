@@ -94,10 +94,6 @@ class ParameterArrays:
         return normalised
 
 
-def _recorded(kernel: wp.Kernel, given: wp.array, **result: wp.array) -> Any:
-    return record(kernel, given.shape, device=given.device, given=given, **result)
-
-
 def _by_rows(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """A view ``[rows, n, ...]`` with one row for a shared parameter, and n = 1 for one of the world."""
     if tensor.dim() == number_of_dims(name):
