@@ -28,7 +28,7 @@ ELLIPSOID = 6
 HEIGHTFIELD = 7
 NUM_GEOMETRY_TYPES = HEIGHTFIELD + 1
 
-# Kinds of constraint block in the contact solver. One row of a joint, at least zero: up to CONE_LIMIT; within a bound on
+# Kinds of constraint in the contact solver. One row of a joint, at least zero: up to CONE_LIMIT; within a bound on
 # both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.
 CONTACT = 0
 LOWER_LIMIT = 1
@@ -83,7 +83,7 @@ def warp_types(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Types of one precision for blocks of ``lanes`` worlds, see :mod:`warp_kernels.algebra`.
+    """Types of one precision for lane groups of ``lanes`` worlds, see :mod:`warp_kernels.algebra`.
 
     With one lane those of :func:`warp_types`, and ``real``, the scalar. With several a ``real`` is a vector with an entry
     for each world, everything else a matrix with a row for each component; mat33 has its nine row by row.
@@ -101,7 +101,7 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 
 def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:
-    """The Warp module that holds the kernels of one file in one precision, for blocks of so many worlds."""
+    """The Warp module that holds the kernels of one file in one precision, for lane groups of ``lanes`` worlds."""
     if lanes == 1:
         return wp.get_module(f"backswing.{name}.{scalar.__name__}")
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}x{lanes}")

@@ -1,6 +1,6 @@
 """Arrays of states that kernels look up.
 
-A kernel for blocks of worlds is told in its launch where to look up an array of states [world, ...]: address, number of
+A kernel for lane groups is told in its launch where to look up an array of states [world, ...]: address, number of
 worlds and steps. So a captured graph of launches can be pointed at other memory before each of its launches, and reads
 the tensors of a call and writes its results where they lie.
 """
@@ -17,7 +17,7 @@ from sim.arrays.scratch import keep
 
 
 class ArrayRef:
-    """An array of states, as functions of operations pass it on to kernels for blocks of worlds.
+    """An array of states, as functions of operations pass it on to kernels for lane groups.
 
     Args:
         where: address and :func:`table`, int64 on the CPU.
@@ -54,7 +54,7 @@ def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: i
 
 
 def for_lanes(states: States | None, lanes: int) -> Any:
-    """An array of states as a kernel for blocks of so many worlds takes it, None for None."""
+    """An array of states as a kernel for lane groups of ``lanes`` worlds takes it, None for None."""
     if states is None or lanes == 1:
         return states
     return (states if isinstance(states, ArrayRef) else _array_ref(states)).where

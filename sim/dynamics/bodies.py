@@ -21,9 +21,9 @@ class KinematicsArrays(Protocol):
     """What forward kinematics fill, and scratch of their adjoint.
 
     Attributes:
-        pose, origin, subspace, link_inertia: [item, blocks of worlds], with gradients while a tape records; the last
+        pose, origin, subspace, link_inertia: [item, lane groups], with gradients while a tape records; the last
             two may have no rows, and are then left out.
-        turn_bar, shift_bar: scratch of vec3 [num_links, blocks], for the adjoint.
+        turn_bar, shift_bar: scratch of vec3 [num_links, groups], for the adjoint.
         q_bar_buffer: :meth:`Poses.scratch_buffer` of the coordinates, for the adjoint.
     """
 
@@ -52,7 +52,7 @@ def run_kinematics(
         arrays: what is filled.
         clear_gradients: whether the gradients of what is filled become zero.
         frames: only the links that carry these, and what they hang on, are worked on; None for all links.
-        lanes: how many worlds a block has.
+        lanes: how many worlds a lane group has.
     """
     tape = active_tape()
     dim = (model.model.num_trees, arrays.pose.shape[1])
@@ -76,64 +76,64 @@ def run_kinematics(
 
 
 class Poses:
-    """Scratch arrays of forward kinematics [item, block], filled on construction, with gradients while a tape records.
+    """Scratch arrays of forward kinematics [item, group], filled on construction, with gradients while a tape records.
 
     Args:
         model: the arrays of the model.
         q: coordinates [num_worlds, nq].
         frames: only what the poses and motions of these depend on is filled; None for all.
-        lanes: how many worlds a block has, see :func:`lanes_of`; with one lane an entry of the arrays is one world.
+        lanes: lanes of a group, see :func:`lanes_of`; with one lane an entry of the arrays is one world.
 
     Attributes:
         pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.
         types: those of the entries, see :func:`warp_kernels.types.lane_types`.
-        blocks: how many there are; of the last one some lanes may have no world.
+        groups: how many there are; of the last one some lanes may have no world.
     """
 
     def __init__(self, model: DeviceModel, q: States, frames: tuple[str, ...] | None = None, lanes: int = 1):
         self.model = model
         self.worlds, self.lanes = q.shape[0], lanes
-        self.blocks = -(-self.worlds // lanes)
+        self.groups = -(-self.worlds // lanes)
         size, t = model.model, lane_types(model.types.scalar, lanes)
         self.types = t
         self.pose = self._output(size.num_links, t.transform)
         self.origin = self._output(size.num_trees, t.vec3)
         self.subspace, self.link_inertia = self._further()
         if active_tape() is not None:
-            self.turn_bar, self.shift_bar = (self._of_one_block(size.num_links, t.vec3) for _ in range(2))
+            self.turn_bar, self.shift_bar = (self._of_one_group(size.num_links, t.vec3) for _ in range(2))
             self.q_bar_buffer = self.scratch_buffer(size.nq)
         run_kinematics(model, q, self, True, frames, lanes)
 
     def _output(self, items: int, dtype: type) -> wp.array:
         """An array for kinematics to fill; of its gradient, while a tape records, they set to zero what they fill."""
-        return scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
+        return scratch_array((items, self.groups), dtype, self.model.device, gradient=active_tape() is not None)
 
     def _further(self) -> tuple[wp.array, wp.array]:
         """Motion subspace and inertias, without rows where they are left out."""
         return self.model.none(self.types.spatial), self.model.none(self.types.inertia)
 
-    def _of_one_block(self, items: int, dtype: type) -> wp.array:
-        """Scratch [items, blocks] within a launch; with lanes one block's for all, which a CPU takes in turn."""
+    def _of_one_group(self, items: int, dtype: type) -> wp.array:
+        """Scratch [items, groups] within a launch; with lanes one group's for all, which a CPU takes in turn."""
         if self.lanes == 1:
-            return scratch_array((items, self.blocks), dtype, self.model.device)
+            return scratch_array((items, self.groups), dtype, self.model.device)
         one = scratch_array((items, 1), dtype, self.model.device)
-        shape, strides = (items, self.blocks), (one.strides[0], 0)
+        shape, strides = (items, self.groups), (one.strides[0], 0)
         every: Any = wp.array(ptr=one.ptr, dtype=dtype, shape=shape, strides=strides, device=one.device, copy=False)
         every.memory = one
         return every
 
     def states(self, array: States | None) -> Any:
-        """An array of states as a kernel for these blocks takes it."""
+        """An array of states as a kernel for these groups takes it."""
         return for_lanes(array, self.lanes)
 
     def scratch_buffer(self, count: int) -> wp.array:
-        """Place for so many entries of a world, see :mod:`warp_kernels.algebra.whole_frames`. With one lane none."""
+        """Place for ``count`` entries of a world, see :mod:`warp_kernels.algebra.whole_frames`. With one lane none."""
         size = 2 * count * self.lanes if self.lanes > 1 else 0
         return scratch_array((size,), self.model.types.scalar, self.model.device)
 
     def scratch(self, items: int, dtype: type) -> wp.array:
-        """An array ``[items, blocks]`` of arbitrary content; its gradient, while a tape records, is zero."""
-        array = scratch_array((items, self.blocks), dtype, self.model.device, gradient=active_tape() is not None)
+        """An array ``[items, groups]`` of arbitrary content; its gradient, while a tape records, is zero."""
+        array = scratch_array((items, self.groups), dtype, self.model.device, gradient=active_tape() is not None)
         if array.grad is not None:
             array.grad.zero_()
         return array

@@ -147,7 +147,7 @@ def forward_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         w = _mass_matrix_solution(bodies, q, qdd.grad)
         minus_w = scratch_array(w.shape, w.dtype, m.device)
         kernel = aba_kernels(m.types.scalar, bodies.lanes).forward_dynamics_adjoint
-        launch(kernel, bodies.blocks, device=m.device, w=w, tau_bar=tau.grad, minus_w=minus_w)
+        launch(kernel, bodies.groups, device=m.device, w=w, tau_bar=tau.grad, minus_w=minus_w)
         _add_gradient(bodies, tape, passive, q, qd, detached(qdd), wrench, minus_w)
 
     return DifferentiableOp((model.nv,), forward, backward, _parameter_names(passive), needs_result=True)
@@ -183,7 +183,7 @@ def _passive_force(
 ) -> None:
     m = bodies.model
     kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force
-    launch(kernel, bodies.blocks, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau=tau)
+    launch(kernel, bodies.groups, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau=tau)
 
 
 def _add_passive_gradient(
@@ -192,18 +192,18 @@ def _add_passive_gradient(
     """Add the gradient of weight . :func:`_passive_force`."""
     m = bodies.model
     kernel = rnea_kernels(m.types.scalar, bodies.lanes).passive_force_adjoint
-    launch(kernel, bodies.blocks, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau_bar=weight)
+    launch(kernel, bodies.groups, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau_bar=weight)
 
 
 def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
-    """External wrenches about the trees' origins [num_links, blocks]; an array without entries stands for none.
+    """External wrenches about the trees' origins [num_links, groups]; an array without entries stands for none.
 
     Its adjoint hangs on the active tape.
     """
     m, tape = bodies.model, active_tape()
     if wrench is None:
         return m.none(bodies.types.spatial)
-    kernels, dim = rnea_kernels(m.types.scalar, bodies.lanes), (m.model.num_links, bodies.blocks)
+    kernels, dim = rnea_kernels(m.types.scalar, bodies.lanes), (m.model.num_links, bodies.groups)
     common = bodies.scratch(m.model.num_links, bodies.types.spatial)
     arrays = {"wrench": wrench, "common_wrench": common}
 
@@ -222,7 +222,7 @@ def add_rigid_body_force(
     """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau."""
     m, scratch = bodies.model, _motion_scratch(bodies, "velocity", "acceleration", "force")
     launch(
-        rnea_kernels(m.types.scalar, bodies.lanes).rnea, (m.model.num_trees, bodies.blocks), bodies, m, scratch,
+        rnea_kernels(m.types.scalar, bodies.lanes).rnea, (m.model.num_trees, bodies.groups), bodies, m, scratch,
         device=m.device, gravity=gravity, qd=qd, qdd=qdd, common_wrench=_common_wrench(bodies, wrench), tau=tau,
     )  # fmt: skip
 
@@ -252,7 +252,7 @@ def _run_articulated_body(
     m, scalar = bodies.model, bodies.types.scalar
     scratch = {**_motion_scratch(bodies, "velocity", "acceleration", "bias_force"), **_articulated_scratch(bodies)}
     launch(
-        aba_kernels(scalar, bodies.lanes).aba, (m.model.num_trees, bodies.blocks), bodies, m, parameters, scratch,
+        aba_kernels(scalar, bodies.lanes).aba, (m.model.num_trees, bodies.groups), bodies, m, parameters, scratch,
         device=m.device, dt=scalar(0.0), q=q, qd=qd, tau=tau, implicit=None, common_wrench=common_wrench, qdd=qdd,
     )  # fmt: skip
 
@@ -282,7 +282,7 @@ def solve_mass_matrix(bodies: Bodies, right: wp.array, solution: wp.array) -> di
     # Forces on the way to the roots, then accelerations.
     motion = bodies.scratch(m.model.num_links, bodies.types.spatial)
     launch(
-        aba_kernels(m.types.scalar, bodies.lanes).solve_mass_matrix, (m.model.num_trees, bodies.blocks), bodies, m,
+        aba_kernels(m.types.scalar, bodies.lanes).solve_mass_matrix, (m.model.num_trees, bodies.groups), bodies, m,
         m.parameters, scratch, device=m.device, tau=right, bias_force=motion, acceleration=motion, qdd=solution,
     )  # fmt: skip
     return scratch
@@ -332,7 +332,7 @@ def add_rigid_body_gradient(
         common_wrench = _common_wrench(bodies, wrench)
     scratch = ("velocity", "acceleration", "direction", "velocity_bar", "acceleration_bar", "force")
     launch(
-        rnea_adjoint_kernels(m.types.scalar, bodies.lanes).rnea_adjoint, (m.model.num_trees, bodies.blocks), bodies, m,
+        rnea_adjoint_kernels(m.types.scalar, bodies.lanes).rnea_adjoint, (m.model.num_trees, bodies.groups), bodies, m,
         _motion_scratch(bodies, *scratch), device=m.device, gravity=gravity, qd=qd, qdd=qdd,
         common_wrench=common_wrench, motion_weight=weight,
     )  # fmt: skip

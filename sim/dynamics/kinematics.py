@@ -70,7 +70,7 @@ def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffer_size: in
         m = bodies.model
         buffer = {"buffer": bodies.scratch_buffer(buffer_size)} if buffer_size else {}
         function = getattr(frame_kernels(m.types.scalar, bodies.lanes), name)
-        dim = (len(names), bodies.blocks)
+        dim = (len(names), bodies.groups)
         launch(function, dim, bodies, m, m.frame_arrays(names), buffer, device=m.device, **result)
 
     def forward(m: DeviceModel, result: States, q: States) -> None:
@@ -134,7 +134,7 @@ def velocity_operation(model: Model, names: Names, reference: str) -> Differenti
 
 def _launch_over_frames(kernel: wp.Kernel, bodies: Motions, names: Names, **named: Any) -> None:
     """Launch a kernel that takes frames and the degrees of freedom that move each of them."""
-    m, dim = bodies.model, (len(names), bodies.blocks)
+    m, dim = bodies.model, (len(names), bodies.groups)
     launch(kernel, dim, bodies, m, m.frame_paths(names), m.frame_arrays(names), device=m.device, **named)
 
 

@@ -41,7 +41,7 @@ def mass_matrix_operation(model: Model) -> DifferentiableOp:
     def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q, lanes=lanes_of(m))
         launch(
-            crba_kernels(m.types.scalar, bodies.lanes).crba, (model.num_trees, bodies.blocks), bodies, m, m.parameters,
+            crba_kernels(m.types.scalar, bodies.lanes).crba, (model.num_trees, bodies.groups), bodies, m, m.parameters,
             device=m.device, composite=bodies.link_inertia, mass_matrix=matrix,
         )  # fmt: skip
 
@@ -79,11 +79,11 @@ def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
         factors = solve_mass_matrix(bodies, nothing, solution)
         kernels, nv, real = inverse_kernels(m.types.scalar, bodies.lanes), m.model.nv, bodies.types.real
         factors["factor_l"] = bodies.scratch(m.ancestor.shape[0], real)
-        launch(kernels.lower_factor, (nv, bodies.blocks), bodies, m, factors, device=m.device)
-        columns = scratch_array((bodies.blocks, nv * nv), real, m.device)
+        launch(kernels.lower_factor, (nv, bodies.groups), bodies, m, factors, device=m.device)
+        columns = scratch_array((bodies.groups, nv * nv), real, m.device)
         with rounded(inverse) as result:
             launch(
-                kernels.inverse_mass_matrix, (bodies.blocks, nv), m, factors, device=m.device,
+                kernels.inverse_mass_matrix, (bodies.groups, nv), m, factors, device=m.device,
                 columns=columns, inverse=result,
             )  # fmt: skip
 
@@ -91,8 +91,8 @@ def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
         # With A the inverse, S the symmetric part of its adjoint: that of the matrix is -A S A.
         tape, bodies = taped_bodies(m, q)
         kernels, nv = inverse_kernels(m.types.scalar, bodies.lanes), m.model.nv
-        dim = (bodies.blocks, nv)
-        rows, rows_bar, right = (scratch_array((bodies.blocks, nv * nv), bodies.types.real, m.device) for _ in range(3))
+        dim = (bodies.groups, nv)
+        rows, rows_bar, right = (scratch_array((bodies.groups, nv * nv), bodies.types.real, m.device) for _ in range(3))
         matrix_bar = scratch_array(inverse.shape, inverse.dtype, m.device)
         launch(
             kernels.load_matrices, dim, device=m.device,
@@ -108,7 +108,7 @@ def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
 def _add_gradient(tape: wp.Tape, bodies: Bodies, matrix_bar: wp.array) -> None:
     """Add the gradient of the sum of matrix_bar times the mass matrix to those of q and parameters."""
     m = bodies.model
-    crba, dim = crba_kernels(m.types.scalar, bodies.lanes), (m.model.num_trees, bodies.blocks)
+    crba, dim = crba_kernels(m.types.scalar, bodies.lanes), (m.model.num_trees, bodies.groups)
     composite = bodies.scratch(m.model.num_links, bodies.types.inertia)
     launch(crba.crba_adjoint, dim, bodies, m, device=m.device, mass_matrix_bar=matrix_bar, composite=composite)
     tape.backward()

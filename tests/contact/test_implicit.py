@@ -37,7 +37,7 @@ def options(friction: str = "cone", **others: object) -> sim.ContactOptions:
 
 
 def implicit(c: Case) -> Case:
-    """The same with so many sweeps that they converge, and the adjoint of what they converge to."""
+    """The same with enough sweeps to converge, and the adjoint of what they converge to."""
     return replace(c, contact=replace(c.contact, sweeps=SWEEPS, adjoint="implicit"))
 
 

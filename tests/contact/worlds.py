@@ -56,7 +56,7 @@ def run(
 ) -> tuple[np.ndarray, np.ndarray, sim.Simulator]:
     """Simulate one world. Returns q [steps + 1, nq], qd [steps + 1, nv] and the simulator; tau [nv] is constant.
 
-    With so many sweeps that what they leave is no part of the comparison.
+    With enough sweeps that their error plays no part in the comparison.
     """
     simulator = sim.Simulator(model, dt, device="cpu", contact=sim.ContactOptions(**{"sweeps": 200, **options}))
     state = simulator.state(model.q0 if q is None else q, qd)

@@ -1,4 +1,4 @@
-"""sim.study_sweeps: its figures are those of rollouts with so many sweeps, of the world asked for."""
+"""sim.study_sweeps: its figures are those of rollouts with as many sweeps, of the world asked for."""
 
 import dataclasses
 

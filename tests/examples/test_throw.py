@@ -18,7 +18,7 @@ def run(monkeypatch, *arguments):
 
 
 def simulate_until_interrupted(monkeypatch, rollouts):
-    """Ctrl-C as soon as so many rollouts have run."""
+    """Ctrl-C after a given number of rollouts."""
     rollout = sim.Simulator.rollout
     done = []
 

@@ -1,4 +1,4 @@
-"""Arithmetic on blocks of worlds against NumPy, and what becomes of lanes without a world."""
+"""Arithmetic on lane groups against NumPy, and what becomes of lanes without a world."""
 
 import functools
 import itertools
@@ -31,11 +31,11 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
 
     @wp.kernel(module=module, enable_backward=False)
     def sine_cosine(angle: array2d, result: array3d):
-        block = wp.tid()
+        group = wp.tid()
         for k in range(angle.shape[1]):
-            sine, cosine = a.sine_cosine(a.load(angle, block, k))
-            a.store3(result, block, k, 0, sine)
-            a.store3(result, block, k, 1, cosine)
+            sine, cosine = a.sine_cosine(a.load(angle, group, k))
+            a.store3(result, group, k, 0, sine)
+            a.store3(result, group, k, 1, cosine)
 
     @wp.kernel(module=module, enable_backward=False)
     def accumulate(
@@ -45,25 +45,25 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
         matrices: wp.array2d(dtype=one.mat33),
         poses: wp.array2d(dtype=one.transform),
     ):
-        block = wp.tid()
-        x = a.load_bar(bar, block, 0)
-        y = a.load_bar(bar, block, 1)
-        z = a.load_bar(bar, block, 2)
+        group = wp.tid()
+        x = a.load_bar(bar, group, 0)
+        y = a.load_bar(bar, group, 1)
+        z = a.load_bar(bar, group, 2)
         v = a.make_vec3(x, y, z)
-        a.add_scalar(numbers, block, 0, x)
-        a.add_vec3(vectors, block, 0, v)
-        a.add_mat33(matrices, block, 0, a.mat_rows(v, scalar(2.0) * v, scalar(3.0) * v))
-        a.add_transform(poses, block, 0, a.make_pose(v, a.make_quat(x, y, z, x)))
+        a.add_scalar(numbers, group, 0, x)
+        a.add_vec3(vectors, group, 0, v)
+        a.add_mat33(matrices, group, 0, a.mat_rows(v, scalar(2.0) * v, scalar(3.0) * v))
+        a.add_transform(poses, group, 0, a.make_pose(v, a.make_quat(x, y, z, x)))
 
     @wp.kernel(module=module, enable_backward=False)
     def copy(bar3: array3d, total: array2d, stored3: array3d, added3: array3d):
-        block = wp.tid()
+        group = wp.tid()
         for i in range(bar3.shape[1]):
             for j in range(bar3.shape[2]):
-                x = a.load_bar3(bar3, block, i, j)
-                a.add_scalar(total, block, 0, x)
-                a.store3(stored3, block, i, j, x)
-                a.add3(added3, block, i, j, x)
+                x = a.load_bar3(bar3, group, i, j)
+                a.add_scalar(total, group, 0, x)
+                a.store3(stored3, group, i, j, x)
+                a.add3(added3, group, i, j, x)
 
     t = lane_types(scalar, lanes)
 
@@ -76,14 +76,14 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
         stored3: t.states3d,
     ):
         """given2 [world, columns], the first frame of stored3 [world, 2, columns]."""
-        block = wp.tid()
-        a.fetch_to_read(given2, block)
-        a.fetch_frame_to_read(stored3, block, 0)
-        a.fetch_frame_to_write(stored3, block, 0)
+        group = wp.tid()
+        a.fetch_to_read(given2, group)
+        a.fetch_frame_to_read(stored3, group, 0)
+        a.fetch_frame_to_write(stored3, group, 0)
         for k in range(columns):
-            a.store(stored2, block, k, a.load(given2, block, k))
-            a.add(added2, block, k, a.load_bar(given2, block, k))
-            a.store3(stored3, block, 0, k, a.load_bar3(stored3, block, 1, k))
+            a.store(stored2, group, k, a.load(given2, group, k))
+            a.add(added2, group, k, a.load_bar(given2, group, k))
+            a.store3(stored3, group, 0, k, a.load_bar3(stored3, group, 1, k))
 
     @wp.kernel(module=module, enable_backward=False)
     def copy_whole(
@@ -95,21 +95,21 @@ def trial_kernels(precision: str, lanes: int) -> SimpleNamespace:
     ):
         """The second frame of given and stored [world, 2, 2, columns] but for its diagonal, and the sums of its columns
         but for the first two; of two trees the first one has the even columns."""
-        tree, block = wp.tid()
-        a.read_frame(buffers[0], given, block, 1, 2, columns)
-        a.begin(buffers[1], block, 2 * columns)
-        a.begin(buffers[2], block, columns)
+        tree, group = wp.tid()
+        a.read_frame(buffers[0], given, group, 1, 2, columns)
+        a.begin(buffers[1], group, 2 * columns)
+        a.begin(buffers[2], group, columns)
         for k in range(columns):
             if k > 1 and k % 2 == tree:
-                x = a.get(buffers[0], given, block, 1, 0, k, columns)
-                y = a.get(buffers[0], given, block, 1, 1, k, columns)
-                a.put_bar(buffers[2], bars, block, k, x + y)
+                x = a.get(buffers[0], given, group, 1, 0, k, columns)
+                y = a.get(buffers[0], given, group, 1, 1, k, columns)
+                a.put_bar(buffers[2], bars, group, k, x + y)
             for i in range(2):
                 if i != k:
-                    entry = a.get(buffers[0], given, block, 1, i, k, columns)
-                    a.put(buffers[1], stored, block, 1, i, k, columns, entry)
-        a.end_frame(buffers[1], stored, block, 1, 2, columns)
-        a.end_bars(buffers[2], bars, block, tree, columns)
+                    entry = a.get(buffers[0], given, group, 1, i, k, columns)
+                    a.put(buffers[1], stored, group, 1, i, k, columns, entry)
+        a.end_frame(buffers[1], stored, group, 1, 2, columns)
+        a.end_bars(buffers[2], bars, group, tree, columns)
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Kernel)})
 

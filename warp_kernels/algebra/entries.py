@@ -1,4 +1,4 @@
-"""Entries of arrays of states [world, ...] for blocks of several worlds.
+"""Entries of arrays of states [world, ...] for lane groups of several worlds.
 
 Some of these arrays are told to a kernel in its launch; others it looks up where it is told, see
 :class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint,
@@ -14,10 +14,10 @@ import warp as wp
 from warp_kernels.types import lane_types
 
 # Warp's own access to an array looks at the sign of every index, which takes several times as long as the access.
-# ``at`` is the entry of the block's first world, ``step`` how many bytes it is to that of the next one, and ``own`` how
-# many worlds the block has.
+# ``at`` is the entry of the group's first world, ``step`` how many bytes it is to that of the next one, and ``own`` how
+# many worlds the group has.
 _ENTRY = """
-    const int first = block * {lanes};
+    const int first = group * {lanes};
     const int own = values.shape[0] - first;
     const wp::int64 step = values.strides[0];
     char* at = reinterpret_cast<char*>(values.data) + first * step{offsets};
@@ -26,7 +26,7 @@ _ENTRY = """
 # The same for an array that is looked up, see :class:`sim.arrays.array_refs.ArrayRef`.
 LOOKED_UP = """
     const wp::int64* where = values.data;
-    const int first = block * {lanes};
+    const int first = group * {lanes};
     const wp::int32 own = wp::int32(where[1]) - first;
     const wp::int64 step = where[4];
     char* at = reinterpret_cast<char*>(where[0]) + first * step{offsets};
@@ -63,7 +63,7 @@ _ADD = """
     else
         for (int n = 0; n < own; ++n) *pointer(at + n * step) += x.c[n];
 """
-# What the next block reads or writes is on its way to the nearest cache while this one is worked on.
+# What the next group reads or writes is on its way to the nearest cache while this one is worked on.
 _FETCH = """
     for (int n = {lanes}; n < (own < 2 * {lanes} ? own : 2 * {lanes}); ++n)
         for (int b = 0; b < where[2]; b += 64) __builtin_prefetch(at + n * step + b, {write}, 3);
@@ -85,40 +85,40 @@ def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         (wp.array2d(dtype=scalar), wp.array3d(dtype=scalar), _ENTRY),
         (t.states2d, t.states3d, LOOKED_UP),
     ]
-    # Entries [world, k] and [world, i, j] of the worlds of a block, each for both kinds of arrays.
+    # Entries [world, k] and [world, i, j] of the worlds of a group, each for both kinds of arrays.
     for two, three, entry in kinds:
 
         @wp.func_native(native(entry, _LOAD, "k"))
-        def load(values: two, block: int, k: int) -> lane: ...
+        def load(values: two, group: int, k: int) -> lane: ...
 
         @wp.func_native(native(entry, _LOAD_BAR, "k"))
-        def load_bar(values: two, block: int, k: int) -> lane: ...
+        def load_bar(values: two, group: int, k: int) -> lane: ...
 
         @wp.func_native(native(entry, _STORE, "k"))
-        def store(values: two, block: int, k: int, x: lane): ...
+        def store(values: two, group: int, k: int, x: lane): ...
 
         @wp.func_native(native(entry, _ADD, "k"))
-        def add(values: two, block: int, k: int, x: lane): ...
+        def add(values: two, group: int, k: int, x: lane): ...
 
         @wp.func_native(native(entry, _LOAD, "i", "j"))
-        def load3(values: three, block: int, i: int, j: int) -> lane: ...
+        def load3(values: three, group: int, i: int, j: int) -> lane: ...
 
         @wp.func_native(native(entry, _LOAD_BAR, "i", "j"))
-        def load_bar3(values: three, block: int, i: int, j: int) -> lane: ...
+        def load_bar3(values: three, group: int, i: int, j: int) -> lane: ...
 
         @wp.func_native(native(entry, _STORE, "i", "j"))
-        def store3(values: three, block: int, i: int, j: int, x: lane): ...
+        def store3(values: three, group: int, i: int, j: int, x: lane): ...
 
         @wp.func_native(native(entry, _ADD, "i", "j"))
-        def add3(values: three, block: int, i: int, j: int, x: lane): ...
+        def add3(values: three, group: int, i: int, j: int, x: lane): ...
 
     @wp.func_native(native(LOOKED_UP, _FETCH.replace("{write}", "0")))
-    def fetch_to_read(values: t.states2d, block: int): ...
+    def fetch_to_read(values: t.states2d, group: int): ...
 
     @wp.func_native(native(LOOKED_UP, _FETCH.replace("{write}", "0"), "frame"))
-    def fetch_frame_to_read(values: t.states3d, block: int, frame: int): ...
+    def fetch_frame_to_read(values: t.states3d, group: int, frame: int): ...
 
     @wp.func_native(native(LOOKED_UP, _FETCH.replace("{write}", "1"), "frame"))
-    def fetch_frame_to_write(values: t.states3d, block: int, frame: int): ...
+    def fetch_frame_to_write(values: t.states3d, group: int, frame: int): ...
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

@@ -1,4 +1,4 @@
-"""Arithmetic for blocks of one world."""
+"""Arithmetic for lane groups of one world."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reading and writing arrays for blocks of one world."""
+"""Reading and writing arrays for lane groups of one world."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -16,123 +16,123 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=dtype) for dtype in (vec3, mat33, transform))
 
     @wp.func
-    def load(values: array2d, block: int, k: int):
-        return values[block, k]
+    def load(values: array2d, group: int, k: int):
+        return values[group, k]
 
     @wp.func
-    def load_bar(values: array2d, block: int, k: int):
-        return values[block, k]
+    def load_bar(values: array2d, group: int, k: int):
+        return values[group, k]
 
     @wp.func
-    def store(values: array2d, block: int, k: int, x: scalar):
-        values[block, k] = x
+    def store(values: array2d, group: int, k: int, x: scalar):
+        values[group, k] = x
 
     @wp.func
-    def add(values: array2d, block: int, k: int, x: scalar):
-        values[block, k] += x
+    def add(values: array2d, group: int, k: int, x: scalar):
+        values[group, k] += x
 
     @wp.func
-    def load3(values: array3d, block: int, i: int, j: int):
-        return values[block, i, j]
+    def load3(values: array3d, group: int, i: int, j: int):
+        return values[group, i, j]
 
     @wp.func
-    def add3(values: array3d, block: int, i: int, j: int, x: scalar):
-        values[block, i, j] += x
+    def add3(values: array3d, group: int, i: int, j: int, x: scalar):
+        values[group, i, j] += x
 
     @wp.func
-    def load_bar3(values: array3d, block: int, i: int, j: int):
-        return values[block, i, j]
+    def load_bar3(values: array3d, group: int, i: int, j: int):
+        return values[group, i, j]
 
     @wp.func
-    def store3(values: array3d, block: int, i: int, j: int, x: scalar):
-        values[block, i, j] = x
+    def store3(values: array3d, group: int, i: int, j: int, x: scalar):
+        values[group, i, j] = x
 
     # What a launch is told comes as zeros.
     @wp.func
-    def begin(buffer: numbers, block: int, count: int):
+    def begin(buffer: numbers, group: int, count: int):
         pass
 
     @wp.func
-    def put(buffer: numbers, values: array4d, block: int, frame: int, i: int, j: int, columns: int, x: scalar):
-        values[block, frame, i, j] = x
+    def put(buffer: numbers, values: array4d, group: int, frame: int, i: int, j: int, columns: int, x: scalar):
+        values[group, frame, i, j] = x
 
     @wp.func
-    def end_frame(buffer: numbers, values: array4d, block: int, frame: int, rows: int, columns: int):
+    def end_frame(buffer: numbers, values: array4d, group: int, frame: int, rows: int, columns: int):
         pass
 
     @wp.func
-    def read_frame(buffer: numbers, values: array4d, block: int, frame: int, rows: int, columns: int):
+    def read_frame(buffer: numbers, values: array4d, group: int, frame: int, rows: int, columns: int):
         pass
 
     @wp.func
-    def get(buffer: numbers, values: array4d, block: int, frame: int, i: int, j: int, columns: int):
-        return values[block, frame, i, j]
+    def get(buffer: numbers, values: array4d, group: int, frame: int, i: int, j: int, columns: int):
+        return values[group, frame, i, j]
 
     # Each coordinate has one joint, which is the only one to put something.
     @wp.func
-    def put_bar(buffer: numbers, values: array2d, block: int, k: int, x: scalar):
-        values[block, k] += x
+    def put_bar(buffer: numbers, values: array2d, group: int, k: int, x: scalar):
+        values[group, k] += x
 
     @wp.func
-    def end_bars(buffer: numbers, values: array2d, block: int, tree: int, count: int):
+    def end_bars(buffer: numbers, values: array2d, group: int, tree: int, count: int):
         pass
 
     # A processor of many threads has others to work on while one waits for memory.
     @wp.func
-    def fetch_to_read(values: array2d, block: int):
+    def fetch_to_read(values: array2d, group: int):
         pass
 
     @wp.func
-    def fetch_frame_to_read(values: Any, block: int, frame: int):
+    def fetch_frame_to_read(values: Any, group: int, frame: int):
         pass
 
     @wp.func
-    def fetch_frame_to_write(values: Any, block: int, frame: int):
+    def fetch_frame_to_write(values: Any, group: int, frame: int):
         pass
 
     @wp.func
-    def own_scalar(values: array2d, block: int, item: int):
-        return values[wp.min(block, values.shape[0] - 1), item]
+    def load_param_scalar(values: array2d, group: int, item: int):
+        return values[wp.min(group, values.shape[0] - 1), item]
 
     @wp.func
-    def own_vec3(values: array_vec3, block: int, item: int):
-        return values[wp.min(block, values.shape[0] - 1), item]
+    def load_param_vec3(values: array_vec3, group: int, item: int):
+        return values[wp.min(group, values.shape[0] - 1), item]
 
     @wp.func
-    def own_mat33(values: array_mat33, block: int, item: int):
-        return values[wp.min(block, values.shape[0] - 1), item]
+    def load_param_mat33(values: array_mat33, group: int, item: int):
+        return values[wp.min(group, values.shape[0] - 1), item]
 
     @wp.func
-    def own_transform(values: array_transform, block: int, item: int):
-        return values[wp.min(block, values.shape[0] - 1), item]
+    def load_param_transform(values: array_transform, group: int, item: int):
+        return values[wp.min(group, values.shape[0] - 1), item]
 
     @wp.func
-    def add_scalar(bars: array2d, block: int, item: int, x: scalar):
-        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+    def add_scalar(bars: array2d, group: int, item: int, x: scalar):
+        wp.atomic_add(bars, wp.min(group, bars.shape[0] - 1), item, x)
 
     @wp.func
-    def add_vec3(bars: array_vec3, block: int, item: int, x: vec3):
-        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+    def add_vec3(bars: array_vec3, group: int, item: int, x: vec3):
+        wp.atomic_add(bars, wp.min(group, bars.shape[0] - 1), item, x)
 
     @wp.func
-    def add_mat33(bars: array_mat33, block: int, item: int, x: mat33):
-        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+    def add_mat33(bars: array_mat33, group: int, item: int, x: mat33):
+        wp.atomic_add(bars, wp.min(group, bars.shape[0] - 1), item, x)
 
     @wp.func
-    def add_transform(bars: array_transform, block: int, item: int, x: transform):
-        wp.atomic_add(bars, wp.min(block, bars.shape[0] - 1), item, x)
+    def add_transform(bars: array_transform, group: int, item: int, x: transform):
+        wp.atomic_add(bars, wp.min(group, bars.shape[0] - 1), item, x)
 
-    # Scratch [items, blocks] to which several threads of a GPU may add.
+    # Scratch [items, groups] to which several threads of a GPU may add.
     @wp.func
-    def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, block: int, x: spatial):
-        wp.atomic_add(bars, item, block, x)
-
-    @wp.func
-    def sum_transform(bars: wp.array2d(dtype=transform), item: int, block: int, x: transform):
-        wp.atomic_add(bars, item, block, x)
+    def sum_spatial(bars: wp.array2d(dtype=spatial), item: int, group: int, x: spatial):
+        wp.atomic_add(bars, item, group, x)
 
     @wp.func
-    def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, block: int, x: vec3):
-        wp.atomic_add(bars, item, block, x)
+    def sum_transform(bars: wp.array2d(dtype=transform), item: int, group: int, x: transform):
+        wp.atomic_add(bars, item, group, x)
+
+    @wp.func
+    def sum_vec3(bars: wp.array2d(dtype=vec3), item: int, group: int, x: vec3):
+        wp.atomic_add(bars, item, group, x)
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

@@ -1,4 +1,4 @@
-"""Arithmetic for blocks of several worlds."""
+"""Arithmetic for lane groups of several worlds."""
 
 from types import SimpleNamespace
 from typing import Any

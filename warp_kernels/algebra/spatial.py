@@ -17,7 +17,7 @@ from warp_kernels.types import lane_types
 
 @functools.cache
 def spatial_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions of spatial algebra for one precision and a number of worlds in a block."""
+    """Warp functions of spatial algebra for one precision and a number of worlds in a lane group."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
 

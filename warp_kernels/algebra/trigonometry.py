@@ -1,4 +1,4 @@
-"""Sine and cosine for blocks of several worlds, without a branch for each of them."""
+"""Sine and cosine for lane groups of several worlds, without a branch for each of them."""
 
 import math
 from types import SimpleNamespace

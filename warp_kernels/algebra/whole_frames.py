@@ -1,8 +1,8 @@
-"""What arrays of states hold for one world, read and written whole, for blocks of several worlds.
+"""What arrays of states hold for one world, read and written whole, for lane groups of several worlds.
 
 In such an array the entries of one world stand beside each other, in a register those of several worlds. Between them
 lies a buffer [entry, lane]. Of a frame [i, j] in an array [world, frame, i, j] ``read_frame`` fills it and ``get`` takes
-from it; ``put`` fills what ``begin`` made zero for the first block of a launch, which a CPU takes first, and ``end_frame``
+from it; ``put`` fills what ``begin`` made zero for the first group of a launch, which a CPU takes first, and ``end_frame``
 writes it all. Of a row in an array [world, k] ``put_bar`` fills it and ``end_bars`` adds it all, or writes it.
 """
 
@@ -17,7 +17,7 @@ from warp_kernels.types import lane_types
 _VECTOR = """
     typedef wp::{scalar} lane_values __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
 """
-# Of an array that is looked up, from the row or frame of the block's first world on.
+# Of an array that is looked up, from the row or frame of the group's first world on.
 _WHOLE = (
     LOOKED_UP
     + _VECTOR
@@ -29,12 +29,12 @@ _WHOLE = (
 _COUNT = """
     const int count = rows * columns;
 """
-# As many entries at a time as there are lanes, of the last group some for a second time. The same of the next block is
+# As many entries at a time as there are lanes, of the last chunk some for a second time. The same of the next group is
 # on its way to the nearest cache meanwhile.
 _READ_FRAME = """
     if (own >= {lanes} && count >= {lanes} && where[7] == size && where[6] == columns * size) {{
-        for (int group = 0; group < count; group += {lanes}) {{
-            const int e = group + {lanes} <= count ? group : count - {lanes};
+        for (int chunk = 0; chunk < count; chunk += {lanes}) {{
+            const int e = chunk + {lanes} <= count ? chunk : count - {lanes};
             lane_values r[{lanes}];
             for (int n = 0; n < {lanes}; ++n) {{
                 r[n] = *reinterpret_cast<lane_values*>(at + n * step + e * size);
@@ -53,10 +53,10 @@ _READ_FRAME = """
 """
 # Entries that nobody puts stay zero.
 _BEGIN = """
-    if (block == 0) memset(buffer.data, 0, count * {lanes} * sizeof(wp::{scalar}));
+    if (group == 0) memset(buffer.data, 0, count * {lanes} * sizeof(wp::{scalar}));
 """
 # The frames of a large array (``where[3]``) are collected in a second part of the buffer and written from there past the
-# caches, which they would fill, in lines of 64 bytes. That is in order with all else once the last block is done.
+# caches, which they would fill, in lines of 64 bytes. That is in order with all else once the last group is done.
 _END_FRAME = """
     typedef wp::{scalar} line __attribute__((ext_vector_type(64 / sizeof(wp::{scalar}))));
     typedef wp::{scalar} loose __attribute__((ext_vector_type(64 / sizeof(wp::{scalar})), aligned(sizeof(wp::{scalar}))));
@@ -64,8 +64,8 @@ _END_FRAME = """
     if (own >= {lanes} && count >= {lanes}) {{
         const bool past = where[3] && step == count * size && all % 64 == 0 && wp::int64(at) % 64 == 0;
         char* to = past ? reinterpret_cast<char*>(kept + {lanes} * count) : at;
-        for (int group = 0; group < count; group += {lanes}) {{
-            const int e = group + {lanes} <= count ? group : count - {lanes};
+        for (int chunk = 0; chunk < count; chunk += {lanes}) {{
+            const int e = chunk + {lanes} <= count ? chunk : count - {lanes};
             lane_values r[{lanes}];
             for (int n = 0; n < {lanes}; ++n) r[n] = reinterpret_cast<lane_values*>(kept)[e + n];
             {turn}
@@ -135,25 +135,25 @@ def frame_entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     of_frame = " + frame * where[5]"
 
     @wp.func_native(native(_WHOLE + _COUNT + _READ_FRAME, offsets=of_frame))
-    def read_frame(buffer: numbers, values: states4d, block: int, frame: int, rows: int, columns: int): ...
+    def read_frame(buffer: numbers, values: states4d, group: int, frame: int, rows: int, columns: int): ...
 
     @wp.func_native(native(_VECTOR + _ENTRY + _GET))
-    def get(buffer: numbers, values: states4d, block: int, frame: int, i: int, j: int, columns: int) -> lane: ...
+    def get(buffer: numbers, values: states4d, group: int, frame: int, i: int, j: int, columns: int) -> lane: ...
 
     @wp.func_native(native(_BEGIN))
-    def begin(buffer: numbers, block: int, count: int): ...
+    def begin(buffer: numbers, group: int, count: int): ...
 
     @wp.func_native(native(_VECTOR + _ENTRY + _PUT))
-    def put(buffer: numbers, values: states4d, block: int, frame: int, i: int, j: int, columns: int, x: lane): ...
+    def put(buffer: numbers, values: states4d, group: int, frame: int, i: int, j: int, columns: int, x: lane): ...
 
     @wp.func_native(native(_WHOLE + _COUNT + _END_FRAME, offsets=of_frame))
-    def end_frame(buffer: numbers, values: states4d, block: int, frame: int, rows: int, columns: int): ...
+    def end_frame(buffer: numbers, values: states4d, group: int, frame: int, rows: int, columns: int): ...
 
     @wp.func_native(native(_VECTOR + _ENTRY + _PUT, entry="k"))
-    def put_bar(buffer: numbers, values: states2d, block: int, k: int, x: lane): ...
+    def put_bar(buffer: numbers, values: states2d, group: int, k: int, x: lane): ...
 
     @wp.func_native(native(_WHOLE + _END_BARS))
-    def end_bars(buffer: numbers, values: states2d, block: int, tree: int, count: int): ...
+    def end_bars(buffer: numbers, values: states2d, group: int, tree: int, count: int): ...
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
 

@@ -23,7 +23,7 @@ from warp_kernels.variants import used_arguments_only
 
 @functools.cache
 def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The articulated-body algorithm for one precision and a number of worlds in a block, launched over (tree, block).
+    """The articulated-body algorithm for one precision and a number of worlds in a lane group, launched over (tree, group).
 
     ``aba`` gives accelerations. ``solve_mass_matrix`` is what is left of it for bodies at rest without weight, springs and
     dampers: qdd = M^-1 tau. There bias_force and acceleration may be the same array.
@@ -39,13 +39,13 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         tau_bar: wp.array2d(dtype=scalar),
         minus_w: wp.array2d(dtype=scalar),
     ):
-        """Adds w to the adjoint of tau, where it is asked for, and turns its sign, over blocks."""
-        block = wp.tid()
+        """Adds w to the adjoint of tau, where it is asked for, and turns its sign, over groups."""
+        group = wp.tid()
         for k in range(w.shape[1]):
-            value = a.load(w, block, k)
+            value = a.load(w, group, k)
             if tau_bar.shape[0] > 0:
-                a.add(tau_bar, block, k, value)
-            a.store(minus_w, block, k, -value)
+                a.add(tau_bar, group, k, value)
+            a.store(minus_w, group, k, -value)
 
     return SimpleNamespace(
         module=module,
@@ -97,83 +97,83 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         innovation: wp.array2d(dtype=real),
         qdd: wp.array2d(dtype=scalar),
     ):
-        """implicit: what else stands on the diagonal of the mass matrix [dof, block], or empty.
+        """implicit: what else stands on the diagonal of the mass matrix [dof, group], or empty.
 
         friction_loss: dry friction, or empty where it isn't to count, as in a step, which has constraints for it.
         """
-        tree, block = wp.tid()
+        tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
         if wp.static(moving):
-            g = a.own_vec3(gravity, block, 0)
+            g = a.load_param_vec3(gravity, group, 0)
         # Velocities, velocity products (kept in acceleration until the last pass), rigid inertias, bias forces.
         for link in range(first, last):
             if wp.static(moving):
                 parent = link_parent[link]
                 v_joint = spatial()
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                    v_joint += a.scale_spatial(a.load(qd, block, k), subspace[k, block])
+                    v_joint += a.scale_spatial(a.load(qd, group, k), subspace[k, group])
                 v_parent = spatial()
                 if parent >= 0:
-                    v_parent = velocity[parent, block]
+                    v_parent = velocity[parent, group]
                 v = v_parent + v_joint
-                velocity[link, block] = v
-                acceleration[link, block] = joints.velocity_product(joint_type[link], v_parent, v_joint)
-            rigid = link_inertia[link, block]
-            articulated[link, block] = art.from_rigid(rigid)
+                velocity[link, group] = v
+                acceleration[link, group] = joints.velocity_product(joint_type[link], v_parent, v_joint)
+            rigid = link_inertia[link, group]
+            articulated[link, group] = art.from_rigid(rigid)
             if wp.static(moving):
                 force = sp.cross_force(v, sp.apply_inertia(rigid, v))
                 if common_wrench.shape[0] > 0:
-                    force -= common_wrench[link, block]
+                    force -= common_wrench[link, group]
             else:
                 force = spatial()
-            bias_force[link, block] = force
+            bias_force[link, group] = force
         # Articulated inertias and bias forces, leaves to root.
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            whole = articulated[link, block]
-            force = bias_force[link, block]
+            whole = articulated[link, group]
+            force = bias_force[link, group]
             dof_first = joint_qd_start[link]
             dof_last = joint_qd_start[link + 1]
             for back in range(dof_last - dof_first):
                 k = dof_last - 1 - back
-                s = subspace[k, block]
+                s = subspace[k, group]
                 u = art.apply(whole, s)
                 if wp.static(moving):
-                    damp = a.own_scalar(damping, block, k)
-                    spring = a.own_scalar(stiffness, block, k)
-                rotor = a.own_scalar(armature, block, k)
+                    damp = a.load_param_scalar(damping, group, k)
+                    spring = a.load_param_scalar(stiffness, group, k)
+                rotor = a.load_param_scalar(armature, group, k)
                 d = a.dot_spatial(s, u) + rotor
                 if wp.static(moving):
                     d = d + dt * damp
                     if implicit.shape[0] > 0:
-                        d += implicit[k, block]
-                torque = a.load(tau, block, k)
+                        d += implicit[k, group]
+                torque = a.load(tau, group, k)
                 if wp.static(moving):
-                    speed = a.load(qd, block, k)
+                    speed = a.load(qd, group, k)
                     if friction_loss.shape[0] > 0:
                         # First of all: where friction is nearly all of tau, their difference is exact.
-                        loss = a.own_scalar(friction_loss, block, k)
+                        loss = a.load_param_scalar(friction_loss, group, k)
                         torque -= dry.force_against(loss, speed)
                     torque -= a.mul(damp, speed)
                     if dof_q[k] >= 0:
                         d += dt * dt * spring
-                        rest = a.own_scalar(rest_position, block, k)
-                        torque -= a.mul(spring, a.load(q, block, dof_q[k]) + dt * speed - rest)
+                        rest = a.load_param_scalar(rest_position, group, k)
+                        torque -= a.mul(spring, a.load(q, group, dof_q[k]) + dt * speed - rest)
                 d_inv = a.div(a.real(scalar(1.0)), d)
                 innov = torque - a.dot_spatial(s, force)
-                factor_u[k, block] = u
-                factor_d[k, block] = d_inv
-                innovation[k, block] = innov
+                factor_u[k, group] = u
+                factor_d[k, group] = d_inv
+                innovation[k, group] = innov
                 whole -= art.square(u, d_inv)
                 force += a.scale_spatial(a.mul(d_inv, innov), u)
             if parent >= 0:
-                articulated[parent, block] += whole
+                articulated[parent, group] += whole
                 if wp.static(moving):
-                    bias_force[parent, block] += force + art.apply(whole, acceleration[link, block])
+                    bias_force[parent, group] += force + art.apply(whole, acceleration[link, group])
                 else:
-                    bias_force[parent, block] += force
+                    bias_force[parent, group] += force
         # Accelerations, root to leaves.
         for link in range(first, last):
             parent = link_parent[link]
@@ -182,13 +182,13 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
             else:
                 acc = spatial()
             if parent >= 0:
-                acc = acceleration[parent, block]
+                acc = acceleration[parent, group]
             if wp.static(moving):
-                acc += acceleration[link, block]
+                acc += acceleration[link, group]
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                value = a.mul(innovation[k, block] - a.dot_spatial(factor_u[k, block], acc), factor_d[k, block])
-                a.store(qdd, block, k, value)
-                acc += a.scale_spatial(value, subspace[k, block])
-            acceleration[link, block] = acc
+                value = a.mul(innovation[k, group] - a.dot_spatial(factor_u[k, group], acc), factor_d[k, group])
+                a.store(qdd, group, k, value)
+                acc += a.scale_spatial(value, subspace[k, group])
+            acceleration[link, group] = acc
 
     return articulated_body

@@ -12,7 +12,7 @@ from warp_kernels.types import lane_types
 
 @functools.cache
 def articulated_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions of articulated inertias for one precision and a number of worlds in a block.
+    """Warp functions of articulated inertias for one precision and a number of worlds in a lane group.
 
     The matrix is ((A, B), (B', C)), angular part first. ``types.articulated`` holds Axx, Ayy, Azz, Axy, Axz, Ayz, then B
     row by row, then C like A.

@@ -18,7 +18,7 @@ from warp_kernels.variants import used_arguments_only
 
 @functools.cache
 def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions for one precision and a number of worlds in a block, in the order in which an adjoint calls them."""
+    """Warp functions for one precision and a number of worlds in a lane group, in the order in which an adjoint calls them."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     real, spatial, inertia10 = t.real, t.spatial, t.inertia
 
@@ -26,28 +26,28 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     def start_alone(
         first: int,
         last: int,
-        block: int,
+        group: int,
         link_inertia: wp.array2d(dtype=inertia10),
         composite: wp.array2d(dtype=inertia10),
     ):
         """Every link with nothing to carry."""
         link = first
         while link < last:
-            composite[link, block] = link_inertia[link, block]
+            composite[link, group] = link_inertia[link, group]
             link += 1
 
     @wp.func
-    def add_to_parent(link: int, parent: int, block: int, composite: wp.array2d(dtype=inertia10)):
+    def add_to_parent(link: int, parent: int, group: int, composite: wp.array2d(dtype=inertia10)):
         """What the link is with all it carries, put upon its parent; the last link of a tree comes first."""
-        whole = composite[link, block]
+        whole = composite[link, group]
         if parent >= 0:
-            composite[parent, block] = composite[parent, block] + whole
+            composite[parent, group] = composite[parent, group] + whole
         return whole
 
     @wp.func
     def column_adjoint(
         k: int,
-        block: int,
+        group: int,
         whole: inertia10,
         s: spatial,
         force: spatial,
@@ -62,14 +62,14 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             along: the motions S_j of k and its ancestors, weighted by the adjoints of M[k, j].
             diagonal: the adjoint of M[k, k].
         """
-        subspace_bar[k, block] += a.scale_spatial(diagonal, force) + sp.apply_inertia(whole, along)
+        subspace_bar[k, group] += a.scale_spatial(diagonal, force) + sp.apply_inertia(whole, along)
         return sp.inertia_quadratic(along, s)
 
     @wp.func
     def pass_to_links(
         first: int,
         last: int,
-        block: int,
+        group: int,
         link_parent: wp.array(dtype=int),
         composite_bar: wp.array2d(dtype=inertia10),
         link_inertia_bar: wp.array2d(dtype=inertia10),
@@ -78,11 +78,11 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link = first
         while link < last:
             parent = link_parent[link]
-            total = composite_bar[link, block]
+            total = composite_bar[link, group]
             if parent >= 0:
-                total += composite_bar[parent, block]
-                composite_bar[link, block] = total
-            link_inertia_bar[link, block] += total
+                total += composite_bar[parent, group]
+                composite_bar[link, group] = total
+            link_inertia_bar[link, group] += total
             link += 1
 
     return SimpleNamespace(
@@ -94,13 +94,13 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 
 def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, packed: bool) -> wp.Kernel:
-    """The adjoint of the mass matrix, without that of the armature, as a kernel over (tree, block of worlds).
+    """The adjoint of the mass matrix, without that of the armature, as a kernel over (tree, lane group).
 
     Args:
         name: of the kernel.
         module: that it belongs to.
         scalar: precision.
-        lanes: number of worlds in a block.
+        lanes: number of worlds in a lane group.
         packed: whether the adjoint of the matrix comes as ``mass_bar``, its entries below the diagonal, each together with
             its mirror, packed as in :mod:`warp_kernels.dynamics.factor`, and ``mass_bar_diagonal``; otherwise whole, as
             ``mass_matrix_bar``.
@@ -114,26 +114,26 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
     @wp.func
     def whole_path(
         k: int,
-        block: int,
+        group: int,
         force: spatial,
         dof_parent: ints,
         subspace: motions,
         mass_matrix_bar: wp.array3d(dtype=scalar),
         subspace_bar: motions,
     ):
-        along = a.scale_spatial(a.load_bar3(mass_matrix_bar, block, k, k), subspace[k, block])
+        along = a.scale_spatial(a.load_bar3(mass_matrix_bar, group, k, k), subspace[k, group])
         above = dof_parent[k]
         while above >= 0:
-            bar = a.load_bar3(mass_matrix_bar, block, k, above) + a.load_bar3(mass_matrix_bar, block, above, k)
-            along += a.scale_spatial(bar, subspace[above, block])
-            subspace_bar[above, block] += a.scale_spatial(bar, force)
+            bar = a.load_bar3(mass_matrix_bar, group, k, above) + a.load_bar3(mass_matrix_bar, group, above, k)
+            along += a.scale_spatial(bar, subspace[above, group])
+            subspace_bar[above, group] += a.scale_spatial(bar, force)
             above = dof_parent[above]
         return along
 
     @wp.func
     def packed_path(
         k: int,
-        block: int,
+        group: int,
         force: spatial,
         depth: ints,
         row_start: ints,
@@ -143,14 +143,14 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
         mass_bar_diagonal: array2d,
         subspace_bar: motions,
     ):
-        along = a.scale_spatial(mass_bar_diagonal[k, block], subspace[k, block])
+        along = a.scale_spatial(mass_bar_diagonal[k, group], subspace[k, group])
         at = row_start[k]
         past = at + depth[k]
         while at < past:
             j = ancestor[at]
-            bar = mass_bar[at, block]
-            along += a.scale_spatial(bar, subspace[j, block])
-            subspace_bar[j, block] += a.scale_spatial(bar, force)
+            bar = mass_bar[at, group]
+            along += a.scale_spatial(bar, subspace[j, group])
+            subspace_bar[j, group] += a.scale_spatial(bar, force)
             at += 1
         return along
 
@@ -178,32 +178,32 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
         """Adds to the adjoints of subspace and link_inertia; ``composite`` is scratch."""
-        tree, block = wp.tid()
+        tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        co.start_alone(first, last, block, link_inertia, composite)
+        co.start_alone(first, last, group, link_inertia, composite)
         link = last - 1
         while link >= first:
-            whole = co.add_to_parent(link, link_parent[link], block, composite)
+            whole = co.add_to_parent(link, link_parent[link], group, composite)
             total = inertia10()
             k = joint_qd_start[link]
             past = joint_qd_start[link + 1]
             while k < past:
-                s = subspace[k, block]
+                s = subspace[k, group]
                 force = sp.apply_inertia(whole, s)
                 if wp.static(packed):
                     along = packed_path(
-                        k, block, force, dof_depth, dof_row_start, ancestor, subspace, mass_bar, mass_bar_diagonal,
+                        k, group, force, dof_depth, dof_row_start, ancestor, subspace, mass_bar, mass_bar_diagonal,
                         subspace_bar,
                     )  # fmt: skip
-                    diagonal = mass_bar_diagonal[k, block]
+                    diagonal = mass_bar_diagonal[k, group]
                 else:
-                    along = whole_path(k, block, force, dof_parent, subspace, mass_matrix_bar, subspace_bar)
-                    diagonal = a.load_bar3(mass_matrix_bar, block, k, k)
-                total += co.column_adjoint(k, block, whole, s, force, along, diagonal, subspace_bar)
+                    along = whole_path(k, group, force, dof_parent, subspace, mass_matrix_bar, subspace_bar)
+                    diagonal = a.load_bar3(mass_matrix_bar, group, k, k)
+                total += co.column_adjoint(k, group, whole, s, force, along, diagonal, subspace_bar)
                 k += 1
-            composite[link, block] = total
+            composite[link, group] = total
             link -= 1
-        co.pass_to_links(first, last, block, link_parent, composite, link_inertia_bar)
+        co.pass_to_links(first, last, group, link_parent, composite, link_inertia_bar)
 
     return adjoint

@@ -14,7 +14,7 @@ from warp_kernels.types import kernel_module, lane_types
 
 @functools.cache
 def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of the mass matrix and its adjoint for one precision and a number of worlds in a block."""
+    """Kernels of the mass matrix and its adjoint for one precision and a number of worlds in a lane group."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     co = composite_functions(scalar, lanes)
     spatial, inertia10 = t.spatial, t.inertia
@@ -35,26 +35,26 @@ def crba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         composite: wp.array2d(dtype=inertia10),
         mass_matrix: wp.array3d(dtype=scalar),
     ):
-        """Writes the entries of one tree, over (tree, block of worlds); those of two branches or trees are zero and stay as they are.
+        """Writes the entries of one tree, over (tree, lane group); those of two branches or trees are zero and stay as they are.
 
         ``composite`` holds the inertias of the links alone, and afterwards with all that they carry.
         """
-        tree, block = wp.tid()
+        tree, group = wp.tid()
         first = tree_link_start[tree]
         link = tree_link_start[tree + 1] - 1
         while link >= first:
-            whole = co.add_to_parent(link, link_parent[link], block, composite)
+            whole = co.add_to_parent(link, link_parent[link], group, composite)
             k = joint_qd_start[link]
             past = joint_qd_start[link + 1]
             while k < past:
-                s = subspace[k, block]
+                s = subspace[k, group]
                 force = sp.apply_inertia(whole, s)
-                a.store3(mass_matrix, block, k, k, a.dot_spatial(s, force) + a.own_scalar(armature, block, k))
+                a.store3(mass_matrix, group, k, k, a.dot_spatial(s, force) + a.load_param_scalar(armature, group, k))
                 above = dof_parent[k]
                 while above >= 0:
-                    value = a.dot_spatial(subspace[above, block], force)
-                    a.store3(mass_matrix, block, k, above, value)
-                    a.store3(mass_matrix, block, above, k, value)
+                    value = a.dot_spatial(subspace[above, group], force)
+                    a.store3(mass_matrix, group, k, above, value)
+                    a.store3(mass_matrix, group, above, k, value)
                     above = dof_parent[above]
                 k += 1
             link -= 1

@@ -1,6 +1,6 @@
 """The inverse of the mass matrix from its sparse factors, and what its adjoint needs.
 
-What is worked on lies in matrices of one row for each block of worlds, ``[blocks, nv * nv]``, entry (i, j) at ``i * nv + j``.
+What is worked on lies in matrices of one row for each lane group, ``[groups, nv * nv]``, entry (i, j) at ``i * nv + j``.
 """
 
 import functools
@@ -15,7 +15,7 @@ from warp_kernels.types import kernel_module, lane_types
 
 @functools.cache
 def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The kernels for one precision and a number of worlds in a block."""
+    """The kernels for one precision and a number of worlds in a lane group."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     real = t.real
     module = kernel_module("inverse", scalar, lanes)
@@ -34,11 +34,11 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         factor_l: reals,
     ):
-        """A row of L, packed as in :mod:`warp_kernels.dynamics.factor`, over (dof, block)."""
-        k, block = wp.tid()
-        u = a.scale_spatial(factor_d[k, block], factor_u[k, block])
+        """A row of L, packed as in :mod:`warp_kernels.dynamics.factor`, over (dof, group)."""
+        k, group = wp.tid()
+        u = a.scale_spatial(factor_d[k, group], factor_u[k, group])
         for at in range(dof_row_start[k], dof_row_start[k] + dof_depth[k]):
-            factor_l[at, block] = a.dot_spatial(u, subspace[ancestor[at], block])
+            factor_l[at, group] = a.dot_spatial(u, subspace[ancestor[at], group])
 
     @wp.kernel(module=module, enable_backward=False)
     def inverse_mass_matrix(
@@ -54,26 +54,26 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         columns: reals,
         inverse: wp.array3d(dtype=scalar),
     ):
-        """A column, and as a row, of (L' D L)^-1, over (block, column); ``factor_d`` holds the inverse of D."""
-        block, column = wp.tid()
+        """A column, and as a row, of (L' D L)^-1, over (group, column); ``factor_d`` holds the inverse of D."""
+        group, column = wp.tid()
         nv = dof_parent.shape[0]
         start = column * nv
         for k in range(nv):
-            columns[block, start + k] = a.real(scalar(0.0))
-        columns[block, start + column] = a.real(scalar(1.0))
+            columns[group, start + k] = a.real(scalar(0.0))
+        columns[group, start + column] = a.real(scalar(1.0))
         k = column
         while k >= 0:
-            value = columns[block, start + k]
+            value = columns[group, start + k]
             for at in range(dof_row_start[k], dof_row_start[k] + dof_depth[k]):
                 j = start + ancestor[at]
-                columns[block, j] = columns[block, j] - a.mul(factor_l[at, block], value)
+                columns[group, j] = columns[group, j] - a.mul(factor_l[at, group], value)
             k = dof_parent[k]
         for k in range(nv):
-            value = a.mul(columns[block, start + k], factor_d[k, block])
+            value = a.mul(columns[group, start + k], factor_d[k, group])
             for at in range(dof_row_start[k], dof_row_start[k] + dof_depth[k]):
-                value -= a.mul(factor_l[at, block], columns[block, start + ancestor[at]])
-            columns[block, start + k] = value
-            a.store3(inverse, block, column, k, value)
+                value -= a.mul(factor_l[at, group], columns[group, start + ancestor[at]])
+            columns[group, start + k] = value
+            a.store3(inverse, group, column, k, value)
 
     @wp.kernel(module=module, enable_backward=False)
     def load_matrices(
@@ -86,13 +86,13 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         rows_bar: reals,
     ):
-        """A row of the inverse, and of the symmetric part of its adjoint, over (block, row)."""
-        block, i = wp.tid()
+        """A row of the inverse, and of the symmetric part of its adjoint, over (group, row)."""
+        group, i = wp.tid()
         nv = inverse.shape[1]
         for j in range(nv):
-            rows[block, i * nv + j] = a.load3(inverse, block, i, j)
-            both = a.load_bar3(inverse_bar, block, i, j) + a.load_bar3(inverse_bar, block, j, i)
-            rows_bar[block, i * nv + j] = both * scalar(0.5)
+            rows[group, i * nv + j] = a.load3(inverse, group, i, j)
+            both = a.load_bar3(inverse_bar, group, i, j) + a.load_bar3(inverse_bar, group, j, i)
+            rows_bar[group, i * nv + j] = both * scalar(0.5)
 
     @wp.kernel(module=module, enable_backward=False)
     def product(
@@ -104,17 +104,17 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         z: reals,
     ):
-        """A row of z = x y, where y is symmetric, over (block, row)."""
-        block, i = wp.tid()
+        """A row of z = x y, where y is symmetric, over (group, row)."""
+        group, i = wp.tid()
         for j in range(nv):
             total = a.real(scalar(0.0))
             p = i * nv
             q = j * nv
             while p < (i + 1) * nv:
-                total += a.mul(x[block, p], y[block, q])
+                total += a.mul(x[group, p], y[group, q])
                 p += 1
                 q += 1
-            z[block, i * nv + j] = total
+            z[group, i * nv + j] = total
 
     @wp.kernel(module=module, enable_backward=False)
     def mass_matrix_bar(
@@ -127,16 +127,16 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         mass_matrix_bar: wp.array3d(dtype=scalar),
     ):
-        """Row k of -A S A, for ``rows`` = A, the inverse, and ``right`` = S A, where the mass matrix isn't zero, over (block, k)."""
-        block, k = wp.tid()
+        """Row k of -A S A, for ``rows`` = A, the inverse, and ``right`` = S A, where the mass matrix isn't zero, over (group, k)."""
+        group, k = wp.tid()
         nv = dof_parent.shape[0]
         j = k
         while j >= 0:
             total = a.real(scalar(0.0))
             for i in range(nv):
-                total -= a.mul(rows[block, k * nv + i], right[block, i * nv + j])
-            a.store3(mass_matrix_bar, block, k, j, total)
-            a.store3(mass_matrix_bar, block, j, k, total)
+                total -= a.mul(rows[group, k * nv + i], right[group, i * nv + j])
+            a.store3(mass_matrix_bar, group, k, j, total)
+            a.store3(mass_matrix_bar, group, j, k, total)
             j = dof_parent[j]
 
     return SimpleNamespace(

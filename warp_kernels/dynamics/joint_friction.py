@@ -12,7 +12,7 @@ from warp_kernels.types import lane_types
 
 @functools.cache
 def friction_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Functions for one precision and a number of worlds in a block."""
+    """Functions for one precision and a number of worlds in a lane group."""
     real, a = lane_types(scalar, lanes).real, algebra(scalar, lanes)
 
     @wp.func

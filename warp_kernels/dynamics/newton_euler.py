@@ -24,12 +24,12 @@ from warp_kernels.variants import used_arguments_only
 
 
 def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> wp.Kernel:
-    """The kernel ``rnea``, or ``rnea_adjoint``, over (tree, block of worlds).
+    """The kernel ``rnea``, or ``rnea_adjoint``, over (tree, lane group).
 
     Args:
         module: that it belongs to.
         scalar: precision.
-        lanes: number of worlds in a block.
+        lanes: number of worlds in a lane group.
         adjoint: whether derivatives of the joint forces that move rigid bodies, weighted by ``motion_weight``, are wanted
             instead of these forces.
     """
@@ -74,10 +74,10 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
         """Adds to tau, or to what the adjoint gives where it has rows; all before them are scratch."""
-        tree, block = wp.tid()
+        tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        base = a.join(vec3(), -a.own_vec3(gravity, block, 0))
+        base = a.join(vec3(), -a.load_param_vec3(gravity, group, 0))
         for link in range(first, last):
             parent = link_parent[link]
             v_parent = spatial()
@@ -85,69 +85,69 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
             if wp.static(adjoint):
                 y = spatial()
             if parent >= 0:
-                v_parent = velocity[parent, block]
-                acc = acceleration[parent, block]
+                v_parent = velocity[parent, group]
+                acc = acceleration[parent, group]
                 if wp.static(adjoint):
-                    y = direction[parent, block]
+                    y = direction[parent, group]
             v_joint = spatial()
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                s = subspace[k, block]
-                v_joint += a.scale_spatial(a.load(qd, block, k), s)
-                acc += a.scale_spatial(a.load(qdd, block, k), s)
+                s = subspace[k, group]
+                v_joint += a.scale_spatial(a.load(qd, group, k), s)
+                acc += a.scale_spatial(a.load(qdd, group, k), s)
                 if wp.static(adjoint):
-                    y += a.scale_spatial(a.load_bar(motion_weight, block, k), s)
+                    y += a.scale_spatial(a.load_bar(motion_weight, group, k), s)
             acc += joints.velocity_product(joint_type[link], v_parent, v_joint)
             v = v_parent + v_joint
-            rigid = link_inertia[link, block]
+            rigid = link_inertia[link, group]
             inertial = sp.apply_inertia(rigid, acc)
             momentum = sp.apply_inertia(rigid, v)
             f = inertial + sp.cross_force(v, momentum)
             if common_wrench.shape[0] > 0:
-                f -= common_wrench[link, block]
-            velocity[link, block] = v
-            acceleration[link, block] = acc
-            force[link, block] = f
+                f -= common_wrench[link, group]
+            velocity[link, group] = v
+            acceleration[link, group] = acc
+            force[link, group] = f
             if wp.static(adjoint):
-                direction[link, block] = y
+                direction[link, group] = y
                 if common_wrench_bar.shape[0] > 0:
-                    common_wrench_bar[link, block] -= y
+                    common_wrench_bar[link, group] -= y
                 turning = sp.cross_motion(y, v)
-                acceleration_bar[link, block] = sp.apply_inertia(rigid, y)
-                velocity_bar[link, block] = sp.apply_inertia(rigid, turning) - sp.cross_force(y, momentum)
-                link_inertia_bar[link, block] += sp.inertia_quadratic(y, acc) + sp.inertia_quadratic(turning, v)
+                acceleration_bar[link, group] = sp.apply_inertia(rigid, y)
+                velocity_bar[link, group] = sp.apply_inertia(rigid, turning) - sp.cross_force(y, momentum)
+                link_inertia_bar[link, group] += sp.inertia_quadratic(y, acc) + sp.inertia_quadratic(turning, v)
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            f = force[link, block]
+            f = force[link, group]
             if wp.static(adjoint):
-                v_bar = velocity_bar[link, block]
-                a_bar = acceleration_bar[link, block]
+                v_bar = velocity_bar[link, group]
+                a_bar = acceleration_bar[link, group]
                 joint_bar = v_bar
                 if parent >= 0:
-                    v_parent = velocity[parent, block]
+                    v_parent = velocity[parent, group]
                     joint_bar -= sp.cross_force(v_parent, a_bar)
-                    velocity_bar[parent, block] += v_bar + sp.cross_force(velocity[link, block] - v_parent, a_bar)
-                    acceleration_bar[parent, block] += a_bar
+                    velocity_bar[parent, group] += v_bar + sp.cross_force(velocity[link, group] - v_parent, a_bar)
+                    acceleration_bar[parent, group] += a_bar
                 elif gravity_bar.shape[0] > 0:
-                    a.add_vec3(gravity_bar, block, 0, -a.linear(a_bar))
+                    a.add_vec3(gravity_bar, group, 0, -a.linear(a_bar))
                 if joints.keeps_axes(joint_type[link]):
-                    v = velocity[link, block]
+                    v = velocity[link, group]
                     joint_bar += joint_adjoints.kept_axes_bar(v, a_bar)
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                    s = subspace[k, block]
+                    s = subspace[k, group]
                     if qd_bar.shape[0] > 0:
-                        a.add(qd_bar, block, k, a.dot_spatial(s, joint_bar))
+                        a.add(qd_bar, group, k, a.dot_spatial(s, joint_bar))
                     if qdd_bar.shape[0] > 0:
-                        a.add(qdd_bar, block, k, a.dot_spatial(s, a_bar))
-                    subspace_bar[k, block] += (
-                        a.scale_spatial(a.load(qd, block, k), joint_bar)
-                        + a.scale_spatial(a.load(qdd, block, k), a_bar)
-                        + a.scale_spatial(a.load_bar(motion_weight, block, k), f)
+                        a.add(qdd_bar, group, k, a.dot_spatial(s, a_bar))
+                    subspace_bar[k, group] += (
+                        a.scale_spatial(a.load(qd, group, k), joint_bar)
+                        + a.scale_spatial(a.load(qdd, group, k), a_bar)
+                        + a.scale_spatial(a.load_bar(motion_weight, group, k), f)
                     )
             else:
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                    a.add(tau, block, k, a.dot_spatial(subspace[k, block], f))
+                    a.add(tau, group, k, a.dot_spatial(subspace[k, group], f))
             if parent >= 0:
-                force[parent, block] += f
+                force[parent, group] += f
 
     return recursion

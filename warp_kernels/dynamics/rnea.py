@@ -14,7 +14,7 @@ from warp_kernels.types import kernel_module, lane_types
 
 @functools.cache
 def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of inverse dynamics for one precision and a number of worlds in a block."""
+    """Kernels of inverse dynamics for one precision and a number of worlds in a lane group."""
     t, a, dry = lane_types(scalar, lanes), algebra(scalar, lanes), friction_functions(scalar, lanes)
     transform, spatial, quat = t.transform, t.spatial, t.quat
     module = kernel_module("rnea", scalar, lanes)
@@ -36,17 +36,17 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         tau: wp.array2d(dtype=scalar),
     ):
-        """Joint forces against rotor inertia, damping, spring and dry friction, over blocks of worlds."""
-        block = wp.tid()
+        """Joint forces against rotor inertia, damping, spring and dry friction, over lane groups."""
+        group = wp.tid()
         for k in range(dof_q.shape[0]):
-            speed = a.load(qd, block, k)
-            force = a.mul(a.own_scalar(armature, block, k), a.load(qdd, block, k))
-            force += a.mul(a.own_scalar(damping, block, k), speed)
-            force += dry.force_against(a.own_scalar(friction_loss, block, k), speed)
+            speed = a.load(qd, group, k)
+            force = a.mul(a.load_param_scalar(armature, group, k), a.load(qdd, group, k))
+            force += a.mul(a.load_param_scalar(damping, group, k), speed)
+            force += dry.force_against(a.load_param_scalar(friction_loss, group, k), speed)
             if dof_q[k] >= 0:
-                stretch = a.load(q, block, dof_q[k]) - a.own_scalar(rest_position, block, k)
-                force += a.mul(a.own_scalar(stiffness, block, k), stretch)
-            a.store(tau, block, k, force)
+                stretch = a.load(q, group, dof_q[k]) - a.load_param_scalar(rest_position, group, k)
+                force += a.mul(a.load_param_scalar(stiffness, group, k), stretch)
+            a.store(tau, group, k, force)
 
     @wp.kernel(module=module, enable_backward=False)
     def passive_force_adjoint(
@@ -73,29 +73,29 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         qd_bar: wp.array2d(dtype=scalar),
         qdd_bar: wp.array2d(dtype=scalar),
     ):
-        """Adds to what has rows, over blocks of worlds. Dry friction doesn't change with the speed but for its sign."""
-        block = wp.tid()
+        """Adds to what has rows, over lane groups. Dry friction doesn't change with the speed but for its sign."""
+        group = wp.tid()
         for k in range(dof_q.shape[0]):
-            bar = a.load_bar(tau_bar, block, k)
+            bar = a.load_bar(tau_bar, group, k)
             if qd_bar.shape[0] > 0:
-                a.add(qd_bar, block, k, a.mul(a.own_scalar(damping, block, k), bar))
+                a.add(qd_bar, group, k, a.mul(a.load_param_scalar(damping, group, k), bar))
             if qdd_bar.shape[0] > 0:
-                a.add(qdd_bar, block, k, a.mul(a.own_scalar(armature, block, k), bar))
+                a.add(qdd_bar, group, k, a.mul(a.load_param_scalar(armature, group, k), bar))
             if damping_bar.shape[0] > 0:
-                a.add_scalar(damping_bar, block, k, a.mul(a.load(qd, block, k), bar))
+                a.add_scalar(damping_bar, group, k, a.mul(a.load(qd, group, k), bar))
             if armature_bar.shape[0] > 0:
-                a.add_scalar(armature_bar, block, k, a.mul(a.load(qdd, block, k), bar))
+                a.add_scalar(armature_bar, group, k, a.mul(a.load(qdd, group, k), bar))
             if friction_loss_bar.shape[0] > 0:
-                a.add_scalar(friction_loss_bar, block, k, dry.force_against(bar, a.load(qd, block, k)))
+                a.add_scalar(friction_loss_bar, group, k, dry.force_against(bar, a.load(qd, group, k)))
             if dof_q[k] >= 0:
-                pull = a.mul(a.own_scalar(stiffness, block, k), bar)
+                pull = a.mul(a.load_param_scalar(stiffness, group, k), bar)
                 if q_bar.shape[0] > 0:
-                    a.add(q_bar, block, dof_q[k], pull)
+                    a.add(q_bar, group, dof_q[k], pull)
                 if rest_position_bar.shape[0] > 0:
-                    a.add_scalar(rest_position_bar, block, k, -pull)
+                    a.add_scalar(rest_position_bar, group, k, -pull)
                 if stiffness_bar.shape[0] > 0:
-                    stretch = a.load(q, block, dof_q[k]) - a.own_scalar(rest_position, block, k)
-                    a.add_scalar(stiffness_bar, block, k, a.mul(stretch, bar))
+                    stretch = a.load(q, group, dof_q[k]) - a.load_param_scalar(rest_position, group, k)
+                    a.add_scalar(stiffness_bar, group, k, a.mul(stretch, bar))
 
     @wp.kernel(module=module, enable_backward=False)
     def wrench_to_common_frame(
@@ -105,11 +105,11 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data out
         common_wrench: wp.array2d(dtype=spatial),
     ):
-        """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, block)."""
-        link, block = wp.tid()
-        moment = a.load3_vec3(wrench, block, link, 0)
-        force = a.load3_vec3(wrench, block, link, 3)
-        common_wrench[link, block] = a.join(moment + a.cross(a.position(pose[link, block]), force), force)
+        """Wrenches about the origin of each link's frame to wrenches about the tree's origin, over (link, group)."""
+        link, group = wp.tid()
+        moment = a.load3_vec3(wrench, group, link, 0)
+        force = a.load3_vec3(wrench, group, link, 3)
+        common_wrench[link, group] = a.join(moment + a.cross(a.position(pose[link, group]), force), force)
 
     @wp.kernel(module=module, enable_backward=False)
     def wrench_to_common_frame_adjoint(
@@ -122,17 +122,17 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         pose_bar: wp.array2d(dtype=transform),
         wrench_bar: wp.array3d(dtype=scalar),
     ):
-        """Adds to the adjoints, that of the wrenches where it has rows, over (link, block)."""
-        link, block = wp.tid()
-        bar = common_wrench_bar[link, block]
+        """Adds to the adjoints, that of the wrenches where it has rows, over (link, group)."""
+        link, group = wp.tid()
+        bar = common_wrench_bar[link, group]
         moment_bar = a.angular(bar)
-        force = a.load3_vec3(wrench, block, link, 3)
-        pose_bar[link, block] += a.make_pose(a.cross(force, moment_bar), quat())
+        force = a.load3_vec3(wrench, group, link, 3)
+        pose_bar[link, group] += a.make_pose(a.cross(force, moment_bar), quat())
         if wrench_bar.shape[0] > 0:
-            force_bar = a.linear(bar) + a.cross(moment_bar, a.position(pose[link, block]))
+            force_bar = a.linear(bar) + a.cross(moment_bar, a.position(pose[link, group]))
             for i in range(3):
-                a.add3(wrench_bar, block, link, i, moment_bar[i])
-                a.add3(wrench_bar, block, link, 3 + i, force_bar[i])
+                a.add3(wrench_bar, group, link, i, moment_bar[i])
+                a.add3(wrench_bar, group, link, 3 + i, force_bar[i])
 
     return SimpleNamespace(
         module=module,

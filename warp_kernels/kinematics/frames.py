@@ -18,7 +18,7 @@ LOCAL = 2  # at the frame's origin, along the frame's axes
 
 @functools.cache
 def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in a block."""
+    """Warp functions of frames and of velocities in a reference, for one precision and a number of worlds in a lane group."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     poses, origins = wp.array2d(dtype=transform), wp.array2d(dtype=vec3)
@@ -33,18 +33,18 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         )
 
     @wp.func
-    def add_frame_bar(link: int, block: int, frame: transform, turn: vec3, shift: vec3, pose: poses, pose_bar: poses):
+    def add_frame_bar(link: int, group: int, frame: transform, turn: vec3, shift: vec3, pose: poses, pose_bar: poses):
         """Add what a frame gives to its link: the derivatives in a turn of the frame about its origin and in a displacement."""
-        own = pose[link, block]
+        own = pose[link, group]
         arm = a.position(frame) - a.position(own)
         turn_bar = a.quaternion_of_turn(a.rotation(own), turn + a.cross(arm, shift))
-        a.sum_transform(pose_bar, link, block, a.make_pose(shift, turn_bar))
+        a.sum_transform(pose_bar, link, group, a.make_pose(shift, turn_bar))
 
     @wp.func
-    def reference_point(reference: int, frame: transform, tree: int, block: int, origin: origins):
+    def reference_point(reference: int, frame: transform, tree: int, group: int, origin: origins):
         """The point whose velocity is meant, about the tree's origin."""
         if reference == WORLD:
-            return -origin[tree, block]
+            return -origin[tree, group]
         return a.position(frame)
 
     @wp.func
@@ -79,7 +79,7 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         reference: int,
         link: int,
         tree: int,
-        block: int,
+        group: int,
         frame: transform,
         turn: vec3,
         point_bar: vec3,
@@ -89,18 +89,18 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Add what the choice of the point and axes gives."""
         if reference == WORLD:
-            a.sum_vec3(origin_bar, tree, block, -point_bar)
+            a.sum_vec3(origin_bar, tree, group, -point_bar)
         if reference == LOCAL_WORLD_ALIGNED:
-            add_frame_bar(link, block, frame, vec3(), point_bar, pose, pose_bar)
+            add_frame_bar(link, group, frame, vec3(), point_bar, pose, pose_bar)
         if reference == LOCAL:
-            add_frame_bar(link, block, frame, turn, point_bar, pose, pose_bar)
+            add_frame_bar(link, group, frame, turn, point_bar, pose, pose_bar)
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
 
 
 @functools.cache
 def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of frames for one precision, launched over (frame, block of worlds). A link of -1 is the world."""
+    """Kernels of frames for one precision, launched over (frame, lane group). A link of -1 is the world."""
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
     frames = frame_functions(scalar, lanes)
     vec3, transform = t.vec3, t.transform
@@ -111,7 +111,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     @wp.func
     def in_world(
         frame: int,
-        block: int,
+        group: int,
         link_tree: ints,
         frame_link: ints,
         frame_placement: placements,
@@ -123,28 +123,28 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link = frame_link[frame]
         if link < 0:
             return placement
-        placed = frames.place(pose[link, block], placement)
-        return a.make_pose(origin[link_tree[link], block] + a.position(placed), a.rotation(placed))
+        placed = frames.place(pose[link, group], placement)
+        return a.make_pose(origin[link_tree[link], group] + a.position(placed), a.rotation(placed))
 
     @wp.func
-    def store_pose(result: states3d, block: int, frame: int, pose: transform):
+    def store_pose(result: states3d, group: int, frame: int, pose: transform):
         position = a.position(pose)
         rotation = a.rotation(pose)
         for i in range(3):
-            a.store3(result, block, frame, i, position[i])
+            a.store3(result, group, frame, i, position[i])
         for i in range(4):
-            a.store3(result, block, frame, 3 + i, rotation[i])
+            a.store3(result, group, frame, 3 + i, rotation[i])
 
     @wp.func
-    def put_matrix(buffer: numbers, result: states4d, block: int, frame: int, pose: transform):
+    def put_matrix(buffer: numbers, result: states4d, group: int, frame: int, pose: transform):
         position = a.position(pose)
         rows = a.matrix(a.rotation(pose))
         for i in range(3):
             row = a.mat_row(rows, i)
             for j in range(3):
-                a.put(buffer, result, block, frame, i, j, 4, row[j])
-            a.put(buffer, result, block, frame, i, 3, 4, position[i])
-        a.put(buffer, result, block, frame, 3, 3, 4, a.real(scalar(1.0)))
+                a.put(buffer, result, group, frame, i, j, 4, row[j])
+            a.put(buffer, result, group, frame, i, 3, 4, position[i])
+        a.put(buffer, result, group, frame, 3, 3, 4, a.real(scalar(1.0)))
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_pose(
@@ -159,10 +159,10 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame_pose: t.states3d,
     ):
         """World pose of each frame: position, quaternion xyzw."""
-        frame, block = wp.tid()
-        a.fetch_frame_to_write(frame_pose, block, frame)
-        placed = in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin)
-        store_pose(frame_pose, block, frame, placed)
+        frame, group = wp.tid()
+        a.fetch_frame_to_write(frame_pose, group, frame)
+        placed = in_world(frame, group, link_tree, frame_link, frame_placement, pose, origin)
+        store_pose(frame_pose, group, frame, placed)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_pose_adjoint(
@@ -179,15 +179,15 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         origin_bar: wp.array2d(dtype=vec3),
     ):
         """Adds to the adjoints of links and origins."""
-        frame, block = wp.tid()
-        a.fetch_frame_to_read(frame_pose_bar, block, frame)
+        frame, group = wp.tid()
+        a.fetch_frame_to_read(frame_pose_bar, group, frame)
         link = frame_link[frame]
         if link >= 0:
-            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
-            shift = a.load_bar3_vec3(frame_pose_bar, block, frame, 0)
-            turn = a.turn_of_quaternion(a.rotation(placed), a.load_bar3_quat(frame_pose_bar, block, frame, 3))
-            frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
-            a.sum_vec3(origin_bar, link_tree[link], block, shift)
+            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            shift = a.load_bar3_vec3(frame_pose_bar, group, frame, 0)
+            turn = a.turn_of_quaternion(a.rotation(placed), a.load_bar3_quat(frame_pose_bar, group, frame, 3))
+            frames.add_frame_bar(link, group, placed, turn, shift, pose, pose_bar)
+            a.sum_vec3(origin_bar, link_tree[link], group, shift)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_matrix(
@@ -203,13 +203,13 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame_matrix: states4d,
     ):
         """World pose of each frame as a homogeneous matrix. ``buffer`` is scratch."""
-        frame, block = wp.tid()
-        a.begin(buffer, block, 16)
+        frame, group = wp.tid()
+        a.begin(buffer, group, 16)
         put_matrix(
-            buffer, frame_matrix, block, frame,
-            in_world(frame, block, link_tree, frame_link, frame_placement, pose, origin),
+            buffer, frame_matrix, group, frame,
+            in_world(frame, group, link_tree, frame_link, frame_placement, pose, origin),
         )  # fmt: skip
-        a.end_frame(buffer, frame_matrix, block, frame, 4, 4)
+        a.end_frame(buffer, frame_matrix, group, frame, 4, 4)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_matrix_adjoint(
@@ -227,20 +227,20 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         origin_bar: wp.array2d(dtype=vec3),
     ):
         """Adds to the adjoints of links and origins. ``buffer`` is scratch."""
-        frame, block = wp.tid()
+        frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
-            a.read_frame(buffer, frame_matrix_bar, block, frame, 4, 4)
-            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
-            shift = a.get_column(buffer, frame_matrix_bar, block, frame, 0, 3, 4)
+            a.read_frame(buffer, frame_matrix_bar, group, frame, 4, 4)
+            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            shift = a.get_column(buffer, frame_matrix_bar, group, frame, 0, 3, 4)
             matrix_bar = a.mat_rows(
-                a.get_row(buffer, frame_matrix_bar, block, frame, 0, 4),
-                a.get_row(buffer, frame_matrix_bar, block, frame, 1, 4),
-                a.get_row(buffer, frame_matrix_bar, block, frame, 2, 4),
+                a.get_row(buffer, frame_matrix_bar, group, frame, 0, 4),
+                a.get_row(buffer, frame_matrix_bar, group, frame, 1, 4),
+                a.get_row(buffer, frame_matrix_bar, group, frame, 2, 4),
             )
             turn = a.axial(a.matrix(a.rotation(placed)), matrix_bar)
-            frames.add_frame_bar(link, block, placed, turn, shift, pose, pose_bar)
-            a.sum_vec3(origin_bar, link_tree[link], block, shift)
+            frames.add_frame_bar(link, group, placed, turn, shift, pose, pose_bar)
+            a.sum_vec3(origin_bar, link_tree[link], group, shift)
 
     return SimpleNamespace(
         module=module,

@@ -18,7 +18,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision, launched over (frame, block of worlds). A link of -1 is the world, which doesn't move."""
+    """Kernels for one precision, launched over (frame, lane group). A link of -1 is the world, which doesn't move."""
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
     frames = frame_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -26,10 +26,10 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     states4d, numbers = t.states4d, wp.array(dtype=scalar)
 
     @wp.func
-    def column_bar(buffer: numbers, bar: states4d, block: int, frame: int, k: int, columns: int):
+    def column_bar(buffer: numbers, bar: states4d, group: int, frame: int, k: int, columns: int):
         return a.join(
-            a.get_column(buffer, bar, block, frame, 0, k, columns),
-            a.get_column(buffer, bar, block, frame, 3, k, columns),
+            a.get_column(buffer, bar, group, frame, 0, k, columns),
+            a.get_column(buffer, bar, group, frame, 3, k, columns),
         )
 
     @wp.func
@@ -42,16 +42,16 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         placed: transform,
         point: vec3,
         columns: int,
-        block: int,
+        group: int,
         frame: int,
         buffer: numbers,
         jacobian: states4d,
     ):
         for at in range(first, last):
             k = path_dof[at]
-            column = frames.in_reference(reference, subspace[k, block], placed, point)
+            column = frames.in_reference(reference, subspace[k, group], placed, point)
             for i in range(6):
-                a.put(buffer, jacobian, block, frame, i, k, columns, column[i])
+                a.put(buffer, jacobian, group, frame, i, k, columns, column[i])
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian(
@@ -72,23 +72,23 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         jacobian: states4d,
     ):
         """The columns of the degrees of freedom on the path to each frame; the others are zero. ``buffer`` is scratch."""
-        frame, block = wp.tid()
+        frame, group = wp.tid()
         link = frame_link[frame]
-        a.begin(buffer, block, 6 * nv)
+        a.begin(buffer, group, 6 * nv)
         if link >= 0:
-            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
-            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
+            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             first = path_start[frame]
             last = path_start[frame + 1]
             # A loop for each: what comes out of one of two branches within it a compiler takes to pieces.
             if reference == LOCAL:
-                put_columns(LOCAL, first, last, path_dof, subspace, placed, point, nv, block, frame, buffer, jacobian)
+                put_columns(LOCAL, first, last, path_dof, subspace, placed, point, nv, group, frame, buffer, jacobian)
             else:
                 put_columns(
-                    LOCAL_WORLD_ALIGNED, first, last, path_dof, subspace, placed, point, nv, block, frame, buffer,
+                    LOCAL_WORLD_ALIGNED, first, last, path_dof, subspace, placed, point, nv, group, frame, buffer,
                     jacobian,
                 )  # fmt: skip
-        a.end_frame(buffer, jacobian, block, frame, 6, nv)
+        a.end_frame(buffer, jacobian, group, frame, 6, nv)
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_jacobian_adjoint(
@@ -113,23 +113,23 @@ def jacobian_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         subspace_bar: wp.array2d(dtype=spatial),
     ):
         """Adds to the adjoints of links, origins and motion subspaces. ``buffer`` is scratch."""
-        frame, block = wp.tid()
+        frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
-            a.read_frame(buffer, jacobian_bar, block, frame, 6, nv)
-            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
-            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
+            a.read_frame(buffer, jacobian_bar, group, frame, 6, nv)
+            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             point_bar = vec3()
             turn = vec3()
             for at in range(path_start[frame], path_start[frame + 1]):
                 k = path_dof[at]
-                column = subspace[k, block]
-                bar = frames.along_world(reference, column_bar(buffer, jacobian_bar, block, frame, k, nv), placed)
+                column = subspace[k, group]
+                bar = frames.along_world(reference, column_bar(buffer, jacobian_bar, group, frame, k, nv), placed)
                 point_bar += a.cross(a.linear(bar), a.angular(column))
                 turn += frames.frame_turn(column, bar, point)
-                a.sum_spatial(subspace_bar, k, block, frames.about_origin(bar, point))
+                a.sum_spatial(subspace_bar, k, group, frames.about_origin(bar, point))
             frames.add_reference_bar(
-                reference, link, link_tree[link], block, placed, turn, point_bar, pose, pose_bar, origin_bar
+                reference, link, link_tree[link], group, placed, turn, point_bar, pose, pose_bar, origin_bar
             )
 
     return SimpleNamespace(module=module, frame_jacobian=frame_jacobian, frame_jacobian_adjoint=frame_jacobian_adjoint)

@@ -29,7 +29,7 @@ from warp_kernels.types import FREE, PRISMATIC, REVOLUTE, SPHERICAL, lane_types,
 
 @functools.cache
 def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """How a joint places and moves its link, for one precision and a number of worlds in a block."""
+    """How a joint places and moves its link, for one precision and a number of worlds in a lane group."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
     real, vec3, transform, spatial, axis3 = t.real, t.vec3, t.transform, t.spatial, warp_types(scalar).vec3
     states2d, motions = t.states2d, wp.array2d(dtype=spatial)
@@ -40,24 +40,24 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return a.make_quat(s * axis[0], s * axis[1], s * axis[2], c)
 
     @wp.func
-    def load_turn(q: states2d, block: int, start: int):
-        return a.unit(a.load_quat(q, block, start))
+    def load_turn(q: states2d, group: int, start: int):
+        return a.unit(a.load_quat(q, group, start))
 
     @wp.func
-    def joint_transform(placement: transform, kind: int, axis: axis3, q: states2d, block: int, start: int):
+    def joint_transform(placement: transform, kind: int, axis: axis3, q: states2d, group: int, start: int):
         """Pose of the child link in the parent link."""
         p = a.position(placement)
         r = a.rotation(placement)
         if kind == REVOLUTE:
-            r = a.product(r, turn_about(axis, a.load(q, block, start)))
+            r = a.product(r, turn_about(axis, a.load(q, group, start)))
         if kind == PRISMATIC:
-            x = a.load(q, block, start)
+            x = a.load(q, group, start)
             p += a.rotate(r, a.make_vec3(x * axis[0], x * axis[1], x * axis[2]))
         if kind == SPHERICAL:
-            r = a.product(r, load_turn(q, block, start))
+            r = a.product(r, load_turn(q, group, start))
         if kind == FREE:
-            p += a.rotate(r, a.load_vec3(q, block, start))
-            r = a.product(r, load_turn(q, block, start + 3))
+            p += a.rotate(r, a.load_vec3(q, group, start))
+            r = a.product(r, load_turn(q, group, start + 3))
         return a.make_pose(p, r)
 
     @wp.func
@@ -77,22 +77,22 @@ def joint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return a.join(axis, a.cross(point, axis))
 
     @wp.func
-    def write_subspace(kind: int, axis: axis3, pose: transform, dof: int, block: int, subspace: motions):
+    def write_subspace(kind: int, axis: axis3, pose: transform, dof: int, group: int, subspace: motions):
         """Motions that the degrees of freedom of a joint, from ``dof`` on, give its link (Featherstone's S)."""
         p = a.position(pose)
         r = a.rotation(pose)
         if kind == REVOLUTE:
-            subspace[dof, block] = rotation_about(a.rotate(r, a.same_vec3(axis)), p)
+            subspace[dof, group] = rotation_about(a.rotate(r, a.same_vec3(axis)), p)
         if kind == PRISMATIC:
-            subspace[dof, block] = a.join(vec3(), a.rotate(r, a.same_vec3(axis)))
+            subspace[dof, group] = a.join(vec3(), a.rotate(r, a.same_vec3(axis)))
         if kind == SPHERICAL:
             for k in range(3):
-                subspace[dof + k, block] = rotation_about(a.rotate(r, basis(k)), p)
+                subspace[dof + k, group] = rotation_about(a.rotate(r, basis(k)), p)
         if kind == FREE:
             # The tree's origin is this link's, about which it turns.
             for k in range(3):
-                subspace[dof + k, block] = a.join(vec3(), basis(k))
-                subspace[dof + 3 + k, block] = a.join(basis(k), vec3())
+                subspace[dof + k, group] = a.join(vec3(), basis(k))
+                subspace[dof + 3 + k, group] = a.join(basis(k), vec3())
 
     @wp.func
     def velocity_product(kind: int, parent_velocity: spatial, joint_velocity: spatial):
@@ -141,13 +141,13 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     vectors, motions = wp.array2d(dtype=vec3), wp.array2d(dtype=spatial)
 
     @wp.func
-    def put_quaternion_bar(q: states2d, buffer: numbers, q_bar: states2d, block: int, start: int, turn: vec3):
+    def put_quaternion_bar(q: states2d, buffer: numbers, q_bar: states2d, group: int, start: int, turn: vec3):
         """Put the derivative in a quaternion, which is normalised when it is read; zero where the quaternion is zero."""
-        given = a.load_quat(q, block, start)
+        given = a.load_quat(q, group, start)
         over = a.over_length(given)
         unit_bar = a.quaternion_of_turn(a.unit(given), turn)
         for i in range(4):
-            a.put_bar(buffer, q_bar, block, start + i, a.mul(unit_bar[i], over))
+            a.put_bar(buffer, q_bar, group, start + i, a.mul(unit_bar[i], over))
 
     @wp.func
     def put_q_bars(
@@ -158,33 +158,33 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         start: int,
         turn: vec3,
         shift: vec3,
-        block: int,
+        group: int,
         buffer: numbers,
         q_bar: states2d,
     ):
         """Put the derivatives in the coordinates of a joint, whose own rotation leads from the link's axes to the joint's."""
         if kind == REVOLUTE:
-            a.put_bar(buffer, q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), turn))
+            a.put_bar(buffer, q_bar, group, start, a.dot(a.rotate(own, a.same_vec3(axis)), turn))
         if kind == PRISMATIC:
-            a.put_bar(buffer, q_bar, block, start, a.dot(a.rotate(own, a.same_vec3(axis)), shift))
+            a.put_bar(buffer, q_bar, group, start, a.dot(a.rotate(own, a.same_vec3(axis)), shift))
         if kind == SPHERICAL:
-            joint_turn = joints.load_turn(q, block, start)
-            put_quaternion_bar(q, buffer, q_bar, block, start, a.rotate(joint_turn, a.rotate_back(own, turn)))
+            joint_turn = joints.load_turn(q, group, start)
+            put_quaternion_bar(q, buffer, q_bar, group, start, a.rotate(joint_turn, a.rotate_back(own, turn)))
         if kind == FREE:
-            joint_turn = joints.load_turn(q, block, start + 3)
+            joint_turn = joints.load_turn(q, group, start + 3)
             position_bar = a.rotate(joint_turn, a.rotate_back(own, shift))
             for i in range(3):
-                a.put_bar(buffer, q_bar, block, start + i, position_bar[i])
-            put_quaternion_bar(q, buffer, q_bar, block, start + 3, a.rotate(joint_turn, a.rotate_back(own, turn)))
+                a.put_bar(buffer, q_bar, group, start + i, position_bar[i])
+            put_quaternion_bar(q, buffer, q_bar, group, start + 3, a.rotate(joint_turn, a.rotate_back(own, turn)))
 
     @wp.func
     def add_column_bars(
-        axis: vec3, r: vec3, column_bar: spatial, link: int, block: int, turn_bar: vectors, shift_bar: vectors
+        axis: vec3, r: vec3, column_bar: spatial, link: int, group: int, turn_bar: vectors, shift_bar: vectors
     ):
         """Add the share of the column of a rotational degree of freedom."""
         linear = a.linear(column_bar)
-        turn_bar[link, block] = turn_bar[link, block] + a.cross(axis, a.angular(column_bar) + a.cross(linear, r))
-        shift_bar[link, block] = shift_bar[link, block] + a.cross(axis, linear)
+        turn_bar[link, group] = turn_bar[link, group] + a.cross(axis, a.angular(column_bar) + a.cross(linear, r))
+        shift_bar[link, group] = shift_bar[link, group] + a.cross(axis, linear)
 
     @wp.func
     def add_subspace_bars(
@@ -194,7 +194,7 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         dof: int,
         subspace_bar: motions,
         link: int,
-        block: int,
+        group: int,
         turn_bar: vectors,
         shift_bar: vectors,
     ):
@@ -202,16 +202,16 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         p = a.position(own)
         r = a.rotation(own)
         if kind == REVOLUTE:
-            column_bar = subspace_bar[dof, block]
-            add_column_bars(a.rotate(r, a.same_vec3(axis)), p, column_bar, link, block, turn_bar, shift_bar)
+            column_bar = subspace_bar[dof, group]
+            add_column_bars(a.rotate(r, a.same_vec3(axis)), p, column_bar, link, group, turn_bar, shift_bar)
         if kind == PRISMATIC:
-            turn_bar[link, block] = turn_bar[link, block] + a.cross(
-                a.rotate(r, a.same_vec3(axis)), a.linear(subspace_bar[dof, block])
+            turn_bar[link, group] = turn_bar[link, group] + a.cross(
+                a.rotate(r, a.same_vec3(axis)), a.linear(subspace_bar[dof, group])
             )
         if kind == SPHERICAL:
             for k in range(3):
                 column = a.rotate(r, joints.basis(k))
-                add_column_bars(column, p, subspace_bar[dof + k, block], link, block, turn_bar, shift_bar)
+                add_column_bars(column, p, subspace_bar[dof + k, group], link, group, turn_bar, shift_bar)
 
     @wp.func
     def add_moved_turn(
@@ -222,17 +222,17 @@ def joint_adjoint_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         start: int,
         shift: vec3,
         link: int,
-        block: int,
+        group: int,
         turn_bar: vectors,
     ):
         """Add what a rotation of the joint's frame does to a link that the joint has moved away from it."""
         if kind == PRISMATIC:
             along = a.rotate(own, a.same_vec3(axis))
-            turn_bar[link, block] = turn_bar[link, block] + a.cross(a.scale(a.load(q, block, start), along), shift)
+            turn_bar[link, group] = turn_bar[link, group] + a.cross(a.scale(a.load(q, group, start), along), shift)
         if kind == FREE:
-            joint_turn = joints.load_turn(q, block, start + 3)
-            moved = a.rotate(own, a.rotate_back(joint_turn, a.load_vec3(q, block, start)))
-            turn_bar[link, block] = turn_bar[link, block] + a.cross(moved, shift)
+            joint_turn = joints.load_turn(q, group, start + 3)
+            moved = a.rotate(own, a.rotate_back(joint_turn, a.load_vec3(q, group, start)))
+            turn_bar[link, group] = turn_bar[link, group] + a.cross(moved, shift)
 
     @wp.func
     def kept_axes_bar(v: spatial, a_bar: spatial):

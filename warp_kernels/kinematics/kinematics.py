@@ -16,7 +16,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of forward kinematics for one precision, launched over (tree, block of worlds)."""
+    """Kernels of forward kinematics for one precision, launched over (tree, lane group)."""
     t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
     one = warp_types(scalar)
     real, vec3, mat33, transform, spatial, inertia10 = t.real, t.vec3, t.mat33, t.transform, t.spatial, t.inertia
@@ -81,43 +81,43 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
         Adjoints become zero, for what is added to them later.
         """
-        tree, block = wp.tid()
-        a.fetch_to_read(q, block)
+        tree, group = wp.tid()
+        a.fetch_to_read(q, group)
         for place in range(visit_start[tree], visit_start[tree + 1]):
             link = visit[place]
             parent = link_parent[link]
             kind = joint_type[link]
             axis = joint_axis[link]
-            placement = a.own_transform(joint_placement, block, link)
-            local = joints.joint_transform(placement, kind, axis, q, block, joint_q_start[link])
+            placement = a.load_param_transform(joint_placement, group, link)
+            local = joints.joint_transform(placement, kind, axis, q, group, joint_q_start[link])
             p = a.position(local)
             r = a.rotation(local)
             if parent < 0:
-                origin[tree, block] = p
+                origin[tree, group] = p
                 p = vec3()
                 if origin_bar.shape[0] > 0:
-                    origin_bar[tree, block] = vec3()
+                    origin_bar[tree, group] = vec3()
             else:
-                carrier = a.rotation(pose[parent, block])
-                p = a.position(pose[parent, block]) + a.rotate(carrier, p)
+                carrier = a.rotation(pose[parent, group])
+                p = a.position(pose[parent, group]) + a.rotate(carrier, p)
                 r = a.product(carrier, r)
             own = a.make_pose(p, r)
-            pose[link, block] = own
+            pose[link, group] = own
             if pose_bar.shape[0] > 0:
-                pose_bar[link, block] = a.zero_pose()
+                pose_bar[link, group] = a.zero_pose()
             if subspace.shape[0] > 0:
-                joints.write_subspace(kind, axis, own, joint_qd_start[link], block, subspace)
+                joints.write_subspace(kind, axis, own, joint_qd_start[link], group, subspace)
             if subspace_bar.shape[0] > 0:
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                    subspace_bar[k, block] = spatial()
+                    subspace_bar[k, group] = spatial()
             if link_inertia.shape[0] > 0:
-                link_inertia[link, block] = common_frame_inertia(
+                link_inertia[link, group] = common_frame_inertia(
                     own,
-                    a.own_scalar(mass, block, link),
-                    a.own_vec3(com, block, link),
-                    a.own_mat33(inertia, block, link),
+                    a.load_param_scalar(mass, group, link),
+                    a.load_param_vec3(com, group, link),
+                    a.load_param_mat33(inertia, group, link),
                 )
             if link_inertia_bar.shape[0] > 0:
-                link_inertia_bar[link, block] = inertia10()
+                link_inertia_bar[link, group] = inertia10()
 
     return SimpleNamespace(module=module, kinematics=kinematics)

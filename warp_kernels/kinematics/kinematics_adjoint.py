@@ -19,7 +19,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 
 @functools.cache
 def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The adjoint of the kernel ``kinematics`` for one precision, launched over (tree, block of worlds)."""
+    """The adjoint of the kernel ``kinematics`` for one precision, launched over (tree, lane group)."""
     t, one, a, sp = (
         lane_types(scalar, lanes),
         warp_types(scalar),
@@ -51,7 +51,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         ten: inertia10,
         about_origin: inertia10,
         link: int,
-        block: int,
+        group: int,
         turn_bar: vectors,
         shift_bar: vectors,
         mass_bar: array2d,
@@ -60,8 +60,8 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """Add what the spatial inertia about the tree's origin gives: h = m c, I = R Ic R' + (h . c) 1 - h c'."""
         r = a.rotation(own)
-        m = a.own_scalar(mass, block, link)
-        offset = a.rotate(r, a.own_vec3(com, block, link))
+        m = a.load_param_scalar(mass, group, link)
+        offset = a.rotate(r, a.load_param_vec3(com, group, link))
         c = a.position(own) + offset
         h_bar = sp.first_moment(ten)
         g = symmetric(ten)
@@ -71,12 +71,12 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         cc = a.dot(c, c)
         # R Ic R' = I - m (c . c) 1 + m c c' turns with the link: twice the axial vector of its product with g.
         turn = a.axial(sp.rotational(about_origin), g) + a.cross(a.scale(m, c), g_c)
-        turn_bar[link, block] = turn_bar[link, block] + scalar(2.0) * turn + a.cross(offset, c_bar)
-        shift_bar[link, block] = shift_bar[link, block] + c_bar
+        turn_bar[link, group] = turn_bar[link, group] + scalar(2.0) * turn + a.cross(offset, c_bar)
+        shift_bar[link, group] = shift_bar[link, group] + c_bar
         if mass_bar.shape[0] > 0:
-            a.add_scalar(mass_bar, block, link, ten[0] + a.dot(h_bar, c) + a.mul(trace, cc) - a.dot(c, g_c))
+            a.add_scalar(mass_bar, group, link, ten[0] + a.dot(h_bar, c) + a.mul(trace, cc) - a.dot(c, g_c))
         if com_bar.shape[0] > 0:
-            a.add_vec3(com_bar, block, link, a.rotate_back(r, c_bar))
+            a.add_vec3(com_bar, group, link, a.rotate_back(r, c_bar))
         if inertia_bar.shape[0] > 0:
             rows = a.matrix(r)
             in_link = (
@@ -84,7 +84,7 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 + a.outer(a.mat_row(rows, 1), a.vec_mat(a.mat_row(g, 1), rows))
                 + a.outer(a.mat_row(rows, 2), a.vec_mat(a.mat_row(g, 2), rows))
             )
-            a.add_mat33(inertia_bar, block, link, in_link)
+            a.add_mat33(inertia_bar, group, link, in_link)
 
     @wp.func
     def placement_change(carrier: quat, placement: transform, turn: vec3, shift: vec3):
@@ -128,54 +128,54 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         q_bar: t.states2d,
     ):
         """turn_bar, shift_bar and q_bar_buffer are scratch; the other outputs are added to. Arrays of no rows are left out."""
-        tree, block = wp.tid()
+        tree, group = wp.tid()
         if q_bar.shape[0] > 0:
-            a.begin(q_bar_buffer, block, nq)
+            a.begin(q_bar_buffer, group, nq)
         first = visit_start[tree]
         last = visit_start[tree + 1]
         for place in range(first, last):
             link = visit[place]
-            bar = pose_bar[link, block]
-            turn_bar[link, block] = a.turn_of_quaternion(a.rotation(pose[link, block]), a.rotation(bar))
-            shift_bar[link, block] = a.position(bar)
+            bar = pose_bar[link, group]
+            turn_bar[link, group] = a.turn_of_quaternion(a.rotation(pose[link, group]), a.rotation(bar))
+            shift_bar[link, group] = a.position(bar)
         for reverse in range(last - first):
             link = visit[last - 1 - reverse]
             parent = link_parent[link]
             kind = joint_type[link]
             axis = joint_axis[link]
-            own = pose[link, block]
+            own = pose[link, group]
             start = joint_q_start[link]
             if subspace_bar.shape[0] > 0:
                 dof = joint_qd_start[link]
-                joints.add_subspace_bars(kind, axis, own, dof, subspace_bar, link, block, turn_bar, shift_bar)
+                joints.add_subspace_bars(kind, axis, own, dof, subspace_bar, link, group, turn_bar, shift_bar)
             if link_inertia_bar.shape[0] > 0:
                 add_inertia_bars(
-                    own, mass, com, link_inertia_bar[link, block], link_inertia[link, block], link, block,
+                    own, mass, com, link_inertia_bar[link, group], link_inertia[link, group], link, group,
                     turn_bar, shift_bar, mass_bar, com_bar, inertia_bar,
                 )  # fmt: skip
             # The joint: pose = pose of the parent * placement * joint transform.
             if parent < 0:
-                shift_bar[link, block] = origin_bar[tree, block]
-            turn = turn_bar[link, block]
-            shift = shift_bar[link, block]
+                shift_bar[link, group] = origin_bar[tree, group]
+            turn = turn_bar[link, group]
+            shift = shift_bar[link, group]
             if q_bar.shape[0] > 0:
-                joints.put_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, block, q_bar_buffer, q_bar)
+                joints.put_q_bars(kind, axis, a.rotation(own), q, start, turn, shift, group, q_bar_buffer, q_bar)
             if parent >= 0:
-                arm = a.position(own) - a.position(pose[parent, block])
-                turn_bar[parent, block] = turn_bar[parent, block] + turn + a.cross(arm, shift)
-                shift_bar[parent, block] = shift_bar[parent, block] + shift
+                arm = a.position(own) - a.position(pose[parent, group])
+                turn_bar[parent, group] = turn_bar[parent, group] + turn + a.cross(arm, shift)
+                shift_bar[parent, group] = shift_bar[parent, group] + shift
             if joint_placement_bar.shape[0] > 0:
-                joints.add_moved_turn(kind, axis, a.rotation(own), q, start, shift, link, block, turn_bar)
-                placement = a.own_transform(joint_placement, block, link)
-                whole_turn = turn_bar[link, block]
+                joints.add_moved_turn(kind, axis, a.rotation(own), q, start, shift, link, group, turn_bar)
+                placement = a.load_param_transform(joint_placement, group, link)
+                whole_turn = turn_bar[link, group]
                 if parent >= 0:
-                    carrier = a.rotation(pose[parent, block])
+                    carrier = a.rotation(pose[parent, group])
                     change = placement_change(carrier, placement, whole_turn, shift)
-                    a.add_transform(joint_placement_bar, block, link, change)
+                    a.add_transform(joint_placement_bar, group, link, change)
                 else:
                     change_of_root = placement_change(a.no_turn(), placement, whole_turn, shift)
-                    a.add_transform(joint_placement_bar, block, link, change_of_root)
+                    a.add_transform(joint_placement_bar, group, link, change_of_root)
         if q_bar.shape[0] > 0:
-            a.end_bars(q_bar_buffer, q_bar, block, tree, nq)
+            a.end_bars(q_bar_buffer, q_bar, group, tree, nq)
 
     return SimpleNamespace(module=module, kinematics_adjoint=kinematics_adjoint)

@@ -45,7 +45,7 @@ def link_velocity_kernels(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision, launched over (frame, block of worlds). A link of -1 is the world, which doesn't move."""
+    """Kernels for one precision, launched over (frame, lane group). A link of -1 is the world, which doesn't move."""
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
     frames = frame_functions(scalar, lanes)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -53,12 +53,12 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ints, motions, array2d = wp.array(dtype=int), wp.array2d(dtype=spatial), wp.array2d(dtype=scalar)
 
     @wp.func
-    def body_velocity(frame: int, block: int, path_start: ints, path_dof: ints, qd: array2d, subspace: motions):
+    def body_velocity(frame: int, group: int, path_start: ints, path_dof: ints, qd: array2d, subspace: motions):
         """Velocity of what carries a frame, about the tree's origin."""
         v = spatial()
         for at in range(path_start[frame], path_start[frame + 1]):
             k = path_dof[at]
-            v += a.scale_spatial(a.load(qd, block, k), subspace[k, block])
+            v += a.scale_spatial(a.load(qd, group, k), subspace[k, group])
         return v
 
     @wp.kernel(module=module, enable_backward=False)
@@ -79,16 +79,16 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         frame_velocity: wp.array3d(dtype=scalar),
     ):
         """Velocity of each frame, angular first, into an array of zeros."""
-        frame, block = wp.tid()
+        frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
-            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
-            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
+            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], group, origin)
             v = frames.in_reference(
-                reference, body_velocity(frame, block, path_start, path_dof, qd, subspace), placed, point
+                reference, body_velocity(frame, group, path_start, path_dof, qd, subspace), placed, point
             )
             for i in range(6):
-                a.store3(frame_velocity, block, frame, i, v[i])
+                a.store3(frame_velocity, group, frame, i, v[i])
 
     @wp.kernel(module=module, enable_backward=False)
     def frame_velocity_adjoint(
@@ -113,25 +113,25 @@ def frame_velocity_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         subspace_bar: wp.array2d(dtype=spatial),
     ):
         """Adds to the adjoints of links, origins, motion subspaces and, where it has rows, of qd."""
-        frame, block = wp.tid()
+        frame, group = wp.tid()
         link = frame_link[frame]
         if link >= 0:
-            placed = frames.place(pose[link, block], a.same_transform(frame_placement[frame]))
-            point = frames.reference_point(reference, placed, link_tree[link], block, origin)
-            v = body_velocity(frame, block, path_start, path_dof, qd, subspace)
+            placed = frames.place(pose[link, group], a.same_transform(frame_placement[frame]))
+            point = frames.reference_point(reference, placed, link_tree[link], group, origin)
+            v = body_velocity(frame, group, path_start, path_dof, qd, subspace)
             given = a.join(
-                a.load_bar3_vec3(frame_velocity_bar, block, frame, 0),
-                a.load_bar3_vec3(frame_velocity_bar, block, frame, 3),
+                a.load_bar3_vec3(frame_velocity_bar, group, frame, 0),
+                a.load_bar3_vec3(frame_velocity_bar, group, frame, 3),
             )
             bar = frames.along_world(reference, given, placed)
             body_bar = frames.about_origin(bar, point)
             for at in range(path_start[frame], path_start[frame + 1]):
                 k = path_dof[at]
                 if qd_bar.shape[0] > 0:
-                    a.add(qd_bar, block, k, a.dot_spatial(subspace[k, block], body_bar))
-                a.sum_spatial(subspace_bar, k, block, a.scale_spatial(a.load(qd, block, k), body_bar))
+                    a.add(qd_bar, group, k, a.dot_spatial(subspace[k, group], body_bar))
+                a.sum_spatial(subspace_bar, k, group, a.scale_spatial(a.load(qd, group, k), body_bar))
             frames.add_reference_bar(
-                reference, link, link_tree[link], block, placed, frames.frame_turn(v, bar, point),
+                reference, link, link_tree[link], group, placed, frames.frame_turn(v, bar, point),
                 a.cross(a.linear(bar), a.angular(v)), pose, pose_bar, origin_bar,
             )  # fmt: skip
 

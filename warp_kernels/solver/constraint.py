@@ -8,8 +8,8 @@ already multiplied by L'^-1 (M = L' D L), so that the Delassus matrix J M^-1 J' 
 nothing but dot products over the degrees of freedom that two paths share. The sign of a side is part of its rows: a
 constraint's velocity is that of b less that of a.
 
-Layout: ``[constraint, world]``; row entries ``[(2 constraint + side) max_depth + d, world]``. A world's constraints are shared out among so many
-``threads``, launched over (thread, world).
+Layout: ``[constraint, world]``; row entries ``[(2 constraint + side) max_depth + d, world]``. ``threads`` threads share the constraints of a
+world, launched over (thread, world).
 """
 
 import functools

@@ -26,7 +26,7 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         coupling_ratio: wp.array2d(dtype=scalar),
         cone_row: wp.array2d(dtype=vec3),
     ):
-        """Entry of a joint's row for the degree of freedom so many places above the tail."""
+        """Entry of a joint's row for the degree of freedom ``above`` places above the tail."""
         value = scalar(0.0)
         if kind == CONE_LIMIT:
             rate = cone_row[item, world]

@@ -1,4 +1,4 @@
-"""Kinematics, functions of frames, mass matrix and dynamics on blocks of worlds beside one world at a time."""
+"""Kinematics, functions of frames, mass matrix and dynamics on lane groups beside one world at a time."""
 
 import functools
 import sys
@@ -38,7 +38,7 @@ def every_joint() -> sim.Model:
 
 
 def same_at_both_widths(work: Callable[[], list[np.ndarray]], monkeypatch: pytest.MonkeyPatch, bound: float) -> None:
-    """Compare what is found on blocks of worlds, as on a CPU, with one world a thread, as on a GPU."""
+    """Compare what is found on lane groups, as on a CPU, with one world a thread, as on a GPU."""
     launched: set[str] = set()
     launch = wp.launch
 
@@ -74,9 +74,9 @@ def gradients(model: sim.Model, worlds: int, lanes: int, parameters: dict[str, n
         shape = array.grad.numpy().shape
         components = shape[2]
         # Lanes without a world have no cotangents.
-        given = np.zeros((shape[0], bodies.blocks * lanes, components))
+        given = np.zeros((shape[0], bodies.groups * lanes, components))
         given[:, :worlds] = rng.standard_normal((shape[0], worlds, components))
-        lanes_last = given.reshape(shape[0], bodies.blocks, lanes, components).swapaxes(2, 3)
+        lanes_last = given.reshape(shape[0], bodies.groups, lanes, components).swapaxes(2, 3)
         array.grad.assign(np.ascontiguousarray(lanes_last).reshape(shape))
     tape.backward()
     return [q.grad.numpy(), *(m.parameters[name].grad.numpy() for name in PARAMETERS)]
@@ -139,7 +139,7 @@ def test_a_quaternion_of_zeros_stands_for_no_turn(function, lanes, monkeypatch):
     monkeypatch.setattr("sim.dynamics.kinematics.lanes_of", lambda model: lanes)
     model = every_joint()
     starts = np.array([start for start, _ in rotations(model)])
-    # In every other world, so that a block has lanes with it and without.
+    # In every other world, so that a group has lanes with it and without.
     zeros = np.random.default_rng(0).uniform(-1.0, 1.0, (WORLDS, model.nq))
     zeros[::2] = 0.0
     identities = zeros.copy()
