@@ -1,8 +1,8 @@
-"""Arrays of states that kernels look up.
+"""Arrays of states whose address kernels read from memory.
 
-A kernel for lane groups is told in its launch where to look up an array of states [world, ...]: address, number of
-worlds and steps. So a captured graph of launches can be pointed at other memory before each of its launches, and reads
-the tensors of a call and writes its results where they lie.
+A kernel of several lanes gets a small table for each array of states [world, ...]: its address, the number of worlds,
+and its strides. Changing the table points a captured graph at other memory, so that it reads the tensors of a call and
+writes the results in place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sim.arrays.scratch import keep
 
 
 class ArrayRef:
-    """An array of states, as functions of operations pass it on to kernels for lane groups.
+    """A reference to an array of states, which functions of operations pass on to kernels of several lanes.
 
     Args:
         where: address and :func:`table`, int64 on the CPU.
@@ -29,7 +29,7 @@ class ArrayRef:
         self.where, self.shape, self.grad = where, tuple(shape), grad
 
 
-# An array of states, told in the launch or looked up.
+# An array of states, itself or by reference.
 States = wp.array | ArrayRef
 
 
@@ -41,8 +41,8 @@ def table(worlds: int, shape: Sequence[int], strides: Sequence[int], itemsize: i
         shape: the dimensions beside that of the world.
         strides: bytes from an entry to the next along each dimension, that of the world first.
         itemsize: bytes of a number.
-        marked: of a result without gaps, whether it, of which this may be some rows, is better kept out of the caches;
-            of a gradient, whether it is new, to be written and not added to.
+        marked: of a result without gaps, whether it is large enough to be written past the caches; of a gradient,
+            whether it is new, to be written and not added to.
 
     Returns:
         the number of worlds; how many bytes the entries of a world span, or of one of its frames in an array
@@ -61,7 +61,7 @@ def for_lanes(states: States | None, lanes: int) -> Any:
 
 
 def _array_ref(states: wp.array) -> ArrayRef:
-    """An array that is told, to be looked up where it lies."""
+    """Wraps an array so that kernels read its address from memory."""
     entries = table(states.shape[0], states.shape[1:], states.strides, wp.types.type_size_in_bytes(states.dtype))
     numbers = np.array([states.ptr or 0, *entries], dtype=np.int64)
     # A copy would become part of what is captured at the moment.

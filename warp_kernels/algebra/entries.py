@@ -1,7 +1,6 @@
 """Entries of arrays of states [world, ...] for lane groups of several worlds.
 
-Some of these arrays are told to a kernel in its launch; others it looks up where it is told, see
-:class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint,
+A kernel takes such an array itself, or reads its address from a table in memory, see :class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint,
 zero there; ``store`` and ``add`` write. The digit in a name is the number of dimensions of the array, two where there is
 none.
 """

@@ -47,7 +47,7 @@ def one_world_arrays(scalar: Any) -> SimpleNamespace:
     def store3(values: array3d, group: int, i: int, j: int, x: scalar):
         values[group, i, j] = x
 
-    # What a launch is told comes as zeros.
+    # Output arrays passed at launch are already zeroed.
     @wp.func
     def begin(buffer: numbers, group: int, count: int):
         pass

@@ -25,7 +25,7 @@ class Method:
     """What a method computes, and in which form it returns it.
 
     Attributes:
-        key: tells it from other methods, and from the same one for other frames or constants.
+        key: distinguishes it from other methods, and from the same one with other frames or constants.
         operation: what to compute.
         single: whether the first dimension of the result, that of frames, is left out.
         split: sizes of the parts of its last dimension that are to be tensors of their own; none to leave it whole.

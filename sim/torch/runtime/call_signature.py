@@ -22,7 +22,7 @@ _WITH_GRADIENTS = operator.attrgetter("shape", "dtype", "device", "requires_grad
 
 
 def tensor_signature(tensors: Sequence[torch.Tensor]) -> list[tuple]:
-    """What tells the tensors of a call from those of a call with another signature.
+    """What distinguishes the tensors of a call from those of a call with another signature.
 
     Raises:
         AttributeError: for what isn't a tensor.
