@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.render.shapes import tessellate
+from tests.collision.field_oracle import coal_convex
 from tests.collision.harness import hull_mesh, pebble
-from tests.collision.test_field import coal_convex
 from tests.contact.worlds import DT, G, run
 from tests.simulation.differences import blocks, case, check, regimes
 
