@@ -95,7 +95,7 @@ WRONG = {
     ),
     "unknown type": (
         hinge("", "hinge"),
-        r"joint 'j' \(line 4\): unknown joint type 'hinge'; known are revolute",
+        r"joint 'j' \(line 4\): unknown joint type 'hinge'; known are fixed, revolute",
     ),
     "planar": (
         hinge("", "planar"),
