@@ -137,7 +137,7 @@ def test_gradient_in_the_first_impulses():
 
 
 def wp_array(simulator: sim.Simulator, values: np.ndarray):
-    return simulator._array(values, values.ndim, "value")
+    return wp.array(values, dtype=simulator.model.scalar, device=simulator.device)
 
 
 def test_through_torch(device):

@@ -81,7 +81,7 @@ def test_masses_are_found(arm):
     # What is learnt misses no more torque than the noise lets least squares gain over the truth: chi squared of 45.
     with torch.no_grad():
         learnt = Bodies.of(arm, links)
-        found, given = (float((record.missed(robot) / record.noise).square().sum()) for robot in (arm, actual))
+        found, given = (float((record.residual(robot) / record.noise).square().sum()) for robot in (arm, actual))
     assert least < found < least + 45 + 3 * np.sqrt(2 * 45)
     # And no parameters, the true ones included, are better by its own measure.
     assert found + drawing.deviations(learnt).square().sum() < given + drawing.deviations(true).square().sum()
