@@ -18,9 +18,9 @@ SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SIZES = [(p, size) for p, least in (("float32", 1e-35), ("float64", 1e-300))
          for size in (least, 1e-4, 1.0, 10.0, 1e3, 1e5, 1e8, 1e30)]  # fmt: skip
 # Sine and cosine are of the order of one, so this many units in the last place of one are what they may be off: the
-# argument is reduced by three parts of pi, and two series of up to 12 terms are summed. Of 28,000 angles between -10 and 10
-# the worst cosine is off by less than 2.0 where a product and its sum are one instruction, and by 2.2 where products are
-# rounded first (float32 on a processor without AVX-512); of angles to 1e5 by 2.4.
+# argument is reduced by three parts of pi, and two series of up to 12 terms are summed. Of 28,000 angles between -10
+# and 10 the worst cosine is off by less than 2.0 where a product and its sum are one instruction, and by 2.2 where
+# products are rounded first (float32 on a processor without AVX-512); of angles to 1e5 by 2.4.
 ULPS = 2.5
 
 

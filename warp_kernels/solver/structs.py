@@ -2,6 +2,9 @@
 
 ``nc`` is the room for constraints of a world, ``max_contacts`` that for contacts. An argument ``x_bar`` of the type of ``x``
 holds the gradients of its arrays.
+
+The recursions over the tree (``aba``, ``rnea_adjoint``, ``kinematics_adjoint``) take their arrays one by one, up to 27 of them:
+what a lane group reads of a struct the compiler loads anew after each store, which takes up to 6 % of a small kernel's time.
 """
 
 import functools
