@@ -5,6 +5,8 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.interrupts import check
+
 GRADIENT = "_bar"
 
 # Takes the arguments of a kernel out of those that are named and the sources after them.
@@ -33,6 +35,7 @@ def launch(
     Raises:
         TypeError: as :func:`bind`.
     """
+    check()  # a launch may first compile its module, which takes seconds
     wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_tape=record_tape)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.interrupts import interruptible
 from sim.arrays.launch import record
 
 # Small bands balance the load between cores.
@@ -39,5 +40,7 @@ def run_rows(launches: Sequence[wp.Launch]) -> None:
         launches[0].launch()
         return
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(wp.Launch.launch, launches):
-            pass
+        bands = pool.map(wp.Launch.launch, launches)
+        with interruptible():  # the pool waits for the bands that are being drawn, whatever ends this
+            for _ in bands:
+                pass

@@ -5,14 +5,13 @@ import itertools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel, find_device
-from sim.arrays.warp_lock import serialized, warp_lock
+from sim.arrays.warp_lock import serialized, sole_use
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
 from sim.model.inertia_check import check_mass_matrix
@@ -21,6 +20,7 @@ from sim.model.parameters import as_numbers, check_parameter
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.options import ContactOptions
+from sim.simulation.shard_pool import ShardPool
 from sim.simulation.state import State
 from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
 from sim.simulation.stepping.constraint_layout import constraint_layout
@@ -78,8 +78,7 @@ class Worlds(ABC):
         self.shards = self._make_shards()
         check_mass_matrix(model, self._values, self.dt)
         self._shards_by_layout = {self._present_layout: self.shards}
-        self._pool: ThreadPoolExecutor | None = None
-        self._pool_process = 0
+        self._pool = ShardPool(self._threads)
 
     @abstractmethod
     def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
@@ -127,7 +126,7 @@ class Worlds(ABC):
         Raises:
             ModelError: see :meth:`set_parameter`.
         """
-        with warp_lock:
+        with sole_use():
             before = {name: self._values[name] for name in self.watch(values)}
             changed = [
                 name
@@ -171,15 +170,8 @@ class Worlds(ABC):
     # ---- inside ------------------------------------------------------------------------------------------------
 
     def each_shard(self, work: Callable[[Shard], None]) -> None:
-        """Run a function on every shard, on the thread pool if there is more than one."""
-        if len(self.shards) == 1:
-            work(self.shards[0])
-            return
-        if self._pool is None or self._pool_process != os.getpid():
-            # Made here and not before: a forked process has none of its parent's threads.
-            self._pool, self._pool_process = ThreadPoolExecutor(self._threads), os.getpid()
-        for _ in self._pool.map(work, self.shards):
-            pass
+        """Run a function on every shard, see :class:`ShardPool`."""
+        self._pool.run(work, self.shards)
 
     def watch(self, names: Iterable[str]) -> frozenset[str]:
         """Check the names of parameters whose gradient is wanted."""

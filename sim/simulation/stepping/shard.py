@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 
+from sim.arrays.interrupts import check
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from warp_kernels.checkpoint import checkpoint_kernels
 
@@ -22,10 +23,14 @@ class Shard:
 
     Args:
         step: the working arrays and stages of these worlds.
+
+    Attributes:
+        stopped: whether its thread is to stop at the next step, since what it works for has ended.
     """
 
     def __init__(self, step: DifferentiableStep):
         self.step = step
+        self.stopped = False
         self._forward: wp.Graph | None = None
         self._again: wp.Graph | None = None
         self._set_aside: dict[str, wp.array] = {}
@@ -66,8 +71,7 @@ class Shard:
         self._bind(arrays, (0, interval, steps))
         step.largest_residual.zero_()
         step.total_overflow.zero_()
-        for _ in range(steps):
-            wp.capture_launch(self._forward)
+        self._replay(self._forward, steps)
 
     def run_backward(
         self,
@@ -107,16 +111,22 @@ class Shard:
             count = min(interval, steps - first)
             if count > 1:
                 self._fill_stretch(first, count)
-            for _ in range(count):
-                wp.capture_launch(graph)
+            self._replay(graph, count)
 
     def _fill_stretch(self, first: int, count: int) -> None:
         """Compute again the states inside a stretch of steps, and leave the cursor at its end."""
         assert self._again is not None, "record_again comes first"
         self.step.cursor_step.fill_(first)
-        for _ in range(count - 1):
-            wp.capture_launch(self._again)
+        self._replay(self._again, count - 1)
         self.step.cursor_step.fill_(first + count)
+
+    def _replay(self, graph: wp.Graph, times: int) -> None:
+        """Launch a graph again and again. Whatever ends this early leaves nothing that the next call would read."""
+        for _ in range(times):
+            if self.stopped:
+                return
+            check()
+            wp.capture_launch(graph)
 
     def _forward_step(self, **reports: wp.array) -> None:
         self.step.load()

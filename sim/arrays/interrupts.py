@@ -1,0 +1,87 @@
+"""Signals wait while arrays and graphs are not in order, for a place where they may interrupt.
+
+Python runs the handler of a signal between any two instructions of the main thread. Ctrl-C would so leave a parameter
+set on some of the shards, Warp's tape paused, or threads at work on arrays that nobody holds any more. In
+:func:`deferred` handlers wait: until its end, or until :func:`check` or :func:`interruptible` says that nothing is
+half done.
+"""
+
+import _signal  # as the module signal, without turning numbers into enumerations, which takes 20 times as long
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+# Those whose handlers may well raise an exception; SIGALRM is how many programs set themselves a limit of time.
+NAMES = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+SIGNALS = tuple(int(getattr(signal, name)) for name in NAMES if hasattr(signal, name))
+
+_MAIN = threading.main_thread().ident
+_depth = 0
+_wait = True
+_handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
+_waiting: list[tuple[int, FrameType | None]] = []
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Let signals wait until the end of the context, of nested ones the outermost. Only the main thread has signals."""
+    global _depth
+    if threading.get_ident() != _MAIN:
+        yield
+        return
+    if _depth == 0:
+        _take_over()
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if _depth == 0:
+            _give_back()
+            check()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside of :func:`deferred`, let handlers run at once again, as soon as a signal comes; one may raise."""
+    global _wait
+    if threading.get_ident() != _MAIN or _depth == 0:
+        yield
+        return
+    before, _wait = _wait, False
+    try:
+        check()
+        yield
+    finally:
+        _wait = before
+
+
+def check() -> None:
+    """Run the handlers of the signals that have come, in the main thread; one may raise, as Ctrl-C's does."""
+    while _waiting and threading.get_ident() == _MAIN:
+        number, frame = _waiting.pop(0)
+        _handlers[number](number, frame)
+
+
+def _take_over() -> None:
+    for number in SIGNALS:
+        handler = _signal.getsignal(number)
+        if callable(handler) and handler is not _handle:
+            _handlers[number] = handler
+            _signal.signal(number, _handle)
+
+
+def _give_back() -> None:
+    for number in list(_handlers):
+        # Not if a handler that ran in between has set another one.
+        if _signal.getsignal(number) is _handle:
+            _signal.signal(number, _handlers[number])
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    if _depth > 0 and _wait:
+        _waiting.append((number, frame))
+    else:
+        _handlers[number](number, frame)
