@@ -99,6 +99,23 @@ def test_elastic_bounces_keep_their_height():
     assert (np.diff(np.sign(qd[:, 2])) > 0).sum() == 5
 
 
+@pytest.mark.parametrize("dt", [1e-2, 1e-4])
+def test_a_hit_that_only_gravity_closes_bounces_at_once(dt):
+    """Heights on both sides of where d + h v = 0: the step bounces, and the height after it follows that before, 1 to 1."""
+    model, steps, speed = loose_ball(0.8), 20, 4.0
+    gaps = speed * dt + np.array([0.5, -0.5]) * G * dt**2
+    simulator = sim.Simulator(model, dt, 2, "cpu")
+    q, qd = np.repeat(model.q0[None], 2, axis=0), np.zeros((2, 6))
+    q[:, 2], qd[:, 2] = 0.1 + gaps, -speed
+    trajectory = simulator.rollout(simulator.state(q, qd), steps=steps)
+    np.testing.assert_allclose(trajectory.qd.numpy()[1, :, 2], 0.8 * speed, rtol=1e-12)
+    weights = np.zeros((2, 7))
+    weights[:, 2] = 1.0
+    np.testing.assert_allclose(trajectory.backward(weights).q.numpy()[:, 2], 1.0, rtol=1e-12)
+    ends = trajectory.q.numpy()[-1, :, 2]
+    np.testing.assert_allclose(ends[0] - ends[1], gaps[0] - gaps[1], rtol=1e-9)
+
+
 @pytest.mark.parametrize("speed", [0.05, 0.2])
 def test_restitution_threshold(speed):
     """Below it a body just lands."""

@@ -250,6 +250,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the largest impulse.
 
+        approach: normal velocity before the step of each contact that bounces in it.
         softness: what a compliant constraint adds to its first diagonal entry; for an actuator all that stands there, without cfm.
         """
         thread, world = wp.tid()
@@ -307,6 +308,17 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             most = scalar(0.0)
             others = vec3()  # biases of three rows
             if kind == CONTACT:
+                before = contact_rows.bouncing_approach(
+                    contacts.distance[item, world],
+                    before,
+                    rows.rhs[constraint, world][0],
+                    contacts.restitution[item, world],
+                    contacts.spring,
+                    item,
+                    world,
+                    options,
+                )
+                approach[constraint, world] = before
                 bias = contact_rows.contact_bias(
                     contacts.distance[item, world],
                     before,

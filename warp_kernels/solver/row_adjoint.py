@@ -171,9 +171,6 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     contacts.distance[item, world],
                     approach[constraint, world],
                     contacts.restitution[item, world],
-                    contacts.spring,
-                    item,
-                    world,
                     options,
                     b_bar[0],
                 )

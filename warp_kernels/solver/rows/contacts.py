@@ -21,21 +21,33 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
     Options = solver_structs(scalar).Options
 
     @wp.func
-    def bounces(distance: scalar, approach: scalar, restitution: scalar, options: Options):
-        """Whether a contact hits within this step and leaves fast enough to bounce. approach: normal velocity before.
-
-        A slower one goes on to the surface, while a bounce turns back from where it is: with the threshold on the velocity
-        after, nothing jumps as restitution goes to zero.
-        """
-        hits = distance + options.dt * approach < scalar(0.0)
-        return hits and restitution * approach < -options.restitution_threshold
-
-    @wp.func
     def is_compliant(spring: wp.array2d(dtype=vec2), item: int, world: int):
         """spring: stiffness and damping of each contact; no rows where all are hard."""
         if spring.shape[0] == 0:
             return False
         return wp.isfinite(spring[item, world][0])
+
+    @wp.func
+    def bouncing_approach(
+        distance: scalar,
+        approach: scalar,
+        free: scalar,
+        restitution: scalar,
+        spring: wp.array2d(dtype=vec2),
+        item: int,
+        world: int,
+        options: Options,
+    ):
+        """The normal velocity before a step in which a hard contact bounces; zero if it doesn't.
+
+        It bounces if it would close within the step, with the velocity that it would have without contact (``free``), and
+        leaves fast enough. A slower one goes on to the surface, while a bounce turns back from where it is: with the
+        threshold on the velocity after, nothing jumps as restitution goes to zero.
+        """
+        closes = distance + options.dt * free < scalar(0.0)
+        if closes and restitution * approach < -options.restitution_threshold and not is_compliant(spring, item, world):
+            return approach
+        return scalar(0.0)
 
     @wp.func
     def contact_bias(
@@ -47,7 +59,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         world: int,
         options: Options,
     ):
-        """Bias and softness of the normal row. A compliant contact bounces by its spring, not by restitution."""
+        """Bias and softness of the normal row, from the result of ``bouncing_approach``."""
         if is_compliant(spring, item, world):
             pair = spring[item, world]
             return vec2(
@@ -55,26 +67,16 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
                 soft.softness(pair[0], pair[1], options.dt),
             )
         bias = common.correction(distance, options)
-        if bounces(distance, approach, restitution, options):
+        if approach < scalar(0.0):
             bias = wp.min(bias, restitution * approach)
         return vec2(bias, scalar(0.0))
 
     @wp.func
-    def approach_adjoint(
-        distance: scalar,
-        approach: scalar,
-        restitution: scalar,
-        spring: wp.array2d(dtype=vec2),
-        item: int,
-        world: int,
-        options: Options,
-        bias_bar: scalar,
-    ):
+    def approach_adjoint(distance: scalar, approach: scalar, restitution: scalar, options: Options, bias_bar: scalar):
         """Adjoint of the normal velocity before the step."""
         bar = scalar(0.0)
-        if bounces(distance, approach, restitution, options) and not is_compliant(spring, item, world):
-            if restitution * approach < common.correction(distance, options):
-                bar = bias_bar * restitution
+        if approach < scalar(0.0) and restitution * approach < common.correction(distance, options):
+            bar = bias_bar * restitution
         return bar
 
     @wp.func
@@ -99,11 +101,14 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
             bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)
             distance_bar[item, world] = bars[0]
             spring_bar[item, world] = vec2(bars[1], bars[2])
-        elif bounces(distance, approach, restitution, options) and restitution * approach < bias:
+        elif approach < scalar(0.0) and restitution * approach < bias:
             restitution_bar[item, world] = bias_bar * approach
         elif bias > -options.max_correction:
             distance_bar[item, world] = bias_bar * options.erp / options.dt
 
     return SimpleNamespace(
-        contact_bias=contact_bias, contact_bias_adjoint=contact_bias_adjoint, approach_adjoint=approach_adjoint
+        bouncing_approach=bouncing_approach,
+        contact_bias=contact_bias,
+        contact_bias_adjoint=contact_bias_adjoint,
+        approach_adjoint=approach_adjoint,
     )
