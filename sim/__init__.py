@@ -32,6 +32,7 @@ from sim.errors import (
     ImportFileError,
     MJCFWarning,
     ModelError,
+    NotFiniteWarning,
     URDFWarning,
     USDWarning,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "Model",
     "ModelBuilder",
     "ModelError",
+    "NotFiniteWarning",
     "Part",
     "Simulator",
     "State",

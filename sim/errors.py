@@ -31,3 +31,7 @@ class MJCFWarning(UserWarning):
 
 class ContactOverflowWarning(UserWarning):
     """Contacts exceeded max_contacts and were dropped; the message says how many, where, and what to do."""
+
+
+class NotFiniteWarning(UserWarning):
+    """States of a rollout are not finite; the message says in which world and from which step on."""

@@ -14,14 +14,17 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import Constraints
+from warp_kernels.solver.warm_start import NO_KEY
 from warp_kernels.types import kernel_module, warp_types
 
 # Places in the pointer table; zero stands for an array that wasn't given. The first four are what a state is made of; so
 # many places further is where it is kept between two stored ones.
 BETWEEN = 4
 Q, QD, IMPULSE, KEY = range(BETWEEN)
-TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR = range(2 * BETWEEN, 2 * BETWEEN + 8)
-TABLE_SIZE = 2 * BETWEEN + 8
+TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR, BAD_STATE, LEFT_OUT = range(
+    2 * BETWEEN, 2 * BETWEEN + 10
+)
+TABLE_SIZE = 2 * BETWEEN + 10
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 
@@ -74,11 +77,30 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             total += value * value
         return scalar(wp.sqrt(total))
 
+    @wp.func
+    def is_left_out(world: int, total_worlds: int, table: wp.array(dtype=wp.uint64)):
+        """Whether a world gets no gradient; ``world`` is among all of the trajectory."""
+        address = table[wp.static(LEFT_OUT)]
+        if address == wp.uint64(0):
+            return False
+        return wp.array(ptr=address, shape=(total_worlds,), dtype=int)[world] >= 0
+
+    @wp.func
+    def is_finite(q: wp.array2d(dtype=scalar), qd: wp.array2d(dtype=scalar), world: int):
+        for i in range(q.shape[1]):
+            if not wp.isfinite(q[world, i]):
+                return False
+        for i in range(qd.shape[1]):
+            if not wp.isfinite(qd[world, i]):
+                return False
+        return True
+
     @wp.kernel(module=module, enable_backward=False)
     def load_state(
         # Model
         total_worlds: int,
         first_world: int,
+        q0: wp.array(dtype=scalar),
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
@@ -88,7 +110,17 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         tau: wp.array2d(dtype=scalar),
         control: wp.array2d(dtype=scalar),
     ):
+        """A world that is left out rests at q0: with an adjoint of zero, it adds nothing to any gradient."""
         world = wp.tid()
+        if is_left_out(first_world + world, total_worlds, table):
+            for i in range(q.shape[1]):
+                q[world, i] = q0[i]
+            for i in range(qd.shape[1]):
+                qd[world, i] = scalar(0.0)
+                tau[world, i] = scalar(0.0)
+            for i in range(control.shape[1]):
+                control[world, i] = scalar(0.0)
+            return
         step = cursor[wp.static(STEP)]
         row = state_row(step, cursor)
         q_address = state_address(wp.static(Q), step, table, cursor)
@@ -117,6 +149,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
         q_next: wp.array2d(dtype=scalar),
         qd_next: wp.array2d(dtype=scalar),
         residual: wp.array(dtype=scalar),
@@ -126,6 +160,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         largest_residual: wp.array(dtype=scalar),
         total_overflow: wp.array(dtype=int),
     ):
+        """Where the table has a place for it, the number of a world's first state that isn't finite is kept, or -1."""
         world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
@@ -137,6 +172,13 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             write(qd_address, row, total_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + constraint_overflow[world]
+        if table[wp.static(BAD_STATE)] != wp.uint64(0):
+            bad_state = wp.array(ptr=table[wp.static(BAD_STATE)], shape=(total_worlds,), dtype=int)
+            at = first_world + world
+            if step == 1:
+                bad_state[at] = wp.where(is_finite(q, qd, world), -1, 0)
+            if bad_state[at] < 0 and not is_finite(q_next, qd_next, world):
+                bad_state[at] = step
 
     @wp.kernel(module=module, enable_backward=False)
     def load_impulses(
@@ -158,8 +200,12 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         shape = (row + 1, total_worlds, previous_impulse.shape[0])
         values = wp.array(ptr=state_address(wp.static(IMPULSE), step, table, cursor), shape=shape, dtype=vec3)
         keys = wp.array(ptr=state_address(wp.static(KEY), step, table, cursor), shape=shape, dtype=wp.vec2i)
-        previous_impulse[constraint, world] = values[row, at, constraint]
-        previous_key[constraint, world] = keys[row, at, constraint]
+        if is_left_out(at, total_worlds, table):
+            previous_impulse[constraint, world] = vec3()
+            previous_key[constraint, world] = wp.vec2i(wp.static(NO_KEY), 0)
+        else:
+            previous_impulse[constraint, world] = values[row, at, constraint]
+            previous_key[constraint, world] = keys[row, at, constraint]
 
     @wp.kernel(module=module, enable_backward=False)
     def store_impulses(
@@ -203,7 +249,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         constraint, world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         value = carried_impulse[constraint, world]
-        if table[wp.static(IMPULSE_BAR)] != wp.uint64(0) and is_stored(step, cursor):
+        left_out = is_left_out(first_world + world, total_worlds, table)
+        if not left_out and table[wp.static(IMPULSE_BAR)] != wp.uint64(0) and is_stored(step, cursor):
             row = state_row(step, cursor)
             shape = (row + 1, total_worlds, carried_impulse.shape[0])
             direct = wp.array(ptr=table[wp.static(IMPULSE_BAR)], shape=shape, dtype=vec3)
@@ -233,11 +280,18 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         q_next_bar: wp.array2d(dtype=scalar),
         qd_next_bar: wp.array2d(dtype=scalar),
     ):
-        """What later steps carry back to the state after this one, plus what the loss says of it directly.
+        """What later steps carry back to the state after this one, plus what the loss says of it directly; of a world that
+        is left out, nothing.
 
         Where the table has a place for them, the norms of both parts are written there.
         """
         world = wp.tid()
+        if is_left_out(first_world + world, total_worlds, table):
+            for i in range(carried_q.shape[1]):
+                q_next_bar[world, i] = scalar(0.0)
+            for i in range(carried_qd.shape[1]):
+                qd_next_bar[world, i] = scalar(0.0)
+            return
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
         stored = is_stored(step, cursor)
@@ -313,27 +367,6 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             last_bad_step[world] = step
 
     @wp.kernel(module=module, enable_backward=False)
-    def first_bad_row(
-        # Data in
-        q: wp.array3d(dtype=scalar),
-        qd: wp.array3d(dtype=scalar),
-        # Data out
-        row_found: wp.array(dtype=int),
-    ):
-        """The first row in which a world's state isn't finite, -1 if there is none."""
-        world = wp.tid()
-        found = int(-1)
-        for row in range(q.shape[0]):
-            if found < 0:
-                for i in range(q.shape[2]):
-                    if not wp.isfinite(q[row, world, i]):
-                        found = row
-                for i in range(qd.shape[2]):
-                    if not wp.isfinite(qd[row, world, i]):
-                        found = row
-        row_found[world] = found
-
-    @wp.kernel(module=module, enable_backward=False)
     def accumulate(
         # Data in
         value: wp.array(dtype=scalar),
@@ -355,5 +388,4 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         move_cursor=move_cursor,
         load_adjoint=load_adjoint,
         store_adjoint=store_adjoint,
-        first_bad_row=first_bad_row,
     )

@@ -28,7 +28,7 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         row, item = wp.tid()
         placement = given[row, item]
         pose[row, item] = transform(
-            wp.transform_get_translation(placement), wp.normalize(wp.transform_get_rotation(placement))
+            wp.transform_get_translation(placement), a.unit(wp.transform_get_rotation(placement))
         )
 
     @wp.kernel(module=module, enable_backward=False)

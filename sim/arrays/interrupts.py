@@ -6,7 +6,8 @@ set on some of the shards, Warp's tape paused, or threads at work on arrays that
 half done.
 """
 
-import _signal  # as the module signal, without turning numbers into enumerations, which takes 20 times as long
+# As the module signal, but without turning numbers into enumerations, which takes 20 times as long.
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import signal
 import threading

@@ -122,6 +122,13 @@ def as_numbers(name: str, value: object) -> np.ndarray:
         raise ModelError(f"{name} is not an array of numbers: {error}") from None
 
 
+def require_finite(name: str, array: np.ndarray) -> None:
+    """Raise ModelError if an array isn't finite, with the first index where it isn't."""
+    if not np.isfinite(array).all():
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ModelError(f"{name} isn't finite at index {index}")
+
+
 def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num_worlds: int) -> np.ndarray:
     """Bring one parameter to the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds.
 

@@ -5,13 +5,12 @@ import warnings
 import numpy as np
 import warp as wp
 
-from sim.arrays.launch import launch
 from sim.dynamics.differentiable_op import active_tape, paused_tape
-from sim.errors import ContactOverflowWarning
+from sim.errors import ContactOverflowWarning, NotFiniteWarning
+from sim.model.names import counted
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory, add_to
 from sim.simulation.worlds import Worlds
-from warp_kernels.checkpoint import checkpoint_kernels
 
 
 def run_rollout(
@@ -26,38 +25,44 @@ def run_rollout(
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward()
-    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval)
+    # Of what the caller holds, a copy: it may have other values by the time of the way back.
+    own_tau, own_control = (None if x is None else wp.clone(x, requires_grad=False) for x in (tau, control))
+    bad_state = wp.full(simulator.num_worlds, -1, dtype=wp.int32, device=simulator.device)
+    trajectory = Trajectory(simulator, q, qd, own_tau, own_control, impulses, steps, interval, bad_state)
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
-    if simulator.check_finite:
-        _raise_for_bad_state(trajectory)
+    simulator.bad_state = bad_state
     if simulator.device.is_cpu or simulator.check_finite:  # on CUDA it would wait for the device
+        _report_bad_worlds(simulator, steps)
         _warn_of_overflow(simulator)
-    _record_on_tape(trajectory, state)
+    _record_on_tape(trajectory, state, tau, control)
     return trajectory
 
 
 def _begun_with(first: wp.array, rows: int) -> wp.array:
     """An array of ``rows`` rows of which the first is ``first``; the others are still to be written."""
     array: wp.array = wp.empty((rows, *first.shape), dtype=first.dtype, device=first.device)
-    wp.copy(array[0], first)
+    if first.size > 0:
+        wp.copy(array[0], first)
     return array
 
 
-def _raise_for_bad_state(trajectory: Trajectory) -> None:
-    simulator = trajectory.simulator
-    found = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
-    kernel = checkpoint_kernels(simulator.model.scalar).first_bad_row
-    launch(kernel, simulator.num_worlds, trajectory, device=simulator.device, record_tape=False, row_found=found)
-    rows = found.numpy()
-    if (rows >= 0).any():
-        worlds = np.flatnonzero(rows >= 0)
-        world = int(worlds[np.argmin(rows[worlds])])
-        step = int(trajectory.stored_steps[rows[world]])
-        where = "the initial state" if step == 0 else f"the state after step {step - 1}"
-        raise FloatingPointError(
-            f"rollout: {where} is not finite in world {world}; check dt, masses and controls there"
-        )
+def _report_bad_worlds(simulator: Worlds, steps: int) -> None:
+    bad = simulator.bad_worlds
+    if not bad:
+        return
+    world = min(bad, key=lambda world: bad[world])
+    state = bad[world]
+    where = "the initial state" if state == 0 else f"the state after step {state - 1}"
+    advice = "give other coordinates" if state == 0 else "check dt, masses, controls and quaternions there"
+    if simulator.check_finite:
+        raise FloatingPointError(f"rollout: {where} is not finite in world {world}; {advice}")
+    others = f"; {len(bad)} of {simulator.num_worlds} worlds went bad, see Simulator.bad_worlds" if len(bad) > 1 else ""
+    warnings.warn(
+        f"rollout of {counted(steps, 'step')}: {where} is not finite in world {world}{others}; {advice}",
+        NotFiniteWarning,
+        stacklevel=6,
+    )
 
 
 def _warn_of_overflow(simulator: Worlds) -> None:
@@ -68,21 +73,22 @@ def _warn_of_overflow(simulator: Worlds) -> None:
             f"rollout: {int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped; "
             "raise ContactOptions(max_contacts=...)",
             ContactOverflowWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 
-def _record_on_tape(trajectory: Trajectory, state: State) -> None:
+def _record_on_tape(trajectory: Trajectory, state: State, tau: wp.array | None, control: wp.array | None) -> None:
     """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
     tape = active_tape()
     first, every = ([each.q, each.qd] for each in (state, trajectory))
     if state.impulses is not None and trajectory.impulses is not None:
         first.append(state.impulses.value)
         every.append(trajectory.impulses.value)
-    given = [*first, trajectory.tau, trajectory.control]
+    given = [*first, tau, control]
     inputs = [array for array in given if array is not None and array.requires_grad]
     if tape is None or not inputs:
         return
+    trajectory.remember()
     for array in every:
         array.requires_grad = True
 

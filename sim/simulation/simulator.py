@@ -7,7 +7,9 @@ from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.model.coordinate_checks import require_coordinates
 from sim.model.names import counted
+from sim.model.parameters import as_numbers, require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, read_contacts
 from sim.simulation.rollout import run_rollout
@@ -59,10 +61,16 @@ class Simulator(Worlds):
             qd: [num_worlds, nv] or [nv]; None for rest.
 
         Raises:
-            ModelError: for a wrong shape.
+            ModelError: for a wrong shape, and for NumPy arrays and lists also for numbers that aren't finite and
+                quaternions of zeros. A Warp array isn't looked at here: a rollout reports its world as bad.
         """
         qd = np.zeros(self.model.nv) if qd is None else qd
-        return State(self.batches.of_worlds(q, self.model.nq, "q"), self.batches.of_worlds(qd, self.model.nv, "qd"))
+        state = State(self.batches.of_worlds(q, self.model.nq, "q"), self.batches.of_worlds(qd, self.model.nv, "qd"))
+        if not isinstance(q, wp.array):
+            require_coordinates(self.model, "state", as_numbers("q", q).reshape(1, -1, self.model.nq))
+        if not isinstance(qd, wp.array):
+            require_finite("state: qd", as_numbers("qd", qd))
+        return state
 
     @serialized
     def step(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> State:
@@ -131,6 +139,19 @@ class Simulator(Worlds):
             ModelError: for wrong shapes, or an interval that is no whole number of at least 1.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
+        trajectory = self.run_steps(state, tau, steps, control, checkpoint_interval)
+        trajectory.remember()
+        return trajectory
+
+    def run_steps(
+        self,
+        state: State,
+        tau: ArrayLike | None,
+        steps: int | None,
+        control: ArrayLike | None,
+        checkpoint_interval: int = 1,
+    ) -> Trajectory:
+        """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is. Hold the lock of Warp."""
         q = self.batches.of_worlds(state.q, self.model.nq, "state.q")
         qd = self.batches.of_worlds(state.qd, self.model.nv, "state.qd")
         tau = self.batches.of_steps(tau, self.model.nv, "tau")
@@ -153,7 +174,7 @@ class Simulator(Worlds):
         """The rollout of one step whose inputs have no dimension of steps."""
         tau = self.batches.of_one_step(tau, self.model.nv, "tau")
         control = self.batches.of_one_step(control, self.model.nu, "control")
-        return self.rollout(state, tau, 1, control=control)
+        return self.run_steps(state, tau, 1, control)
 
     def first_impulses(self, given: Impulses | None) -> Impulses | None:
         """What a warm start begins with; zeros where nothing was given."""

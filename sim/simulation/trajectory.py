@@ -23,12 +23,14 @@ from sim.simulation.state import Impulses, State
 from sim.simulation.stepping.shard import Arrays
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import (
+    BAD_STATE,
     BETWEEN,
     CONTROL,
     CONTROL_BAR,
     IMPULSE,
     IMPULSE_BAR,
     KEY,
+    LEFT_OUT,
     NORMS,
     Q_BAR,
     QD,
@@ -38,6 +40,7 @@ from warp_kernels.checkpoint import (
     Q,
     checkpoint_kernels,
 )  # fmt: skip
+from warp_kernels.trajectory import trajectory_kernels
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,9 @@ class Trajectory:
             :class:`sim.Impulses` says; else None.
         steps: number of steps.
         checkpoint_interval: k, where only the states before every k-th step and the last one are stored.
+        bad_state: number of the first state of each world that isn't finite, -1 for none [num_worlds]; None where
+            nobody looked.
+        parameters: values of all parameters at the rollout, with which :meth:`backward` works.
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class Trajectory:
         impulses: Impulses | None = None,
         steps: int | None = None,
         checkpoint_interval: int = 1,
+        bad_state: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -94,6 +101,9 @@ class Trajectory:
         self.impulses = impulses
         self.steps = int(q.shape[0]) - 1 if steps is None else steps
         self.checkpoint_interval = checkpoint_interval
+        self.bad_state = bad_state
+        self.parameters = simulator.parameter_values()
+        self._fingerprint: np.ndarray | None = None
 
     def __repr__(self) -> str:
         steps, worlds = counted(self.steps, "step"), counted(self.simulator.num_worlds, "world")
@@ -135,7 +145,7 @@ class Trajectory:
             states |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
         room = min(self.checkpoint_interval, self.steps) - 1
         between = {place + BETWEEN: _rows_like(array, room) for place, array in states.items()} if room > 0 else {}
-        return {**states, **between, TAU: self.tau, CONTROL: self.control}
+        return {**states, **between, TAU: self.tau, CONTROL: self.control, BAD_STATE: self.bad_state}
 
     @serialized
     def backward(
@@ -144,12 +154,14 @@ class Trajectory:
         qd_grad: ArrayLike | None = None,
         parameters: Iterable[str] = (),
         impulse_grad: ArrayLike | None = None,
+        *,
+        leave_out_bad_worlds: bool = False,
     ) -> Gradients:
         """Gradients of a loss, given its direct derivatives in the states.
 
         Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint
         is applied. States that aren't stored are computed again first, a stretch at a time.
-        Parameters are taken at their present values.
+        Parameters have the values of the rollout, whatever was set since then.
 
         Args:
             q_grad: derivative of the loss in every stored q, in the shape of ``q``; or in the last one, [num_worlds,
@@ -157,15 +169,51 @@ class Trajectory:
             qd_grad: the same for qd.
             parameters: names of the parameters whose gradient is wanted (:data:`sim.model.parameters.PARAMETERS`).
             impulse_grad: with a warm start, derivative of the loss in every ``impulses.value`` or in the last one.
+            leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
+                don't spoil those of shared parameters.
 
         Raises:
-            ModelError: for wrong shapes or unknown parameters.
+            ModelError: for wrong shapes or unknown parameters, and if the states or inputs have been changed since the
+                rollout.
             FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
         """
-        gradients = self._walk_back(q_grad, qd_grad, parameters, None, impulse_grad)
+        left_out = self.bad_state if leave_out_bad_worlds else None
+        gradients = self._walk_back(q_grad, qd_grad, parameters, None, impulse_grad, left_out)
+        if left_out is not None:
+            left_out = self._more_left_out(left_out)
+            if left_out is not None:
+                gradients = self._walk_back(q_grad, qd_grad, parameters, None, impulse_grad, left_out)
         if self.simulator.check_finite:
             self._raise_for_bad_gradient(gradients)
         return gradients
+
+    def _more_left_out(self, left_out: wp.array) -> wp.array | None:
+        """With the worlds whose gradients, after a way back, aren't finite either; None if there are none."""
+        steps = self.simulator.last_bad_steps()
+        if not (steps >= 0).any():
+            return None
+        return wp.array(np.maximum(left_out.numpy(), steps), dtype=wp.int32, device=left_out.device)
+
+    def remember(self) -> None:
+        """Remember what the states and inputs are, so that :meth:`backward` notices if they have been changed."""
+        self._fingerprint = self._fingerprint_now()
+
+    def _fingerprint_now(self) -> np.ndarray:
+        impulses = None if self.impulses is None else self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
+        given = [array for array in (self.q, self.qd, self.tau, self.control, impulses) if array is not None]
+        kernel = trajectory_kernels(self.q.dtype).fingerprint
+        found = wp.empty((len(given), self.simulator.num_worlds), dtype=wp.uint64, device=self.q.device)
+        for number, values in enumerate(given):
+            arrays = {"values": values, "fingerprints": found[number]}
+            launch(kernel, found.shape[1], arrays, device=found.device, record_tape=False)
+        return found.numpy()
+
+    def _require_unchanged(self) -> None:
+        if self._fingerprint is not None and not np.array_equal(self._fingerprint, self._fingerprint_now()):
+            raise ModelError(
+                "backward: the trajectory's states or inputs have been changed since the rollout, and the way back "
+                "runs its steps again from them; change copies instead"
+            )
 
     @serialized
     def gradient_norms(self, q_grad: ArrayLike | None = None, qd_grad: ArrayLike | None = None) -> GradientNorms:
@@ -195,10 +243,17 @@ class Trajectory:
         parameters: Iterable[str],
         norms: wp.array | None,
         impulse_grad: ArrayLike | None = None,
+        left_out: wp.array | None = None,
     ) -> Gradients:
-        """See :meth:`backward`; norms: of the adjoints of q and qd [steps + 1, num_worlds, 2], the first left out."""
+        """See :meth:`backward`.
+
+        Args:
+            norms: of the adjoints of q and qd [steps + 1, num_worlds, 2], the first left out.
+            left_out: not negative for worlds that are left out [num_worlds].
+        """
         simulator = self.simulator
         names = simulator.watch(parameters)
+        self._require_unchanged()
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
         every_impulse = self._direct_impulses(impulse_grad)
@@ -207,20 +262,22 @@ class Trajectory:
         )
         arrays = self.arrays() | {
             Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
-            NORMS: norms,
+            NORMS: norms, LEFT_OUT: left_out, BAD_STATE: None,
         }  # fmt: skip
-        with paused_tape():
-            for shard in simulator.shards:
-                shard.record_backward(names)
-                if self.checkpoint_interval > 1:
-                    shard.record_again()
-        length = (self.steps, self.checkpoint_interval)
-        simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
-        q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
-        parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
-        return Gradients(
-            q_bar, qd_bar, tau_bar, control_bar, parameter_bars, self._first_impulse_adjoint(every_impulse)
-        )
+        with simulator.with_parameters(self.parameters):
+            with paused_tape():
+                for shard in simulator.shards:
+                    shard.record_backward(names)
+                    if self.checkpoint_interval > 1:
+                        shard.record_again()
+            length = (self.steps, self.checkpoint_interval)
+            simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
+            q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
+            impulse_bar = self._first_impulse_adjoint(every_impulse)
+            parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
+        if left_out is not None:
+            _clear_worlds(left_out, *(array for array in (q_bar, qd_bar, impulse_bar) if array is not None))
+        return Gradients(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar)
 
     def _direct_impulses(self, value: Any) -> wp.array | None:
         """The derivative in the impulses of every state; that in the last ones alone with zeros before."""
@@ -271,7 +328,7 @@ class Trajectory:
         return results[0], results[1]
 
     def _raise_for_bad_gradient(self, gradients: Gradients) -> None:
-        steps = np.concatenate([shard.step.last_bad_step.numpy() for shard in self.simulator.shards])
+        steps = self.simulator.last_bad_steps()
         if (steps >= 0).any():
             world = int(np.argmax(steps))
             raise FloatingPointError(
@@ -292,6 +349,14 @@ def add_to(total: wp.array, value: wp.array) -> None:
     kernel = checkpoint_kernels(total.dtype).accumulate
     arrays = {"value": value.flatten(), "total": total.flatten()}
     launch(kernel, total.size, arrays, device=total.device, record_tape=False)
+
+
+def _clear_worlds(left_out: wp.array, *gradients: wp.array) -> None:
+    """Set gradients [num_worlds, ...] of the worlds that are left out to zero."""
+    for gradient in gradients:
+        arrays = {"left_out": left_out, "values": gradient.reshape((gradient.shape[0], -1))}
+        kernel = trajectory_kernels(gradient.dtype).clear_worlds
+        launch(kernel, gradient.shape[0], arrays, device=gradient.device, record_tape=False)
 
 
 def _rows_like(array: wp.array, rows: int) -> wp.array:

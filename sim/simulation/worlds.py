@@ -79,6 +79,7 @@ class Worlds(ABC):
         check_mass_matrix(model, self._values, self.dt)
         self._shards_by_layout = {self._present_layout: self.shards}
         self._pool = ShardPool(self._threads)
+        self.bad_state: wp.array | None = None
 
     @abstractmethod
     def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
@@ -166,6 +167,21 @@ class Worlds(ABC):
     def contact_overflow(self) -> np.ndarray:
         """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
         return np.concatenate([shard.step.total_overflow.numpy() for shard in self.shards])
+
+    @property
+    def bad_worlds(self) -> dict[int, int]:
+        """The worlds that went bad in the last rollout, each with the number of its first state that isn't finite.
+
+        State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
+        """
+        if self.bad_state is None:
+            return {}
+        states = self.bad_state.numpy()
+        return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
+
+    def last_bad_steps(self) -> np.ndarray:
+        """After a way back, each world's last step whose gradient isn't finite, -1 for none [num_worlds]."""
+        return np.concatenate([shard.step.last_bad_step.numpy() for shard in self.shards])
 
     # ---- inside ------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,12 @@
 """Checks of the arguments of a viewer."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
-from sim.model.joint_types import JOINT_TYPES
+from sim.model.coordinate_checks import require_coordinates
 from sim.model.model import Model
 from sim.model.parameters import as_numbers
 
@@ -29,7 +28,7 @@ def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
         raise ModelError(f"show: q has shape {q.shape}; the model has {model.nq} coordinates: give {shapes[0]} or "
                          f"{shapes[1]}")  # fmt: skip
     q = np.array(np.broadcast_to(q, shapes[1]))
-    _require_states(model, "show", q[None])
+    require_coordinates(model, "show", q[None])
     return q
 
 
@@ -46,7 +45,7 @@ def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
             f"play: q has shape {q.shape}; the model has {model.nq} coordinates and the viewer {num_worlds} "
             f"world{'' if num_worlds == 1 else 's'}: give [states, {num_worlds}, {model.nq}]"
         )
-    _require_states(model, "play", full)
+    require_coordinates(model, "play", full)
     return full
 
 
@@ -102,16 +101,3 @@ def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:
     if control.shape not in shapes:
         raise ModelError(f"offer_simulation: control has shape {control.shape}; give {shapes[0]} or {shapes[1]}")
     return control
-
-
-def _require_states(model: Model, name: str, q: np.ndarray) -> None:
-    """Raise ModelError if coordinates [states, num_worlds, nq] are not finite or have a zero quaternion."""
-    starts = np.append(model.joint_q_start, model.nq)
-    for link, (first, end) in enumerate(itertools.pairwise(starts)):
-        part = q[..., first:end]
-        problem, bad = "isn't finite", ~np.isfinite(part).all(axis=-1)
-        if JOINT_TYPES[int(model.joint_type[link])].quaternion is not None and not bad.any():
-            problem, bad = "has a zero quaternion", np.linalg.norm(part[..., -4:], axis=-1) < 1e-6
-        if bad.any():
-            state, world = np.argwhere(bad)[0]
-            raise ModelError(f"{name}: q {problem} in state {state}, world {world}, joint '{model.joint_names[link]}'")

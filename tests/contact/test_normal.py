@@ -101,7 +101,7 @@ def test_elastic_bounces_keep_their_height():
 
 @pytest.mark.parametrize("dt", [1e-2, 1e-4])
 def test_a_hit_that_only_gravity_closes_bounces_at_once(dt):
-    """Heights on both sides of where d + h v = 0: the step bounces, and the height after it follows that before, 1 to 1."""
+    """Heights on both sides of d + h v = 0: the step bounces, and the height after follows that before, one to one."""
     model, steps, speed = loose_ball(0.8), 20, 4.0
     gaps = speed * dt + np.array([0.5, -0.5]) * G * dt**2
     simulator = sim.Simulator(model, dt, 2, "cpu")

@@ -114,11 +114,10 @@ def test_stored_states_and_what_is_refused(simulator):
     assert list(simulator.rollout(every.state(0), steps=0, checkpoint_interval=3).stored_steps) == [0]
 
 
-def test_a_state_that_is_not_finite_is_found_among_those_stored(simulator):
+def test_a_state_that_is_not_finite_is_found_wherever_it_is(simulator):
     checked = sim.Simulator(simulator.model, DT, WORLDS, simulator.device, simulator.contact, check_finite=True)
     q, qd, tau = inputs(simulator.model, STEPS, WORLDS)
     tau[8, 1] = np.inf
-    with pytest.raises(FloatingPointError, match="the state after step 11 is not finite in world 1"):
-        checked.rollout(checked.state(q, qd), tau, checkpoint_interval=6)
-    with pytest.raises(FloatingPointError, match="the state after step 8 is not finite in world 1"):
-        checked.rollout(checked.state(q, qd), tau)
+    for interval in (6, 1):
+        with pytest.raises(FloatingPointError, match="the state after step 8 is not finite in world 1"):
+            checked.rollout(checked.state(q, qd), tau, checkpoint_interval=interval)

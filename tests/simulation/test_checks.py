@@ -133,7 +133,7 @@ class TestFinite:
         q = np.tile(careful.model.q0, (WORLDS, 1))
         q[2, 7] = np.nan
         with pytest.raises(FloatingPointError, match="the initial state is not finite in world 2"):
-            careful.rollout(careful.state(q), steps=2)
+            careful.rollout(careful.state(wp.array(q, dtype=wp.float64, device="cpu")), steps=2)
 
     def test_gradient(self, careful):
         trajectory = careful.rollout(careful.initial_state(), steps=10)
@@ -157,7 +157,8 @@ class TestFinite:
 
     def test_off_by_default(self, simulator):
         tau = np.full((2, NV), np.nan)
-        trajectory = simulator.rollout(simulator.initial_state(), tau)
+        with pytest.warns(sim.NotFiniteWarning, match="the state after step 0 is not finite in world 0"):
+            trajectory = simulator.rollout(simulator.initial_state(), tau)
         assert np.isnan(trajectory.q.numpy()[1]).any()
         trajectory.backward(np.ones(trajectory.q.shape))
 
@@ -165,5 +166,6 @@ class TestFinite:
         tau = np.zeros((5, WORLDS, NV))
         clean = simulator.rollout(simulator.initial_state(), tau)
         tau[2, 1] = np.nan
-        trajectory = simulator.rollout(simulator.initial_state(), tau)
+        with pytest.warns(sim.NotFiniteWarning, match="the state after step 2 is not finite in world 1"):
+            trajectory = simulator.rollout(simulator.initial_state(), tau)
         np.testing.assert_array_equal(trajectory.q.numpy()[:, [0, 2]], clean.q.numpy()[:, [0, 2]])

@@ -24,7 +24,7 @@ def test_growth_of_the_peak_per_step():
 
 
 def test_only_states_are_new():
-    """A trajectory holds its two arrays and the control it was given."""
+    """A trajectory holds its two arrays, a copy of the forces, and a number or two for each world."""
     simulator = sim.Simulator(hopper("float32"), DT, 3, "cpu")
     for interval, states in ((1, 51), (7, 9)):
         state = simulator.initial_state()
@@ -32,7 +32,9 @@ def test_only_states_are_new():
         trajectory = simulator.rollout(state, tau, checkpoint_interval=interval)
         trajectory.backward(np.ones((3, simulator.model.nq)))
         held = {name for name, value in vars(trajectory).items() if not isinstance(value, int | None)}
-        assert held == {"simulator", "q", "qd", "tau"}
+        assert held == {"simulator", "parameters", "q", "qd", "tau", "bad_state", "_fingerprint"}
+        assert trajectory.bad_state.size == 3
+        assert trajectory._fingerprint.size == 3 * 3  # of q, qd and tau
         assert trajectory.q.capacity == states * 3 * simulator.model.nq * 4
         assert trajectory.qd.capacity == states * 3 * simulator.model.nv * 4
 

@@ -52,8 +52,11 @@ def one_world(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def unit(q: quat):
-        """The quaternion with length one; of zero the identity."""
-        return wp.normalize(q)
+        """The quaternion with length one; of zero the identity, while one that isn't finite stays so."""
+        length = wp.length(q)
+        if length == scalar(0.0):
+            return quat(scalar(0.0), scalar(0.0), scalar(0.0), scalar(1.0))
+        return q * (scalar(1.0) / length)
 
     @wp.func
     def over_length(q: quat):

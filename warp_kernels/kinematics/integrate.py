@@ -19,8 +19,13 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("integrate", scalar)
 
     @wp.func
+    def unit(q: quat):
+        """The quaternion with length one; NaN for zero, and for one that isn't finite."""
+        return q * (scalar(1.0) / wp.length(q))
+
+    @wp.func
     def unit_quaternion(q: wp.array2d(dtype=scalar), world: int, start: int):
-        return wp.normalize(quat(q[world, start], q[world, start + 1], q[world, start + 2], q[world, start + 3]))
+        return unit(quat(q[world, start], q[world, start + 1], q[world, start + 2], q[world, start + 3]))
 
     @wp.kernel(module=module)
     def integrate(
@@ -46,7 +51,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
             i += count
             k += count
             turn = rotations.rotation_exp(dt * vec3(qd[world, k], qd[world, k + 1], qd[world, k + 2]))
-            after = wp.normalize(joints.turned(kind, unit_quaternion(q, world, i), turn))
+            after = unit(joints.turned(kind, unit_quaternion(q, world, i), turn))
             for part in range(wp.static(4)):
                 q_next[world, i + part] = after[part]
 

@@ -114,6 +114,7 @@ class Workspace:
         self.largest_residual, self.adjoint_residual = (per_world(scalar) for _ in range(2))
         self.total_overflow = per_world(wp.int32)
         self.last_bad_step = per_world(wp.int32)
+        self.q0: wp.array = wp.array(m.q0, dtype=scalar, device=self.device)
         self.q, self.q_next = (wp.zeros((n, m.nq), dtype=scalar, device=self.device) for _ in range(2))
         self.qd, self.qd_next, self.tau, self.qdd = (
             wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)

@@ -1,0 +1,214 @@
+"""A rollout as an operation of PyTorch's autograd.
+
+It saves its inputs and its states and nothing else; the backward pass runs each step again (see
+:mod:`sim.simulation.trajectory`). The gradient is an operation of its own, so that ``torch.func.jacrev`` can ask for
+several, and a second derivative finds a node that raises.
+"""
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import Impulses, State
+from sim.simulation.trajectory import Trajectory
+from sim.torch.arrays import on_torch_stream
+
+NO_SECOND = (
+    "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
+    "torch.autograd.functional.jvp, hvp or hessian); use reverse mode once, and differences of gradients beyond that"
+)
+NO_FORWARD_MODE = (
+    "a rollout has no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (torch.func.vjp, jacrev)"
+)
+NO_BATCHED_GRADIENTS = (
+    "a rollout can't take a batch of gradients from torch.autograd.grad(..., is_grads_batched=True) or "
+    "torch.autograd.functional.jacobian(..., vectorize=True); use torch.func.jacrev, or a loop"
+)
+NO_VMAP = "a rollout has no vmap over its inputs; use the simulator's num_worlds as the batch dimension"
+
+
+@dataclass(eq=False)
+class Settings:
+    """What a rollout takes beside tensors, and what its way back has to know of it.
+
+    Attributes:
+        simulator: the simulator.
+        names: the parameters that are given.
+        steps: number of steps, or None where an input says so.
+        checkpoint_interval: of the states that are stored.
+        leave_out_bad_worlds: whether worlds that went bad get no gradient.
+        others: values of all parameters of the simulator at the rollout.
+        bad_state: which worlds went bad, see :class:`sim.Trajectory`.
+    """
+
+    simulator: Simulator
+    names: tuple[str, ...]
+    steps: int | None
+    checkpoint_interval: int
+    leave_out_bad_worlds: bool
+    others: dict[str, np.ndarray] = field(init=False)
+    bad_state: wp.array | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.others = self.simulator.parameter_values()
+
+
+class RecordedRollout(torch.autograd.Function):
+    """``apply(settings, q, qd, tau, control, *values of parameters)``: all stored states, then impulses if any."""
+
+    @staticmethod
+    def forward(
+        settings: Settings,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        tau: torch.Tensor | None,
+        control: torch.Tensor | None,
+        *values: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        """The value."""
+        simulator = settings.simulator
+        with _stream(simulator), _parameters(settings, values):
+            # PyTorch itself notices if a tensor that the way back needs has been changed.
+            trajectory = simulator.run_steps(
+                State(_warp(q), _warp(qd)),
+                _warp_or_none(tau),
+                settings.steps,
+                _warp_or_none(control),
+                settings.checkpoint_interval,
+            )
+            settings.bad_state = trajectory.bad_state
+            states = [trajectory.q, trajectory.qd]
+            if trajectory.impulses is not None:
+                states += [trajectory.impulses.value, trajectory.impulses.key]
+            return tuple(wp.to_torch(array) for array in states)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
+        """Keep what the gradient needs."""
+        ctx.settings, _, _, tau, control, *values = inputs
+        ctx.mark_non_differentiable(*output[2:])
+        ctx.save_for_backward(*output[:2], tau, control, *output[2:], *values)
+        ctx.number_of_values = len(values)
+
+    @staticmethod
+    def backward(ctx: Any, q_grad: torch.Tensor | None, qd_grad: torch.Tensor | None, *_: Any) -> tuple:
+        """The gradient of a loss from that in the states."""
+        if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in (q_grad, qd_grad)):
+            raise RuntimeError(NO_BATCHED_GRADIENTS)
+        settings: Settings = ctx.settings
+        q, qd, tau, control, *rest = ctx.saved_tensors
+        kept, values = rest[: len(rest) - ctx.number_of_values], rest[len(rest) - ctx.number_of_values :]
+        needed = ctx.needs_input_grad[1:]
+        wanted = tuple(name for name, need in zip(settings.names, needed[4:], strict=True) if need)
+        found = iter(RolloutGradient.apply(settings, wanted, q_grad, qd_grad, q, qd, tau, control, *kept, *values))
+        given = (True, True, tau is not None, control is not None, *needed[4:])
+        return None, *(next(found) if there else None for there in given)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_FORWARD_MODE)
+
+    @staticmethod
+    def vmap(*_: Any) -> None:
+        """Raises: worlds are the batch."""
+        raise RuntimeError(NO_VMAP)
+
+
+class RolloutGradient(torch.autograd.Function):
+    """``apply(settings, wanted, q_grad, qd_grad, q, qd, tau, control, *impulses, *values)``.
+
+    The gradients in the first q and qd, in tau and control where they are given, and in the parameters that are wanted.
+    """
+
+    @staticmethod
+    def forward(
+        settings: Settings,
+        wanted: tuple[str, ...],
+        q_grad: torch.Tensor | None,
+        qd_grad: torch.Tensor | None,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        tau: torch.Tensor | None,
+        control: torch.Tensor | None,
+        *rest: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        """The gradients."""
+        simulator = settings.simulator
+        split = len(rest) - len(settings.names)
+        impulses = Impulses(_warp(rest[0]), _warp(rest[1])) if split else None
+        values = rest[split:]
+        with _stream(simulator), simulator.with_parameters(settings.others), _parameters(settings, values):
+            trajectory = Trajectory(
+                simulator, _warp(q), _warp(qd), _warp_or_none(tau), _warp_or_none(control), impulses, settings.steps,
+                settings.checkpoint_interval, settings.bad_state,
+            )  # fmt: skip
+            gradients = trajectory.backward(
+                _warp_or_none(q_grad),
+                _warp_or_none(qd_grad),
+                wanted,
+                leave_out_bad_worlds=settings.leave_out_bad_worlds,
+            )
+        bars = [bar for bar in (gradients.q, gradients.qd, gradients.tau, gradients.control) if bar is not None]
+        like = dict(zip(settings.names, values, strict=True))
+        parameters = [
+            torch.as_tensor(gradients.parameters[name], dtype=like[name].dtype, device=like[name].device).reshape(
+                like[name].shape
+            )
+            for name in wanted
+        ]
+        return *(wp.to_torch(bar) for bar in bars), *parameters
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        """Nothing to keep."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_SECOND)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> None:
+        """Raises."""
+        raise RuntimeError(NO_SECOND)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *arguments: Any) -> tuple:
+        """One way back after the other, for a batch of derivatives in the states."""
+        dims = in_dims[2:4]
+        settings, wanted, *seeds = arguments[:4]
+        if any(dim is not None for dim in in_dims[4:]):
+            raise RuntimeError(NO_VMAP)
+        found = []
+        for number in range(info.batch_size):
+            each = [x if dim is None else x.select(dim, number) for x, dim in zip(seeds, dims, strict=True)]
+            found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[4:]))
+        results = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+        return results, (0,) * len(results)
+
+
+def _warp(tensor: torch.Tensor) -> wp.array:
+    array = wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
+    assert isinstance(array, wp.array)
+    return array
+
+
+def _warp_or_none(tensor: torch.Tensor | None) -> wp.array | None:
+    return None if tensor is None else _warp(tensor)
+
+
+def _stream(simulator: Simulator) -> contextlib.AbstractContextManager[object]:
+    return on_torch_stream(torch.device(wp.device_to_torch(simulator.device)))
+
+
+def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> contextlib.AbstractContextManager[None]:
+    given: dict[str, np.ndarray] = {
+        name: value.detach().cpu().numpy() for name, value in zip(settings.names, values, strict=True)
+    }
+    return settings.simulator.with_parameters(given)

@@ -1,0 +1,140 @@
+"""Worlds whose states aren't finite: reported where it begins, and left out of gradients on request."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import warp as wp
+
+import sim
+import sim.torch
+
+DT, WORLDS, STEPS = 1.0 / 240.0, 4, 12
+
+
+def top(dtype: str = "float64") -> sim.Model:
+    """A top on a spherical joint and a ball above the ground."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.5)
+    link = builder.add_link("top", mass=1.0, inertia=(0.1, 0.1, 0.1), com=(0.0, 0.0, -0.3))
+    builder.add_joint("pivot", "spherical", child=link, position=(0.0, 0.0, 2.0))
+    builder.add_sphere(radius=0.1, mass=0.5, position=(1.0, 0.0, 0.1))
+    return builder.finalize(dtype)
+
+
+def simulators(device: str, **options) -> sim.Simulator:
+    return sim.Simulator(top(), DT, WORLDS, device, **options)
+
+
+def spoiled(simulator: sim.Simulator, world: int, step: int) -> np.ndarray:
+    """Joint forces of which one is NaN."""
+    tau = np.random.default_rng(0).normal(size=(STEPS, WORLDS, simulator.model.nv)) * 0.1
+    tau[step, world, 1] = np.nan
+    return tau
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+@pytest.mark.parametrize("interval", [1, 5])
+def test_first_bad_state_of_each_world(device, interval, warm_start):
+    simulator = simulators(device, contact=sim.ContactOptions(warm_start=warm_start))
+    tau = spoiled(simulator, 2, 7)
+    tau[3, 1] = np.inf
+    state = simulator.initial_state()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trajectory = simulator.rollout(state, tau, checkpoint_interval=interval)
+    assert simulator.bad_worlds == {1: 4, 2: 8}
+    assert np.isnan(trajectory.final_state.q.numpy()[2, :4]).all()  # a quaternion keeps NaN
+    if device == "cpu":
+        (warning,) = (each for each in caught if each.category is sim.NotFiniteWarning)
+        text = str(warning.message)
+        assert "the state after step 3 is not finite in world 1; 2 of 4 worlds went bad" in text
+        assert warning.filename == __file__
+    simulator.rollout(state, steps=3)
+    assert simulator.bad_worlds == {}
+
+
+def test_bad_beginnings(device):
+    """Of Warp arrays, which nobody looks at before; a quaternion of zeros is no orientation."""
+    simulator = simulators(device)
+    q = np.tile(simulator.model.q0, (WORLDS, 1))
+    q[1, 5], q[3, :4] = np.nan, 0.0
+    given = wp.array(q, dtype=wp.float64, device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        simulator.rollout(simulator.state(given), steps=2)
+    assert simulator.bad_worlds == {1: 0, 3: 1}
+
+
+def test_numpy_states_are_refused():
+    simulator = simulators("cpu")
+    q, qd = np.tile(simulator.model.q0, (WORLDS, 1)), np.zeros((WORLDS, simulator.model.nv))
+    wrong, zero = q.copy(), q.copy()
+    wrong[1, 5], zero[3, :4], qd[2, 1] = np.nan, 0.0, np.inf
+    with pytest.raises(sim.ModelError, match=r"q isn't finite in .* world 1, joint 'sphere_0_free'"):
+        simulator.state(wrong)
+    with pytest.raises(sim.ModelError, match=r"q has a zero quaternion in .* world 3, joint 'pivot'"):
+        simulator.state(zero)
+    with pytest.raises(sim.ModelError, match=r"qd isn't finite at index \(2, 1\)"):
+        simulator.state(q, qd)
+
+
+@pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")
+@pytest.mark.parametrize("warm_start", [False, True])
+@pytest.mark.parametrize("interval", [1, 5])
+def test_bad_worlds_left_out(device, interval, warm_start):
+    """Of the others the gradients are those of a simulator without the bad world, up to the order of sums."""
+    contact = sim.ContactOptions(warm_start=warm_start)
+    simulator = simulators(device, contact=contact)
+    others = sim.Simulator(simulator.model, DT, WORLDS - 1, device, contact)
+    tau, kept = spoiled(simulator, 2, 7), [0, 1, 3]
+    weights = np.random.default_rng(1).normal(size=(WORLDS, simulator.model.nq))
+    names = ["mass", "friction", "gravity"]
+    trajectory = simulator.rollout(simulator.initial_state(), tau, checkpoint_interval=interval)
+    plain = trajectory.backward(weights, parameters=names)
+    assert np.isnan(plain.parameters["mass"]).any()
+    found = trajectory.backward(weights, parameters=names, leave_out_bad_worlds=True)
+    expected = others.rollout(others.initial_state(), tau[:, kept]).backward(weights[kept], parameters=names)
+    for name in names:
+        np.testing.assert_allclose(found.parameters[name], expected.parameters[name], rtol=1e-12, atol=1e-14)
+    for name in ("q", "qd"):
+        values = getattr(found, name).numpy()
+        assert (values[2] == 0.0).all()
+        np.testing.assert_array_equal(values[kept], getattr(expected, name).numpy())
+    assert (found.tau.numpy()[:, 2] == 0.0).all()
+    np.testing.assert_array_equal(found.tau.numpy()[:, kept], expected.tau.numpy())
+
+
+def test_worlds_whose_gradient_alone_is_bad_are_left_out(device):
+    simulator = simulators(device)
+    trajectory = simulator.rollout(simulator.initial_state(), spoiled(simulator, 0, 0)[1:])
+    weights = np.ones((WORLDS, simulator.model.nq))
+    weights[3] = np.inf
+    assert not np.isfinite(trajectory.backward(weights, parameters=["mass"]).parameters["mass"]).all()
+    found = trajectory.backward(weights, parameters=["mass"], leave_out_bad_worlds=True)
+    assert np.isfinite(found.parameters["mass"]).all()
+    assert (found.q.numpy()[3] == 0.0).all()
+    assert (found.q.numpy()[:3] != 0.0).any(axis=1).all()
+
+
+@pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")
+def test_shared_parameters_in_torch(device):
+    simulator = simulators(device)
+    m = simulator.model
+    target = torch.device(wp.device_to_torch(simulator.device))
+    q = torch.tensor(np.tile(m.q0, (WORLDS, 1)), device=target)
+    qd = torch.zeros(WORLDS, m.nv, dtype=torch.float64, device=target)
+    tau = torch.tensor(spoiled(simulator, 2, 7), device=target)
+
+    def gradient(leave_out: bool) -> torch.Tensor:
+        mass = torch.tensor(m.parameters["mass"], device=target, requires_grad=True)
+        end, _ = sim.torch.rollout(simulator, q, qd, tau, leave_out_bad_worlds=leave_out, mass=mass)
+        assert list(simulator.bad_worlds) == [2]
+        end[-1, [0, 1, 3]].sum().backward()
+        assert mass.grad is not None
+        return mass.grad
+
+    assert not gradient(False).isfinite().all()
+    assert gradient(True).isfinite().all()
+    assert (gradient(True) != 0.0).any()

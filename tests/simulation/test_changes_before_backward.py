@@ -1,0 +1,76 @@
+"""What is changed between a rollout and its way back doesn't change the gradient in silence."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+import sim
+from tests.simulation.worlds import hopper
+
+DT, WORLDS, STEPS = 1.0 / 240.0, 2, 8
+
+
+@pytest.fixture(params=["float32", "float64"])
+def simulator(request, device) -> sim.Simulator:
+    return sim.Simulator(hopper(request.param), DT, WORLDS, device, sim.ContactOptions(warm_start=True))
+
+
+def forces(simulator: sim.Simulator) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(STEPS, WORLDS, simulator.model.nv))
+
+
+def gradients(trajectory: sim.Trajectory) -> list[np.ndarray]:
+    weights = np.ones((WORLDS, trajectory.simulator.model.nq))
+    found = trajectory.backward(weights, parameters=["mass"])
+    return [found.qd.numpy(), found.tau.numpy(), found.parameters["mass"]]
+
+
+def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(first, second, strict=True))
+
+
+def test_forces_of_the_caller(simulator):
+    tau = wp.array(forces(simulator), dtype=simulator.model.scalar, device=simulator.device)
+    trajectory = simulator.rollout(simulator.initial_state(), tau)
+    expected = gradients(trajectory)
+    tau.zero_()
+    assert same(gradients(trajectory), expected)
+
+
+def test_parameters_set_in_between(simulator):
+    trajectory = simulator.rollout(simulator.initial_state(), forces(simulator))
+    expected = gradients(trajectory)
+    heavier = simulator.parameter("mass") * 3.0
+    simulator.set_parameter("mass", heavier)
+    assert same(gradients(trajectory), expected)
+    np.testing.assert_array_equal(simulator.parameter("mass"), heavier)
+    other = simulator.rollout(simulator.initial_state(), forces(simulator))
+    assert not same(gradients(other), expected)
+
+
+@pytest.mark.parametrize("name", ["q", "qd", "tau", "impulses"])
+def test_a_changed_trajectory_is_noticed(simulator, name):
+    trajectory = simulator.rollout(simulator.initial_state(), forces(simulator))
+    expected = gradients(trajectory)
+    array = trajectory.impulses.value if name == "impulses" else getattr(trajectory, name)
+    before = array.numpy().copy()
+    changed = before.copy()
+    changed.reshape(-1)[-1] = np.nextafter(changed.reshape(-1)[-1], np.inf)
+    array.assign(changed)
+    with pytest.raises(sim.ModelError, match="states or inputs have been changed"):
+        gradients(trajectory)
+    array.assign(before[::-1].copy())
+    with pytest.raises(sim.ModelError, match="change copies"):
+        gradients(trajectory)
+    array.assign(before)
+    assert same(gradients(trajectory), expected)
+
+
+def test_a_changed_trajectory_on_a_tape(simulator):
+    state = simulator.initial_state()
+    state.qd.requires_grad = True
+    with wp.Tape() as tape:
+        trajectory = simulator.rollout(state, steps=3)
+    trajectory.qd.zero_()
+    with pytest.raises(sim.ModelError, match="have been changed"):
+        tape.backward(grads={trajectory.q: wp.ones_like(trajectory.q)})

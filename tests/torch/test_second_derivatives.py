@@ -1,0 +1,90 @@
+"""Derivatives of a rollout that PyTorch can ask for beyond one gradient: right, or an error that says what to do."""
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import forward_ad
+
+import sim
+import sim.torch
+from tests.simulation.worlds import hopper
+
+DT, STEPS = 1.0 / 240.0, 6
+
+
+@pytest.fixture(scope="module")
+def simulator() -> sim.Simulator:
+    return sim.Simulator(hopper(), DT, 2, "cpu")
+
+
+def end(simulator: sim.Simulator, tau: torch.Tensor, **parameters: torch.Tensor) -> torch.Tensor:
+    """The last velocities, squared, of a motion with the same forces in every step [2, nv]."""
+    q = torch.tensor(np.tile(simulator.model.q0, (2, 1)))
+    qd = torch.zeros(2, simulator.model.nv, dtype=torch.float64)
+    _, speeds = sim.torch.rollout(simulator, q, qd, tau.expand(STEPS, 2, -1), **parameters)
+    return speeds[-1].square()
+
+
+@pytest.fixture
+def tau(simulator) -> torch.Tensor:
+    return torch.linspace(-1.0, 1.0, 2 * simulator.model.nv, dtype=torch.float64).reshape(2, -1)
+
+
+@pytest.mark.parametrize("name", ["jvp", "hvp", "vhp"])
+def test_functional_products_raise(simulator, tau, name):
+    function = getattr(torch.autograd.functional, name)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        function(lambda x: end(simulator, x).sum(), tau, torch.ones_like(tau))
+
+
+def test_hessians_raise(simulator, tau):
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.functional.hessian(lambda x: end(simulator, x).sum(), tau)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.func.jacrev(torch.func.grad(lambda x: end(simulator, x).sum()))(tau)
+
+
+@pytest.mark.parametrize("name", ["tau", "friction"])
+def test_a_penalty_on_a_gradient_raises(simulator, tau, name):
+    friction = torch.tensor(simulator.model.parameters["friction"], requires_grad=name == "friction")
+    tau.requires_grad_(name == "tau")
+    leaf = tau if name == "tau" else friction
+    loss = end(simulator, tau, friction=friction).sum()
+    (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        gradient.square().sum().backward()
+
+
+def test_forward_mode_and_vmap_raise(simulator, tau):
+    with pytest.raises(RuntimeError, match="no forward-mode"):
+        torch.func.jvp(lambda x: end(simulator, x), (tau,), (tau,))
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="no forward-mode"):
+        end(simulator, forward_ad.make_dual(tau, tau))
+    with pytest.raises(RuntimeError, match="num_worlds as the batch"):
+        torch.func.vmap(lambda x: end(simulator, x))(torch.stack([tau, tau]))
+
+
+def test_gradients_of_torch_func(simulator, tau):
+    """Against those of backward and, for the Jacobian, one backward pass per row."""
+    leaf = tau.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(end(simulator, leaf).sum(), leaf)
+    assert expected.abs().max() > 1e-3
+    assert torch.equal(torch.func.grad(lambda x: end(simulator, x).sum())(tau), expected)
+    found = torch.func.jacrev(lambda x: end(simulator, x)[1, :2])(tau)
+    rows = [torch.autograd.grad(end(simulator, leaf)[1, k], leaf)[0] for k in range(2)]
+    assert torch.equal(found, torch.stack(rows))
+
+
+def test_batches_of_gradients(simulator, tau):
+    leaf = tau.clone().requires_grad_()
+    value = end(simulator, leaf)
+    seeds = torch.ones(2, *value.shape, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"torch\.func\.jacrev"):
+        torch.autograd.grad(value, leaf, seeds, is_grads_batched=True)
+
+
+def test_parameters_through_torch_func(simulator, tau):
+    friction = torch.tensor(simulator.model.parameters["friction"])
+    leaf = friction.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(end(simulator, tau, friction=leaf).sum(), leaf)
+    assert torch.equal(torch.func.grad(lambda x: end(simulator, tau, friction=x).sum())(friction), expected)
