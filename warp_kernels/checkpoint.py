@@ -14,8 +14,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import Constraints
-from warp_kernels.solver.warm_start import NO_KEY
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import NO_KEY, kernel_module, warp_types
 
 # Places in the pointer table; zero stands for an array that wasn't given. The first four are what a state is made of; so
 # many places further is where it is kept between two stored ones.

@@ -41,6 +41,8 @@ COUPLING = 6
 POINT = 7
 ORIENTATION = 8
 TORSION = 9  # spinning and rolling friction of a contact
+# In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
+NO_KEY = -1
 
 # Kinds of actuator.
 TORQUE = 0

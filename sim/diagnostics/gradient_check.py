@@ -210,11 +210,13 @@ def judge(
     low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
     doubt = found.left_doubt + found.right_doubt
     miss = np.abs(analytic - found.central)
-    wrong = ~np.isfinite(analytic) | (np.maximum(low - analytic, analytic - high) > doubt + tolerance)
+    beyond = np.maximum(low - analytic, analytic - high)
+    wrong = ~np.isfinite(analytic) | (beyond > doubt + tolerance)
     verdicts = np.where(wrong, "wrong", np.where(high - low > doubt, "kink", "unclear"))
     verdicts[miss <= tolerance] = "right"
     # Scaled such that entries with an error within the bound are right.
-    error = miss / (tolerance / bound)
+    outside = np.nan_to_num(np.maximum(beyond, 0.0))  # NaN where a side has no difference
+    error = np.where(np.isin(verdicts, ("kink", "unclear")), outside, miss) / (tolerance / bound)
     return [
         CheckedEntry(
             entry, world, float(analytic[i]), float(found.left[i]), float(found.right[i]), float(found.central[i]),

@@ -24,8 +24,9 @@ class CheckedEntry:
         right: one-sided difference from above.
         central: central difference.
         width: width of the central difference.
-        error: difference between the analytic derivative and the central difference, relative to the largest derivative
-            of the same argument and world, with an allowance for rounding.
+        error: difference between the analytic derivative and the central difference, at a kink or where it is unclear
+            what is beyond both one-sided differences; relative to the largest derivative of the same argument and
+            world, with an allowance for rounding.
         verdict: "right": it agrees with the central difference. "kink": the one-sided differences differ, and it equals
             one of them or lies between. "unclear": the same, but the differences depend on their width. "wrong": none
             of these.
@@ -94,8 +95,9 @@ class GradientReport:
         for name, total in self.totals.items():
             of_it = [entry for entry in self.entries if entry.entry.argument == name]
             counts = "".join(f"{sum(entry.verdict == verdict for entry in of_it):>9}" for verdict in VERDICTS)
-            error = max((entry.error for entry in of_it if entry.verdict == "right"), default=np.nan)
-            text = "-" if np.isnan(error) else f"{error:.1e}"
+            # A gradient that is NaN is as wrong as can be.
+            error = max((float(np.nan_to_num(entry.error, nan=np.inf)) for entry in of_it), default=None)
+            text = "-" if error is None else f"{error:.1e}"
             lines.append(f"{name:<20}{f'{len(of_it)} of {total}':>12}{counts}{text:>15}")
         for verdict in VERDICTS[:0:-1]:
             found = self.of(verdict)

@@ -16,7 +16,7 @@ from sim.simulation.rollout import run_rollout
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
 from sim.simulation.worlds import Worlds
-from warp_kernels.solver.warm_start import NO_KEY
+from warp_kernels.types import NO_KEY
 
 
 class Simulator(Worlds):

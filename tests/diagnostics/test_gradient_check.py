@@ -106,6 +106,9 @@ def test_a_wrong_gradient_is_found(monkeypatch, amount):
     (entry,) = report.wrong
     assert (entry.world, entry.entry.argument, entry.entry.index) == (1, "tau", (3, dof))
     assert "tau of joint 'hip' at step 3 in world 1" in str(report)
+    (row,) = (line.split() for line in str(report).splitlines() if line.startswith("tau "))
+    # Of the largest derivative of that world, which is at most the largest of all.
+    assert float(row[-1]) == np.inf if np.isnan(amount) else amount <= float(row[-1]) < 10.0 * amount
     with pytest.raises(sim.GradientError, match="joint 'hip' at step 3 in world 1"):
         report.raise_if_wrong()
 

@@ -31,6 +31,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "precision": (),
     "solver.structs": ("types",),
     "checkpoint": ("solver.structs",),
+    "trajectory": ("types",),
     "algebra": ("types",),
     "parameters": ("algebra",),
     "kinematics": ("algebra", "variants"),

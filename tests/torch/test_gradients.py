@@ -223,14 +223,6 @@ def test_vmap_is_refused_with_advice(device):
         torch.func.vmap(lambda tau: sim.torch.rollout(s, x.q, x.qd, tau)[0])(torch.stack([x.tau, x.tau]))
 
 
-def test_functional_gradient_is_refused(device):
-    """torch.func.grad differentiates twice or not at all; torch.autograd.grad is what to use."""
-    s = simulator(device)
-    x = tensors(s, requires_grad=False)
-    with pytest.raises(RuntimeError):
-        torch.func.grad(lambda tau: loss(*sim.torch.rollout(s, x.q, x.qd, tau)))(x.tau)
-
-
 def test_saved_tensors_changed_in_place_are_noticed(device):
     s = simulator(device)
     x = tensors(s)

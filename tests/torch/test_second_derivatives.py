@@ -55,6 +55,7 @@ def test_a_penalty_on_a_gradient_raises(simulator, tau, name):
         gradient.square().sum().backward()
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of PyTorch itself
 def test_forward_mode_and_vmap_raise(simulator, tau):
     with pytest.raises(RuntimeError, match="no forward-mode"):
         torch.func.jvp(lambda x: end(simulator, x), (tau,), (tau,))

@@ -14,11 +14,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import Constraints
-from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
+from warp_kernels.types import CONTACT, NO_KEY, TORSION, kernel_module, warp_types
 
 # A key is (kind KIND_STRIDE + pair or item, feature); that of no constraint is NO_KEY.
 KIND_STRIDE = 2**26
-NO_KEY = -1
 
 
 @functools.cache
