@@ -12,6 +12,7 @@ import warp as wp
 from sim.arrays.launch import record
 from sim.arrays.precision import scalars
 from sim.errors import ModelError
+from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter
 from warp_kernels.precision import precision_kernels
@@ -124,6 +125,7 @@ class DeviceModel:
         self._every_link = Visits(self.tree_link_start, upload(np.arange(model.num_links)))
         self._double: tuple[DeviceModel, list[Any]] | None = None
         self._none: dict[type, wp.array] = {}
+        self._regular = False
         self._no_bar = {name: self.none(self.parameter_dtype(name)) for name in PARAMETERS}
         self.parameters: dict[str, wp.array] = {}
         self._given_norm: dict[str, np.ndarray] = {}
@@ -153,6 +155,7 @@ class DeviceModel:
             ModelError: for an unknown name, a wrong shape, a value that is not finite, a zero quaternion.
         """
         array = check_parameter(name, value, self.model.counts, self.num_worlds)
+        self._regular = False
         self._per_world[name] = np.ndim(value) > len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
         if name in POSES:
             norm = np.linalg.norm(array[..., 3:], axis=-1, keepdims=True)
@@ -272,6 +275,16 @@ class DeviceModel:
             raise ModelError(
                 f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
             )
+
+    def require_regular_mass_matrix(self) -> None:
+        """Check that accelerations are defined, once for the parameters as they are; of several worlds the first.
+
+        Raises:
+            ModelError: naming the first joint with a direction without inertia.
+        """
+        if not self._regular:
+            check_mass_matrix(self.model, {name: array.numpy()[0] for name, array in self.parameters.items()}, dt=0.0)
+            self._regular = True
 
     def frame_arrays(self, names: tuple[str, ...]) -> FrameArrays:
         """The frames with these names. Raises ModelError if there is no such frame."""

@@ -121,9 +121,10 @@ def forward_dynamics(
         [num_worlds, nv], the time derivative of qd.
 
     Raises:
-        ModelError: as :func:`inverse_dynamics`.
+        ModelError: as :func:`inverse_dynamics`, and if the mass matrix is singular, naming the joint.
     """
     m, *inputs = _arguments(model, q, qd, "tau", tau, wrench)
+    m.require_regular_mass_matrix()
     return run(m, forward_dynamics_operation(m.model, passive), inputs)
 
 

@@ -10,7 +10,7 @@ from sim.arrays.launch import launch
 from sim.arrays.precision import in_double, rounded
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.bodies import Bodies
-from sim.dynamics.differentiable_op import Array, DifferentiableOp, lanes_of, of_position
+from sim.dynamics.differentiable_op import Array, DifferentiableOp, lanes_of, of_position, on_device
 from sim.dynamics.dynamics import solve_mass_matrix, taped_bodies, zeros
 from sim.model.model import Model
 from warp_kernels.dynamics.crba import crba_kernels
@@ -64,9 +64,12 @@ def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
         [num_worlds, nv, nv], symmetric.
 
     Raises:
-        ModelError: as :func:`sim.inverse_dynamics`.
+        ModelError: as :func:`sim.inverse_dynamics`, and if the mass matrix is singular, naming the joint.
     """
-    return of_position(mass_matrix_inverse_operation, model, q)
+    m = on_device(model, q)
+    m.require_masses()
+    m.require_regular_mass_matrix()
+    return of_position(mass_matrix_inverse_operation, m, q)
 
 
 def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import warp as wp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sim
@@ -80,3 +81,28 @@ def test_errors_name_the_parameter(model, device):
         sim.DeviceModel(model, device, parameters={"joint_placement": placement})
     with pytest.raises(sim.ModelError, match="'mass'.*requires_grad"):
         sim.DeviceModel(model, device).gradient("mass")
+
+
+def test_singular_mass_matrices_are_refused(device):
+    """By everything that divides by them, at the first call; inverse dynamics and the matrix itself don't."""
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=1.0, com=(0.0, 0.0, 0.0), inertia=(0.0, 0.0, 0.0))
+    builder.add_joint("hinge", "revolute", child="arm", axis=(0.0, 0.0, 1.0))
+    model = builder.finalize("float64")
+    q = wp.zeros((1, 1), dtype=wp.float64, device=device)
+    robot, x = sim.torch.Robot(model, device=wp.device_to_torch(device)), wp.to_torch(q)
+    calls = [
+        lambda: sim.forward_dynamics(model, q, q, q),
+        lambda: sim.mass_matrix_inverse(model, q),
+        lambda: robot.forward_dynamics(x, x, x),
+        lambda: robot.mass_matrix_inverse(x),
+    ]
+    for call in calls:
+        with pytest.raises(sim.ModelError, match="joint 'hinge' has a direction without inertia"):
+            call()
+    assert sim.mass_matrix(model, q).numpy() == 0.0
+    assert robot.inverse_dynamics(x, x, x).isfinite().all()
+    robot.armature = robot.armature + 2.0
+    assert robot.forward_dynamics(x, x, x + 1.0).item() == 0.5
+    with_rotor = sim.DeviceModel(model, device, parameters={"armature": [2.0]})
+    np.testing.assert_array_equal(sim.mass_matrix_inverse(with_rotor, q).numpy(), [[[0.5]]])

@@ -11,6 +11,7 @@ import torch
 from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
+from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES
 from sim.torch.robot.arguments import check_shared
@@ -24,6 +25,8 @@ from sim.torch.robot.learning import (
 )
 from sim.torch.robot.parametrisations import Parametrisation
 
+# What decides whether the mass matrix is regular.
+INERTIAL = ("joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness")
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
 
@@ -62,6 +65,7 @@ class RobotModule(torch.nn.Module):
         for name, value in values.items():
             self.register_buffer(name, torch.tensor(value, dtype=dtype, device=device))
         self.learnt = torch.nn.ModuleDict()
+        self._regular = False
 
     @property
     def nq(self) -> int:
@@ -212,6 +216,14 @@ class RobotModule(torch.nn.Module):
                 f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
                 "give them a mass"
             )
+
+    def _require_regular_mass_matrix(self) -> None:
+        """Look once, at the first call that divides by it; what a parameter becomes later is its owner's affair."""
+        if self._regular or self.model.massless_links:
+            return
+        values = dict(zip(INERTIAL, self._values(INERTIAL), strict=True))
+        check_mass_matrix(self.model, {name: value.detach().cpu().numpy() for name, value in values.items()}, dt=0.0)
+        self._regular = True
 
     @property
     def _like(self) -> torch.Tensor:

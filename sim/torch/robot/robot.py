@@ -271,9 +271,13 @@ class Robot(RobotModule):
         """Joint accelerations [..., nv] under joint forces: the inverse of :meth:`inverse_dynamics`.
 
         Without ``passive`` forces the result is that of Pinocchio's ``aba``.
+
+        Raises:
+            ModelError: at the first call if the mass matrix is singular, naming the joint.
         """
         on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
         make = lambda: forward_dynamics_operation(self.model, passive)  # noqa: E731
+        self._require_regular_mass_matrix()
         key = "forward dynamics" if passive else "forward dynamics without passive forces"
         return self._dynamics(key, make, q=q, qd=qd, tau=tau, **on_links)
 
@@ -283,6 +287,7 @@ class Robot(RobotModule):
 
     def mass_matrix_inverse(self, q: torch.Tensor) -> torch.Tensor:
         """Inverse of the joint-space mass matrix [..., nv, nv]."""
+        self._require_regular_mass_matrix()
         return self._dynamics("mass matrix inverse", lambda: mass_matrix_inverse_operation(self.model), q=q)
 
     def gravity_forces(self, q: torch.Tensor) -> torch.Tensor:
