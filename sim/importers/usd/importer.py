@@ -25,9 +25,10 @@ from sim.importers.usd.bodies import (
 from sim.importers.usd.filters import read_filters
 from sim.importers.usd.geometries import add_geometries, enabled_colliders
 from sim.importers.usd.joints import forest, read_joints
+from sim.importers.usd.layers import readable
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.shapes import colliders
-from sim.importers.usd.stage import Kind, open_scene
+from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
 from sim.model.model import Part
 from sim.model.spec_checks import pose
@@ -79,7 +80,7 @@ def add_usd(
     scene = open_scene(Path(path))
     reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution)
     # Results of extreme numbers are checked where they are used; NumPy need not warn before.
-    with all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
+    with readable(scene.path), all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
         parts = _read(reader, visual, collision)
     for note in dict.fromkeys(scene.notes):
         warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=3)
@@ -93,6 +94,11 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
         ImportFileError: if the file can't be opened.
     """
     scene = open_scene(Path(path))
+    with readable(scene.path):
+        return _gravity(scene)
+
+
+def _gravity(scene: Scene) -> np.ndarray:
     found = scene.of(Kind.Scene)
     if not found:
         return np.array([0.0, 0.0, -9.81])

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError
+from sim.importers.usd.layers import open_stage, readable
 from sim.model.poses import compose, inverse
 
 SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
@@ -127,23 +128,20 @@ def open_scene(path: Path) -> Scene:
     """Open a file and find the physics in it.
 
     Raises:
-        ImportFileError: if the file can't be opened, or its units are not positive.
+        ImportFileError: if the file or one of its layers can't be opened, or its units are not positive.
     """
-    if not path.is_file():
-        raise ImportFileError(path, "no such file")
-    try:
-        stage = Usd.Stage.Open(str(path))
-    except Tf.ErrorException as error:
-        # The last only says that it failed, the one before says where.
-        reasons = [item.commentary.strip() for item in error.args]
-        raise ImportFileError(path, f"can't be opened as USD: {reasons[max(len(reasons) - 2, 0)]}") from None
+    with readable(path):
+        return _scene(path, *open_stage(path))
+
+
+def _scene(path: Path, stage: Usd.Stage, notes: list[str]) -> Scene:
     length, mass = float(UsdGeom.GetStageMetersPerUnit(stage)), float(UsdPhysics.GetStageKilogramsPerUnit(stage))
     for name, unit in (("metersPerUnit", length), ("kilogramsPerUnit", mass)):
         if not (np.isfinite(unit) and unit > 0.0):
             raise ImportFileError(path, f"{name} is {unit}; it must be positive")
     up = Y_UP if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y else Rotation.identity()
     order = {prim.GetPath(): number for number, prim in enumerate(_prims(stage))}
-    scene = Scene(path, stage, length, mass, up, _described(stage), order)
+    scene = Scene(path, stage, length, mass, up, _described(stage), order, notes=notes)
     for description in scene.of(Kind.RigidBody):
         if description.kinematicBody:
             scene.notes.append(f"prim '{description.primPath}' is a kinematic body; it doesn't move here")
