@@ -5,7 +5,7 @@ from pxr import Tf
 
 import sim
 from sim.importers.usd import bodies, motion
-from tests.importers.usd_scenes import add_body, read, stage_of
+from tests.importers.usd_scenes import add_body, stage_of
 
 BODY = 'def Cube "box" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]) {\n}\n'
 PRIM = 'def Xform "a" (%s) {\n}\n'

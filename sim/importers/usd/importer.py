@@ -27,6 +27,7 @@ from sim.importers.usd.geometries import add_geometries, enabled_colliders
 from sim.importers.usd.joints import forest, read_joints
 from sim.importers.usd.layers import readable
 from sim.importers.usd.reader import Reader
+from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers
 from sim.importers.usd.shapes import colliders
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
@@ -91,7 +92,7 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
     """Gravity of a USD file, z up [m/s^2]; (0, 0, -9.81) if it states none.
 
     Raises:
-        ImportFileError: if the file can't be opened.
+        ImportFileError: if the file can't be opened, or states a gravity that is not finite.
     """
     scene = open_scene(Path(path))
     with readable(scene.path):
@@ -103,10 +104,14 @@ def _gravity(scene: Scene) -> np.ndarray:
     if not found:
         return np.array([0.0, 0.0, -9.81])
     prim = scene.prim(found[0].primPath)
+    if any(scene.stated(prim, name) is False for name in SWITCHES_OF_GRAVITY):
+        return np.zeros(3)
     api = UsdPhysics.Scene(prim)
     direction = np.array(api.GetGravityDirectionAttr().Get(), dtype=np.float64)
-    down = scene.up.apply(direction) if direction.any() else np.array([0.0, 0.0, -1.0])
     strength = float(api.GetGravityMagnitudeAttr().Get())
+    if np.isnan(strength) or strength == np.inf or not np.isfinite(direction).all():
+        raise scene.error(prim, f"gravity is {strength} along {direction.tolist()}; it must be finite")
+    down = scene.up.apply(direction) if direction.any() else np.array([0.0, 0.0, -1.0])
     # Any negative number means the Earth's gravity.
     metres = strength * scene.length if strength >= 0.0 else 9.81
     return agreed(prim, "gravity", metres * down / np.linalg.norm(down))
@@ -115,6 +120,7 @@ def _gravity(scene: Scene) -> np.ndarray:
 def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     """Add everything."""
     scene = reader.scene
+    refuse_numbers(scene)
     touching = enabled_colliders(scene)
     if not scene.bodies and not touching:
         raise ImportFileError(scene.path, "contains neither rigid bodies nor colliders; there is nothing to simulate")
@@ -136,4 +142,5 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))
     add_geometries(reader, touching if collision else [], filters, visual)
     add_frames(reader)
+    note_unread(scene)
     return add_parts(reader, trees, joint_names)

@@ -177,6 +177,7 @@ def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
     if found.type == Kind.SphericalJoint:
         return replace(joint, type="spherical", axis=axis, swing=_cone(scene, found))
     type = "revolute" if found.type == Kind.RevoluteJoint else "prismatic"
+    _check_limits(scene, found)
     return _scalar(scene, replace(joint, type=type, axis=axis), found.limit, found.drive)
 
 
@@ -215,6 +216,16 @@ def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
         f"leaves {names} free; supported are joints that leave one axis free, or the three rotations without limits "
         "or drives. Build other joints from several",
     )
+
+
+def _check_limits(scene: Scene, found: Any) -> None:
+    """Refuse limits at infinity that leave no room, and note crossed ones."""
+    prim = scene.prim(found.primPath)
+    lower, upper = (float(prim.GetAttribute(f"physics:{side}Limit").Get()) for side in ("lower", "upper"))
+    if lower == np.inf or upper == -np.inf:
+        raise scene.error(prim, f"its limits are {lower} and {upper}; no position lies between them")
+    if lower > upper:
+        scene.notes.append(f"prim '{prim.GetPath()}': its lower limit {lower} is above the upper {upper}; it is locked")
 
 
 def _scalar(scene: Scene, joint: Joint, limit: Any, drive: Any) -> Joint:

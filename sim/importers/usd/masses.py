@@ -33,9 +33,12 @@ def mass_properties(
         None for a body with neither mass nor colliders.
 
     Raises:
-        ImportFileError: naming the body, for properties that are not finite.
+        ImportFileError: naming the body or collider, for a mass or density that is negative, or properties that are
+            not finite.
     """
     prim = scene.prim(body)
+    for one in (prim, *(scene.prim(path) for path in shapes if path != body)):
+        _refuse_negative(scene, one)
     authored = float(UsdPhysics.MassAPI(prim).GetMassAttr().Get() or 0.0) if prim.HasAPI(UsdPhysics.MassAPI) else 0.0
     if authored <= 0.0 and kept(prim, "mass", 1) is not None:
         return 0.0, np.zeros(3), np.zeros((3, 3))
@@ -52,6 +55,10 @@ def mass_properties(
         moments, axes = api.GetDiagonalInertiaAttr().Get(), api.GetPrincipalAxesAttr().Get()
     if not np.isfinite([mass, *moments, *com, *axes.GetImaginary(), axes.GetReal()]).all():
         raise scene.error(body, f"its mass properties come to {mass} kg, {moments}, {com}, {axes}; they must be finite")
+    if not authored and _states_zero_mass(api):
+        scene.notes.append(
+            f"prim '{body}': mass 0 means that it follows from its colliders, {mass * scene.mass:.6g} kg; give it a mass"
+        )
     inertia = _tensor(moments, axes) * scene.mass * scene.length**2
     exact = kept(prim, "inertia", 9)
     if exact is not None and api is not None and authored > 0.0 and not any(api.GetDiagonalInertiaAttr().Get()):
@@ -62,6 +69,19 @@ def mass_properties(
         agreed(prim, "com", np.array(com, dtype=np.float64) * scene.length),
         agreed(prim, "inertia", inertia),
     )
+
+
+def _refuse_negative(scene: Scene, prim: Usd.Prim) -> None:
+    if prim.HasAPI(UsdPhysics.MassAPI):
+        api = UsdPhysics.MassAPI(prim)
+        for name, value in (("mass", api.GetMassAttr().Get()), ("density", api.GetDensityAttr().Get())):
+            if value is not None and value < 0.0:
+                raise scene.error(prim, f"{name} is {value}; it must be positive, or 0 to have it computed")
+
+
+def _states_zero_mass(api: UsdPhysics.MassAPI | None) -> bool:
+    """Whether a body states a mass of zero, without a density that says how to compute it."""
+    return api is not None and api.GetMassAttr().HasAuthoredValue() and not api.GetDensityAttr().Get()
 
 
 def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:

@@ -33,6 +33,7 @@ class Scene:
         order: index of each prim in the order of the stage.
         bodies: the bodies that move, with their descriptions, in the order of the stage.
         notes: warnings to issue at the end.
+        read: the properties of other simulators' schemas that were read.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class Scene:
     order: dict[Sdf.Path, int]
     bodies: dict[Sdf.Path, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    read: set[Sdf.Path] = field(default_factory=set)
     cache: UsdGeom.XformCache = field(default_factory=lambda: UsdGeom.XformCache(Usd.TimeCode.EarliestTime()))
 
     def of(self, *kinds: Any) -> list[Any]:
@@ -54,6 +56,19 @@ class Scene:
     def prim(self, path: Sdf.Path) -> Usd.Prim:
         """The prim at a path."""
         return self.stage.GetPrimAtPath(path)
+
+    def stated(self, prim: Usd.Prim, name: str) -> Any:
+        """The value of an attribute that a file states, None where it doesn't; it counts as read."""
+        attribute = prim.GetAttribute(name)
+        if not attribute or not attribute.HasAuthoredValue():
+            return None
+        self.read.add(attribute.GetPath())
+        return attribute.Get()
+
+    def targets(self, prim: Usd.Prim, name: str) -> list[Sdf.Path]:
+        """The targets of a relationship, none where there is no such; it counts as read."""
+        self.read.add(prim.GetPath().AppendProperty(name))
+        return list(prim.GetRelationship(name).GetTargets()) if prim.HasRelationship(name) else []
 
     def error(self, prim: Usd.Prim | Sdf.Path, message: str) -> ImportFileError:
         """An error that names the file and the prim."""
@@ -139,6 +154,9 @@ def _scene(path: Path, stage: Usd.Stage, notes: list[str]) -> Scene:
     for name, unit in (("metersPerUnit", length), ("kilogramsPerUnit", mass)):
         if not (np.isfinite(unit) and unit > 0.0):
             raise ImportFileError(path, f"{name} is {unit}; it must be positive")
+    axis = str(stage.GetMetadata("upAxis") or "")
+    if axis not in ("", "Y", "Z"):
+        raise ImportFileError(path, f"upAxis is '{axis}'; it must be Y or Z")
     up = Y_UP if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y else Rotation.identity()
     order = {prim.GetPath(): number for number, prim in enumerate(_prims(stage))}
     scene = Scene(path, stage, length, mass, up, _described(stage), order, notes=notes)
