@@ -80,8 +80,8 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
         reader.scene.notes.append(f"prim '{carrier.path}': bodies joined by a joint never collide here")
     motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), place)
     options = {"q0": _coordinates(reader, carrier, axis, motion)} if carrier.type != "fixed" else {}
-    options |= limits(prim, carrier) | damping_and_friction(reader.scene, prim, carrier)
-    options |= springs(reader, prim, carrier)
+    own = damping_and_friction(reader.scene, prim, carrier)
+    options |= own | limits(prim, carrier) | springs(reader, prim, carrier, own)
     name = _joint_name(reader, prim, reader.prefix + carrier.path.name)
     reader.add(
         carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
