@@ -1,4 +1,4 @@
-"""USD files of several layers: one that is missing, broken or leads back to itself is an error, never an empty scene."""
+"""USD files of several layers: one that is missing, broken or leads back to itself is an error."""
 
 import pytest
 from pxr import Tf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,19 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.dofs import actuators, damping_and_friction, limits, springs
 from sim.importers.usd.joints import Forest, Joint
+from sim.importers.usd.loops import MISFIT, note_misfit
 from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
+from sim.importers.usd.schemas.actuators import mujoco_actuators
+from sim.importers.usd.schemas.couplings import coupling
 from sim.importers.usd.shapes import seen_from
 from sim.model.model import Part
 from sim.model.poses import compose, inverse
 from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
-from sim.usd.annotations import agreed, kept, kept_text
+from sim.usd.annotations import agreed, kept_text
 from warp_kernels import types as codes
 
-# How far the bodies of a file may be from where its joints allow them to be [m, rad].
-MISFIT = 1e-3
 KINDS = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 
 
@@ -70,7 +72,7 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
     child, place = reader.names[body], reader.link_pose(body)
     if carrier is None:
         prim = reader.scene.prim(body)
-        name = _joint_name(reader, prim, f"{child}_free")
+        name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_free")
         options: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
         options |= damping_and_friction(reader.scene, prim, None)
         return reader.add(body, reader.builder.add_joint, name, "free", child=child, **options)
@@ -80,9 +82,11 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
         reader.scene.notes.append(f"prim '{carrier.path}': bodies joined by a joint never collide here")
     motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), place)
     options = {"q0": _coordinates(reader, carrier, axis, motion)} if carrier.type != "fixed" else {}
+    if carrier.type == "fixed":
+        note_misfit(reader, carrier, motion)
     own = damping_and_friction(reader.scene, prim, carrier)
     options |= own | limits(prim, carrier) | springs(reader, prim, carrier, own)
-    name = _joint_name(reader, prim, reader.prefix + carrier.path.name)
+    name = _joint_name(reader, prim, carrier.path.name)
     reader.add(
         carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
         parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
@@ -93,17 +97,32 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
 
 def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
     """Add the actuators of all joints, in the order in which they were written."""
+    carriers = carrying_joints(trees)
     found = [
-        (actuator, joint_names[body], carrier.path)
-        for body, carrier in trees.carriers.items()
-        if carrier is not None
-        for actuator in actuators(reader, reader.scene.prim(carrier.path), carrier)
+        (actuator, path, path)
+        for path, carrier in carriers.items()
+        for actuator in actuators(reader, reader.scene.prim(path), carrier)
     ]
+    found += mujoco_actuators(reader.scene, carriers)
     for actuator, joint, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
-            path, reader.builder.add_actuator, joint, KINDS[actuator.kind], name=reader.prefix + actuator.name,
+            path, reader.builder.add_actuator, joint_names[carriers[joint].child], KINDS[actuator.kind],
+            name=_unique(reader, actuator.name, path, reader.builder.actuators),
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, force_limit=actuator.force_limit,
         )  # fmt: skip
+
+
+def carrying_joints(trees: Forest) -> dict[Sdf.Path, Joint]:
+    """The joints that carry bodies, by path."""
+    return {carrier.path: carrier for carrier in trees.carriers.values() if carrier is not None}
+
+
+def _unique(reader: Reader, name: str, path: Sdf.Path, taken: Container[str]) -> str:
+    """A name with the reader's prefix; the path of its prim where that is taken, as in copies of a robot."""
+    if reader.prefix + name not in taken:
+        return reader.prefix + name
+    label = reader.prefix + str(path).lstrip("/")
+    return label if label not in taken else f"{label}/{name}"
 
 
 def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
@@ -117,10 +136,8 @@ def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray
 
 
 def _joint_name(reader: Reader, prim: Usd.Prim, plain: str) -> str:
-    """The name that the file states, else a plain one; the path where that is taken."""
-    wanted = kept_text(prim, "joint_name")
-    name = reader.prefix + wanted if wanted else plain
-    return name if name not in reader.builder.joints else reader.prefix + str(prim.GetPath()).lstrip("/")
+    """The name that the file states, else a plain one."""
+    return _unique(reader, kept_text(prim, "joint_name") or plain, prim.GetPath(), reader.builder.joints)
 
 
 def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
@@ -146,40 +163,17 @@ def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndar
 
 
 def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
-    """Couple the joints that were written as following others."""
-    for body, carrier in trees.carriers.items():
-        prim = reader.scene.prim(carrier.path) if carrier is not None else None
-        followed = kept_text(prim, "follows") if prim is not None else None
-        if followed is not None and prim is not None:
-            ratio, offset = (kept(prim, f"coupling_{name}", 1) for name in ("ratio", "offset"))
-            if ratio is not None and offset is not None:
-                reader.add(
-                    prim.GetPath(), reader.builder.add_joint_coupling, joint_names[body], reader.prefix + followed,
-                    ratio=float(ratio[0]), offset=float(offset[0]),
-                )  # fmt: skip
-
-
-def close_loops(reader: Reader, trees: Forest) -> None:
-    """Turn the joints that close loops into constraints."""
-    for joint in trees.loops:
-        if joint.type not in ("spherical", "fixed"):
-            raise reader.scene.error(
-                joint.path, f"a {joint.type} joint closes a loop; only ball and fixed joints can. "
-                "Make it a ball joint, or two of them along its axis"
+    """Couple the joints that follow others."""
+    carriers = carrying_joints(trees)
+    for path, carrier in carriers.items():
+        found = coupling(reader.scene, carrier, carriers)
+        if found is not None:
+            leader = found.leader
+            other = reader.prefix + leader if isinstance(leader, str) else joint_names[carriers[leader].child]
+            reader.add(
+                path, reader.builder.add_joint_coupling, joint_names[carrier.child], other,
+                ratio=found.ratio, offset=found.offset,
             )  # fmt: skip
-        prim = reader.scene.prim(joint.path)
-        names, anchors = [], []
-        sides = [(joint.parent, joint.parent_frame), (joint.child, joint.child_frame)]
-        for side, (body, frame) in zip("ab", reversed(sides) if joint.turned else sides, strict=True):
-            names.append(reader.link_name(body))
-            anchors.append(agreed_pose(prim, f"anchor_{side}", reader.in_link(body, frame)))
-        label = reader.prefix + (kept_text(prim, "name") or joint.path.name)
-        positions = {"position_a": anchors[0][:3], "position_b": anchors[1][:3]}
-        if joint.type == "spherical":
-            reader.add(joint.path, reader.builder.add_point_constraint, label, *names, **positions)
-        else:
-            turns = {"orientation_a": anchors[0][3:], "orientation_b": anchors[1][3:]}
-            reader.add(joint.path, reader.builder.add_weld_constraint, label, *names, **positions, **turns)
 
 
 def add_frames(reader: Reader) -> None:

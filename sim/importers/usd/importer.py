@@ -19,13 +19,13 @@ from sim.importers.usd.bodies import (
     add_joint,
     add_link,
     add_parts,
-    close_loops,
     name_links,
 )
 from sim.importers.usd.filters import read_filters
 from sim.importers.usd.geometries import add_geometries, enabled_colliders
 from sim.importers.usd.joints import forest, read_joints
 from sim.importers.usd.layers import readable
+from sim.importers.usd.loops import close_loops
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers
 from sim.importers.usd.shapes import colliders
@@ -58,16 +58,17 @@ def add_usd(
 
     - A body that no joint carries is free. A tree of joints starts at the body joined to the world, otherwise at the
       root of its articulation, otherwise at its first body in the file. Ball and fixed joints that close loops become
-      constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``); other joints
-      that close loops are an error.
+      constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``), and hinges two
+      points on their axis; a prismatic joint that closes a loop is an error.
     - The frame of a link is that of its body, moved to the origin of the joint that carries it.
     - A joint with six degrees of freedom must leave one axis free, or the three rotations.
     - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
       whatever the file's combine modes say.
     - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh
       that is not convex is an error unless one of these is asked for.
-    - Kinematic bodies don't move. Initial velocities, break forces and PhysX's own attributes other than
-      ``physxJoint:armature`` and ``physxJoint:maxJointVelocity`` are ignored; a warning names what was skipped.
+    - Kinematic bodies don't move. Initial velocities and break forces are ignored.
+    - Of the schemas of Newton, MuJoCo and PhysX, armature, dry friction, damping, springs and limits of joints, joints
+      that follow others, actuators and constraints are read. A warning names what was skipped.
 
     A file of :func:`sim.usd.write_usd` comes back as it was, in double precision.
 

@@ -14,6 +14,8 @@ from sim.usd.drives import Drive
 AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
 DOF = UsdPhysics.JointDOF
 TRANSLATIONS = {DOF.TransX: "X", DOF.TransY: "Y", DOF.TransZ: "Z"}
+# Constraints of MuJoCo's schema, applied to joints of any kind.
+EQUALITIES = {"MjcEqualityConnectAPI": "spherical", "MjcEqualityWeldAPI": "fixed"}
 ROTATIONS = {DOF.RotX: "X", DOF.RotY: "Y", DOF.RotZ: "Z"}
 
 
@@ -169,6 +171,9 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
 
 def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
     """Type, axis, limits and drive."""
+    for schema in scene.prim(found.primPath).GetPrimTypeInfo().GetAppliedAPISchemas():
+        if schema in EQUALITIES:
+            return replace(joint, type=EQUALITIES[schema], in_tree=False)
     if found.type == Kind.D6Joint:
         return _general(scene, joint, found)
     if found.type == Kind.FixedJoint:

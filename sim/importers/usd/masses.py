@@ -57,7 +57,7 @@ def mass_properties(
         raise scene.error(body, f"its mass properties come to {mass} kg, {moments}, {com}, {axes}; they must be finite")
     if not authored and _states_zero_mass(api):
         scene.notes.append(
-            f"prim '{body}': mass 0 means that it follows from its colliders, {mass * scene.mass:.6g} kg; give it a mass"
+            f"prim '{body}': mass 0 means that it follows from the colliders, {mass * scene.mass:.6g} kg; state a mass"
         )
     inertia = _tensor(moments, axes) * scene.mass * scene.length**2
     exact = kept(prim, "inertia", 9)
