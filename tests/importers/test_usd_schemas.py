@@ -294,7 +294,9 @@ def test_what_is_not_read_is_named_once(tmp_path):
         float physics:mass = 3
     """
     with pytest.warns(sim.USDWarning) as caught:
-        load(tmp_path, BODY=body, HINGE="float physxJoint:jointFriction = 0.5\n float physxJoint:maxJointVelocity = 1e6")
+        load(
+            tmp_path, BODY=body, HINGE="float physxJoint:jointFriction = 0.5\n float physxJoint:maxJointVelocity = 1e6"
+        )
     said = sorted(str(warning.message).split(": ", 1)[1] for warning in caught)
     assert said == [
         "not read: mjc:gravcomp ('/R/a' and 1 more)",

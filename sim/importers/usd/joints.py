@@ -206,7 +206,7 @@ def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
         dof for dof in (*TRANSLATIONS, *ROTATIONS)
         if dof not in limits or not limits[dof].enabled or limits[dof].lower <= limits[dof].upper
     }  # fmt: skip
-    unlimited = all(dof not in limits or not limits[dof].enabled for dof in free)
+    unlimited = not any(_bounds(limits.get(dof)) for dof in free)
     if not free:
         return joint
     if len(free) == 1:
@@ -238,13 +238,18 @@ def _scalar(scene: Scene, joint: Joint, limit: Any, drive: Any) -> Joint:
     angular = joint.type == "revolute"
     unit = np.radians(1.0) if angular else scene.length
     lower, upper = -np.inf, np.inf
-    if limit is not None and limit.enabled:
+    if _bounds(limit):
         lower, upper = (float(bound) * unit if abs(bound) < 3e38 else float(np.sign(bound)) * np.inf
                         for bound in (limit.lower, limit.upper))  # fmt: skip
         if lower > upper:
             # A reversed limit locks the axis.
             return replace(joint, type="fixed")
     return replace(joint, lower=lower, upper=upper, drive=_drive(scene, joint, drive, unit))
+
+
+def _bounds(limit: Any) -> bool:
+    """Whether a description limits anything; that of UsdPhysics calls a hinge with a single limit unlimited."""
+    return limit is not None and (limit.enabled or min(abs(limit.lower), abs(limit.upper)) < 3e38)
 
 
 def _drive(scene: Scene, joint: Joint, drive: Any, unit: float) -> Drive | None:
