@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
-from sim.usd.annotations import keep, keep_parameters, keep_text, kept_text
+from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.shapes import child_name
 from warp_kernels import types as codes
@@ -40,17 +40,23 @@ def articulation_roots(model: Model) -> list[int]:
     return [int(start) for start, end in pairwise(starts) if end - start > 1]
 
 
-def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Add every joint but the free ones: a body without a joint is free."""
+def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> list[Sdf.Path]:
+    """Add every joint but the free ones: a body without a joint is free.
+
+    Returns:
+        for each link the prim that has what is kept of its joint: the joint, or the body that is free.
+    """
     UsdGeom.Scope.Define(stage, "/World/Joints")
     taken: set[str] = set()
+    keepers = []
     for link in range(model.num_links):
-        if model.joint_type[link] == codes.FREE:
-            _keep_joint(stage.GetPrimAtPath(paths[link]), model, link)
-        else:
+        path = paths[link]
+        if model.joint_type[link] != codes.FREE:
             path = Sdf.Path("/World/Joints").AppendChild(child_name(model.joint_names[link], taken))
             _add_joint(stage, path, model, link, paths)
-            _keep_joint(stage.GetPrimAtPath(path), model, link)
+        _keep_joint(stage.GetPrimAtPath(path), model, link)
+        keepers.append(path)
+    return keepers
 
 
 def add_couplings(stage: Usd.Stage, model: Model) -> None:
@@ -126,7 +132,7 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
     scalar = JOINT_TYPES[kind].scalar
     swing = float(model.parameters["swing_limit"][link])
     # USD only has the axes X, Y and Z: the joint frame is rotated so that X is the axis.
-    has_axis = scalar or np.isfinite(swing)
+    has_axis = scalar or kind == codes.SPHERICAL
     turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if has_axis else Rotation.identity()
     joint.CreateLocalPos0Attr(_vector(placement[:3]))
     joint.CreateLocalRot0Attr(_quaternion(Rotation.from_quat(placement[3:]) * turn))
@@ -136,7 +142,7 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
         joint.CreateAxisAttr(UsdGeom.Tokens.x)
     if scalar:
         _add_limits(joint, model, link, kind)
-    elif has_axis:
+    elif np.isfinite(swing):
         joint.CreateConeAngle0LimitAttr(np.degrees(swing))
         joint.CreateConeAngle1LimitAttr(np.degrees(swing))
 
@@ -174,8 +180,8 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
     if dof < model.nv and model.dof_link[dof] == link:
         keep_parameters(prim, model, "dof", dof)
         for name, limits in (("effort", model.effort_limit), ("velocity", model.velocity_limit)):
-            if np.isfinite(limits[dof]):
-                keep(prim, name, limits[dof])
+            # An unlimited one is kept too: readers take the largest force of a drive for the effort otherwise.
+            keep(prim, name, limits[dof] if np.isfinite(limits[dof]) else UNLIMITED)
 
 
 def _vector(values: np.ndarray) -> Gf.Vec3f:

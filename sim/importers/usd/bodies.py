@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,13 @@ from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
 from sim.importers.usd.shapes import seen_from
-from sim.model.model import Part
+from sim.model.joint_types import JOINT_TYPES
+from sim.model.model import Keyframe, Part
 from sim.model.poses import compose, inverse
 from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
-from sim.usd.annotations import agreed, kept_text
+from sim.usd.annotations import agreed, kept, kept_text, kept_texts
+from sim.usd.parts import kept_keyframes, part_label
 from warp_kernels import types as codes
 
 KINDS = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
@@ -188,18 +190,53 @@ def add_frames(reader: Reader) -> None:
 
 
 def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> list[Part]:
-    """One part for each tree, named as it was written, or as its root link."""
+    """One part for each tree, named as its root link; those that were written as one part are one again."""
     members: dict[Sdf.Path, list[Sdf.Path]] = {}
     root_of: dict[Sdf.Path, Sdf.Path] = {}
+    first: dict[str, Sdf.Path] = {}
     for body, carrier in trees.carriers.items():
         above = carrier.parent if carrier is not None else None
-        root_of[body] = body if above is None else root_of[above]
-        members.setdefault(root_of[body], []).append(body)
+        label = part_label(reader.scene.prim(body)) if above is None else None
+        top = root_of[above] if above is not None else body if label is None else first.setdefault(label, body)
+        root_of[body] = top
+        members.setdefault(top, []).append(body)
     parts = []
     for root, bodies in members.items():
-        label = kept_text(reader.scene.prim(root), "part")
+        prim = reader.scene.prim(root)
+        label, timestep = part_label(prim), kept(prim, "timestep", 1)
         name = reader.prefix + label if label else reader.names[root]
+        joints = [joint_names[body] for body in bodies]
         parts.append(
-            reader.builder.add_part(name, [reader.names[body] for body in bodies], [joint_names[b] for b in bodies])
-        )
+            reader.builder.add_part(
+                name, [reader.names[body] for body in bodies], joints,
+                keyframes=_keyframes(reader, prim, [trees.carriers[body] or body for body in bodies], joints),
+                timestep=None if timestep is None else float(timestep[0]),
+            )
+        )  # fmt: skip
     return parts
+
+
+def _keyframes(
+    reader: Reader, root: Usd.Prim, carriers: Sequence[Joint | Sdf.Path], joints: Sequence[str]
+) -> dict[str, Keyframe]:
+    """The keyframes that a part was written with, moved with the stage and with the prefix of all names."""
+    prims = [reader.scene.prim(each.path if isinstance(each, Joint) else each) for each in carriers]
+    types = [JOINT_TYPES[reader.builder.joints[name].type] for name in joints]
+    turn = Rotation.from_quat(reader.base[3:])
+    moved = {}
+    for name, state in kept_keyframes(root, prims, [(type.coordinates, type.dofs) for type in types]).items():
+        q, qd = state.q.copy(), state.qd.copy()
+        at, dof = 0, 0
+        for type in types:
+            if type.code == codes.FREE and not reader.stays:
+                q[at : at + 7] = compose(reader.base, q[at : at + 7])
+                qd[dof : dof + 6] = turn.apply(qd[dof : dof + 6].reshape(2, 3)).ravel()
+            at, dof = at + type.coordinates, dof + type.dofs
+        inputs = {reader.prefix + actuator: value for actuator, value in state.control.items()}
+        moved[name] = Keyframe(q, qd, inputs)
+    lost = [name for name in kept_texts(root, "keyframes") if name not in moved]
+    if lost:
+        reader.scene.notes.append(
+            f"prim '{root.GetPath()}': keyframes {', '.join(lost)} are left out, since its joints have changed"
+        )
+    return moved

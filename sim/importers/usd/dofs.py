@@ -9,7 +9,7 @@ from sim.importers.usd.joints import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.joints import joint_properties
 from sim.importers.usd.stage import Scene
-from sim.usd.annotations import agreed, kept
+from sim.usd.annotations import UNLIMITED, agreed, kept
 from sim.usd.drives import Actuator, kept_actuators, stated_drive
 from warp_kernels import types as codes
 
@@ -31,7 +31,7 @@ def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
     for name in ("effort", "velocity"):
         value = kept(prim, name, 1)
         if value is not None:
-            found[name] = float(value[0])
+            found[name] = float(value[0]) if value[0] != UNLIMITED else np.inf
     return found
 
 

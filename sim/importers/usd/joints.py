@@ -10,6 +10,7 @@ from pxr import Sdf, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
 from sim.usd.drives import Drive
+from sim.usd.parts import tree_number
 
 AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
 DOF = UsdPhysics.JointDOF
@@ -105,7 +106,16 @@ def forest(scene: Scene, joints: list[Joint]) -> Forest:
         used.update([ground.path] if ground is not None else [])
         carriers[root] = ground
         _grow(root, touching, carriers, used)
-    return Forest(carriers, [joint for joint in joints if joint.path not in used])
+    return Forest(_as_written(scene, carriers), [joint for joint in joints if joint.path not in used])
+
+
+def _as_written(scene: Scene, carriers: dict[Sdf.Path, Joint | None]) -> dict[Sdf.Path, Joint | None]:
+    """The bodies with their trees in the order in which they were written here; others follow as they are."""
+    number: dict[Sdf.Path, float] = {}
+    for body, carrier in carriers.items():
+        above = None if carrier is None else carrier.parent
+        number[body] = tree_number(scene.prim(body)) if above is None else number[above]
+    return {body: carriers[body] for body in sorted(carriers, key=lambda body: number[body])}
 
 
 def _roots(scene: Scene, joints: list[Joint]) -> list[Sdf.Path]:
