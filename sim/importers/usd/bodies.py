@@ -17,7 +17,6 @@ from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
-from sim.importers.usd.shapes import seen_from
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Keyframe, Part
 from sim.model.poses import compose, inverse
@@ -45,11 +44,7 @@ def name_links(reader: Reader, trees: Forest) -> None:
 def add_link(reader: Reader, body: Sdf.Path) -> None:
     """Add the link of a body with its mass properties."""
     scene, name = reader.scene, reader.names[body]
-    inside = {
-        path: [seen_from(scene, body, shape) for shape in shapes]
-        for path, shapes in reader.shapes.items()
-        if scene.body_of(path) == body
-    }
+    inside = {path: reader.shapes[path] for path in reader.colliders.get(body, ())}
     found = mass_properties(scene, body, inside)
     description = scene.bodies[body]
     if np.any(description.linearVelocity) or np.any(description.angularVelocity):

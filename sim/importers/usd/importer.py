@@ -28,7 +28,7 @@ from sim.importers.usd.layers import readable
 from sim.importers.usd.loops import close_loops
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers
-from sim.importers.usd.shapes import colliders
+from sim.importers.usd.shapes import colliders, seen_from
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
 from sim.model.model import Part
@@ -128,8 +128,11 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     if len(scene.of(Kind.Scene)) > 1:
         scene.notes.append("contains several physics scenes; they are merged into one world")
     for found in touching:
-        path = found.primPath
-        reader.shapes[path] = colliders(scene, scene.prim(path), moves=scene.body_of(path) is not None)
+        path, body = found.primPath, scene.body_of(found.primPath)
+        found_shapes = colliders(scene, scene.prim(path), moves=body is not None)
+        reader.shapes[path] = [seen_from(scene, body, shape) for shape in found_shapes]
+        if body is not None:
+            reader.colliders.setdefault(body, []).append(path)
     trees = forest(scene, read_joints(scene))
     name_links(reader, trees)
     for body in trees.carriers:

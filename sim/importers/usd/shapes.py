@@ -94,9 +94,9 @@ def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
         raise scene.error(prim, str(error)) from None
 
 
-def seen_from(scene: Scene, body: Sdf.Path, shape: Shape) -> Shape:
-    """A shape whose pose is in the world as one whose pose is in a body."""
-    return replace(shape, pose=scene.relative(body, shape.pose))
+def seen_from(scene: Scene, body: Sdf.Path | None, shape: Shape) -> Shape:
+    """A shape whose pose is in the world as one whose pose is in a body; None leaves it in the world."""
+    return shape if body is None else replace(shape, pose=scene.relative(body, shape.pose))
 
 
 def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool) -> list[Shape]:

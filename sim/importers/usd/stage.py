@@ -47,6 +47,8 @@ class Scene:
     notes: list[str] = field(default_factory=list)
     read: set[Sdf.Path] = field(default_factory=set)
     cache: UsdGeom.XformCache = field(default_factory=lambda: UsdGeom.XformCache(Usd.TimeCode.EarliestTime()))
+    _placed: dict[Sdf.Path, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    _undone: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
 
     def of(self, *kinds: Any) -> list[Any]:
         """Descriptions of these kinds in the order of the stage."""
@@ -90,6 +92,12 @@ class Scene:
         Raises:
             ImportFileError: for a singular transform.
         """
+        path = prim.GetPath()
+        if path not in self._placed:
+            self._placed[path] = self._place(prim)
+        return self._placed[path]
+
+    def _place(self, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
         matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
         if not np.isfinite(matrix).all():
             raise self.error(prim, "its transform is not finite")
@@ -132,7 +140,11 @@ class Scene:
 
     def relative(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
         """A pose in the world as one in the frame of a body; None is the world itself."""
-        return pose if body is None else compose(inverse(self.placed(self.prim(body))[0]), pose)
+        if body is None:
+            return pose
+        if body not in self._undone:
+            self._undone[body] = inverse(self.placed(self.prim(body))[0])
+        return compose(self._undone[body], pose)
 
     def prims(self) -> Usd.PrimRange:
         """All prims, including those inside instances."""
