@@ -1,6 +1,7 @@
 """Mass properties and joints as UsdPhysics."""
 
-from itertools import combinations, pairwise
+from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
@@ -75,24 +76,26 @@ def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) ->
 
     Links joined by a joint never collide anyway.
     """
-    colliding: dict[int, list[int]] = {}
-    for index, geometry in enumerate(model.geometries):
-        if geometry.collides:
-            colliding.setdefault(geometry.link, []).append(index)
+    colliders = Counter(geometry.link for geometry in model.geometries if geometry.collides)
+    between: dict[tuple[int, int], set[tuple[int, int]]] = {}
     left = set(model.excluded_pairs)
-    for a, b in combinations(sorted(link for link in colliding if link >= 0), 2):
-        pairs = {(min(i, j), max(i, j)) for i in colliding[a] for j in colliding[b]}
-        if left.issuperset(pairs):
-            left -= pairs
+    for pair in left:
+        one, two = (model.geometries[index] for index in pair)
+        if one.collides and two.collides and one.link != two.link and min(one.link, two.link) >= 0:
+            links = (min(one.link, two.link), max(one.link, two.link))
+            between.setdefault(links, set()).add(pair)
+    for a, b in sorted(between):
+        if len(between[a, b]) == colliders[a] * colliders[b]:
+            left -= between[a, b]
             if model.link_parent[b] != a:
                 _filter_pair(stage.GetPrimAtPath(paths[a]), paths[b])
     pairs_left = [[model.geometries[index] for index in pair] for pair in sorted(left)]
     single = [(a, b) for a, b in pairs_left if a.collides and b.collides and a.link != b.link]
     if single:
         prims = (prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.CollisionAPI))
-        colliders = {kept_text(prim, "name"): prim for prim in prims}
+        named = {kept_text(prim, "name"): prim for prim in prims}
         for first, second in single:
-            _filter_pair(colliders[first.name], colliders[second.name].GetPath())
+            _filter_pair(named[first.name], named[second.name].GetPath())
 
 
 def _filter_pair(prim: Usd.Prim, other: Sdf.Path) -> None:

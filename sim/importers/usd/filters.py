@@ -54,6 +54,10 @@ def _filtered_pairs(
 ) -> tuple[set[frozenset[Sdf.Path]], set[frozenset[Sdf.Path]]]:
     """Pairs of bodies, and pairs of colliders."""
     known = {found.primPath for found in colliders}
+    below: dict[Sdf.Path, list[Sdf.Path]] = {}
+    for path in known:
+        for above in path.GetPrefixes():
+            below.setdefault(above, []).append(path)
     members = {
         found.primPath: [body for body in found.articulatedBodies if body in scene.bodies]
         for found in scene.of(Kind.Articulation)
@@ -69,8 +73,7 @@ def _filtered_pairs(
             if a in scene.bodies and b in scene.bodies:
                 bodies.add(frozenset((a, b)))
             else:
-                ends = [[c for c in known if c.HasPrefix(path)] for path in (a, b)]
-                pairs.update(frozenset((i, j)) for i in ends[0] for j in ends[1] if i != j)
+                pairs.update(frozenset((i, j)) for i in below.get(a, ()) for j in below.get(b, ()) if i != j)
         if found.primPath == other and other in members:
             bodies.update(frozenset(pair) for pair in combinations(members[other], 2))
     return bodies, pairs

@@ -169,7 +169,8 @@ def _read(scene: Scene, ground: float | None) -> StoredMotion:
     camera = first_camera(scene)
     model = builder.finalize(collapse_fixed=False)
     # In the order of the links.
-    ordered = sorted(pieces, key=lambda piece: model.link_names.index(reader.names[piece.path]))
+    number = {name: link for link, name in enumerate(model.link_names)}
+    ordered = sorted(pieces, key=lambda piece: number[reader.names[piece.path]])
     moving = [*(attribute for piece in pieces for attribute in _moving(scene, piece)), *_camera_motion(camera)]
     start, end = _range(scene.stage, moving)
     worlds = next((len(_indices(prim)) for prim in instancers.values()), 1)
