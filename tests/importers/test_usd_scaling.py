@@ -46,7 +46,7 @@ def file_of(tmp_path, bodies, linked):
 @pytest.mark.parametrize("linked", [False, True])
 def test_twice_the_bodies_take_twice_the_work(tmp_path, linked):
     reading, writing = [], []
-    for bodies in (40, 80):
+    for bodies in (30, 60):
         path, builder = file_of(tmp_path, bodies, linked), sim.ModelBuilder()
         reading.append(calls_in(lambda builder=builder, path=path: builder.add_usd(path)))
         model = builder.finalize()

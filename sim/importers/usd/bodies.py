@@ -19,7 +19,7 @@ from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Keyframe, Part
-from sim.model.poses import compose, inverse
+from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
 from sim.usd.annotations import agreed, kept, kept_text, kept_texts
@@ -126,7 +126,8 @@ def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray
     """Pose of the joint frame in the parent link [7], turned as the child is, and the axis in it [3]."""
     turn = Rotation.from_quat(joint.child_frame[3:])
     undo = np.concatenate([np.zeros(3), turn.inv().as_quat()])
-    placement, axis = reader.in_link(joint.parent, compose(joint.parent_frame, undo)), turn.apply(joint.axis)
+    frame = joint.parent_frame if is_identity(undo) else compose(joint.parent_frame, undo)
+    placement, axis = reader.in_link(joint.parent, frame), turn.apply(joint.axis)
     if joint.turned or (joint.parent is None and not reader.stays):
         return placement, axis
     return agreed_pose(prim, "joint_placement", placement), agreed(prim, "axis", axis)

@@ -161,7 +161,7 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
             raise scene.error(found.primPath, f"refers to '{target}', which doesn't exist")
         body = None if target.isEmpty else scene.body_of(target)
         bodies.append(body)
-        frames.append(scene.relative(body, scene.frame(found.primPath, target, position, orientation)))
+        frames.append(scene.frame(found.primPath, target, position, orientation))
     if bodies[0] == bodies[1]:
         if bodies[0] is not None:
             raise scene.error(found.primPath, f"joins '{bodies[0]}' to itself")

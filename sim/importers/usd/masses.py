@@ -11,7 +11,6 @@ from scipy.spatial.transform import Rotation
 from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
 from sim.model.mass_properties import mesh_mass_properties, solid_mass_properties
-from sim.model.poses import compose
 from sim.usd.annotations import agreed, kept
 from warp_kernels import types as codes
 
@@ -96,8 +95,8 @@ def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.
     volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
     for shape in shapes:
         part, centre, gyration = _solid(shape)
-        place = compose(shape.pose, np.concatenate([centre, [0.0, 0.0, 0.0, 1.0]]))[:3]
         turn = Rotation.from_quat(shape.pose[3:]).as_matrix()
+        place = shape.pose[:3] + turn @ centre
         volume += part
         moment += part * place
         second += part * (turn @ gyration @ turn.T + _about_origin(place))

@@ -49,6 +49,7 @@ class Reader:
     names: dict[Sdf.Path, str] = field(default_factory=dict)
     link_in_body: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
     instancers: frozenset[Sdf.Path] = frozenset()
+    _link_poses: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
 
     @property
     def stays(self) -> bool:
@@ -70,6 +71,11 @@ class Reader:
         """Pose of the link of a body in the world [7]."""
         if body is None:
             return ORIGIN
+        if body not in self._link_poses:
+            self._link_poses[body] = self._link_pose(body)
+        return self._link_poses[body]
+
+    def _link_pose(self, body: Sdf.Path) -> np.ndarray:
         place, at = self.link_in_body[body], self.scene.placed(self.scene.prim(body))[0]
         inside = at if is_identity(place) else compose(at, place)
         return inside if self.stays else compose(self.base, inside)

@@ -121,7 +121,9 @@ class Scene:
         return np.concatenate([position, rotation.as_quat()]), stretch
 
     def frame(self, owner: Sdf.Path, target: Sdf.Path, position: Any, orientation: Any) -> np.ndarray:
-        """Pose in the world [7] of a frame given in a prim (an empty path: in the world of the stage).
+        """Pose [7], in the body that a prim belongs to, of a frame given in that prim.
+
+        It is in the world where the prim belongs to no body, and where the path of the prim is empty.
 
         Raises:
             ImportFileError: naming the owner, for values that are not finite or the zero quaternion.
@@ -136,7 +138,8 @@ class Scene:
         if target.isEmpty:
             return np.concatenate([self.up.apply(local) * self.length, (self.up * turn).as_quat()])
         pose, stretch = self.placed(self.prim(target))
-        return compose(pose, np.concatenate([stretch @ local, turn.as_quat()]))
+        inside, body = np.concatenate([stretch @ local, turn.as_quat()]), self.body_of(target)
+        return inside if target == body else self.relative(body, compose(pose, inside))
 
     def relative(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
         """A pose in the world as one in the frame of a body; None is the world itself."""
