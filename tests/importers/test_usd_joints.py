@@ -43,6 +43,19 @@ def test_a_hinge_that_closes_a_loop(tmp_path):
     assert_allclose(ends[0], ends[1], atol=2e-3)
 
 
+@pytest.mark.parametrize("schema", [UsdPhysics.RevoluteJoint, UsdPhysics.PrismaticJoint])
+def test_joints_in_series_are_refused(tmp_path, schema):
+    """A second hinge on two bodies that a hinge or slide joins would lock both, which nobody means."""
+    stage = stage_of(tmp_path)
+    add_body(stage, "a")
+    add_body(stage, "b", (1, 0, 0))
+    add_joint(stage, schema, "one", "a", "b", (0.5, 0, 0), (-0.5, 0, 0)).CreateAxisAttr("Y")
+    two = add_joint(stage, UsdPhysics.RevoluteJoint, "two", "a", "b", (0.5, 0, 0), (-0.5, 0, 0))
+    two.CreateAxisAttr("Z")
+    with pytest.raises(sim.ImportFileError, match="'/two': joins the same two bodies as '/one'"):
+        read(stage)
+
+
 @pytest.mark.parametrize("side", ["Lower", "Upper"])
 @pytest.mark.parametrize("schema", [UsdPhysics.RevoluteJoint, UsdPhysics.PrismaticJoint])
 def test_limits_on_one_side_count(tmp_path, schema, side):

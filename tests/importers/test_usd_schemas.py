@@ -22,6 +22,7 @@ def PhysicsScene "s"
 }
 def Xform "R" (prepend apiSchemas = ["PhysicsArticulationRootAPI"])
 {
+    ARTICULATION
     def Cube "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
     {
         BASE
@@ -57,7 +58,7 @@ def Xform "R" (prepend apiSchemas = ["PhysicsArticulationRootAPI"])
     MORE
 }
 """
-PLACES = ("HINGE_API", "SLIDE_API", "SCENE", "BASE", "BODY", "HINGE", "SLIDE", "MORE")
+PLACES = ("ARTICULATION", "HINGE_API", "SLIDE_API", "SCENE", "BASE", "BODY", "HINGE", "SLIDE", "MORE")
 MOMENT, FORCE = 1e-7, 1e-5  # g cm^2/s^2 in N m, g cm/s^2 in N
 DEGREE = np.radians(1.0)
 
@@ -282,6 +283,14 @@ def test_gravity_that_is_switched_off(tmp_path, name):
     model = load_quietly(tmp_path, SCENE=f"bool {name} = 0")
     assert_allclose(model.parameters["gravity"], np.zeros(3))
     assert_allclose(load_quietly(tmp_path, SCENE=f"bool {name} = 1").parameters["gravity"], (0, 0, -9.81))
+
+
+@pytest.mark.parametrize("name", ["newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions"])
+def test_articulations_that_do_not_collide_with_themselves(tmp_path, name):
+    for stated, pairs in (("1", 2), ("0", 3)):
+        model = load_quietly(tmp_path, ARTICULATION=f"bool {name} = {stated}")
+        # Base and each of the others are joined, so that they never touch.
+        assert len(model.excluded_pairs) == pairs
 
 
 def test_what_is_not_read_is_named_once(tmp_path):

@@ -9,6 +9,8 @@ from pxr import Sdf, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
 
+# Attributes of an articulation that keep its bodies from colliding with each other.
+SELF_COLLISION = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
 MOST_KINDS = 31  # number of groups that the bits of a mask can tell apart
 
 
@@ -76,6 +78,9 @@ def _filtered_pairs(
                 pairs.update(frozenset((i, j)) for i in below.get(a, ()) for j in below.get(b, ()) if i != j)
         if found.primPath == other and other in members:
             bodies.update(frozenset(pair) for pair in combinations(members[other], 2))
+    for path, own in members.items():
+        if any(scene.stated(scene.prim(path), name) is False for name in SELF_COLLISION):
+            bodies.update(frozenset(pair) for pair in combinations(own, 2))
     return bodies, pairs
 
 

@@ -21,7 +21,7 @@ def close_loops(reader: Reader, trees: Forest) -> None:
     """Turn the joints that close loops into constraints: a ball, a weld, or a hinge as two balls along its axis.
 
     Raises:
-        ImportFileError: naming the joint, for one that slides.
+        ImportFileError: naming the joint, for one that slides, and one that stands in series with another.
     """
     for joint in trees.loops:
         if joint.type == "prismatic":
@@ -29,6 +29,7 @@ def close_loops(reader: Reader, trees: Forest) -> None:
                 joint.path, "is a prismatic joint that closes a loop; only ball, revolute and fixed joints can. "
                 "Make another joint of the loop the one that closes it, by excludeFromArticulation"
             )  # fmt: skip
+        _refuse_series(reader, trees, joint)
         sides = _sides(reader, joint)
         note_misfit(reader, joint, compose(inverse(_placed(reader, *sides[0])), _placed(reader, *sides[1])))
         label = reader.prefix + (kept_text(reader.scene.prim(joint.path), "name") or joint.path.name)
@@ -39,6 +40,27 @@ def close_loops(reader: Reader, trees: Forest) -> None:
             _hold(reader, joint, label, sides, np.zeros(3))
         else:
             _hinge(reader, joint, label, sides)
+
+
+def _refuse_series(reader: Reader, trees: Forest, joint: Joint) -> None:
+    """Refuse a hinge on two bodies that another hinge or slide joins: what MuJoCo's converter writes for joints in series.
+
+    Two hinges on one axis, as those of a door, don't stand in series.
+    """
+    ends = ((joint.child, joint.parent, joint.child_frame), (joint.parent, joint.child, joint.parent_frame))
+    for body, other, frame in ends if joint.type == "revolute" and joint.in_tree else ():
+        carrier = trees.carriers.get(body) if body is not None else None
+        if carrier is None or carrier.parent != other or carrier.type not in ("revolute", "prismatic"):
+            continue
+        axes = [
+            Rotation.from_quat(place[3:]).apply(each.axis)
+            for each, place in ((joint, frame), (carrier, carrier.child_frame))
+        ]
+        if carrier.type == "prismatic" or abs(axes[0] @ axes[1]) < 1.0 - MISFIT:
+            raise reader.scene.error(
+                joint.path, f"joins the same two bodies as '{carrier.path}' about another axis, so that neither could "
+                "move. Joints in series need a body between each two of them"
+            )  # fmt: skip
 
 
 Side = tuple[Sdf.Path | None, np.ndarray]
