@@ -27,11 +27,11 @@ def Xform "R" (prepend apiSchemas = ["PhysicsArticulationRootAPI"])
     {
         BASE
     }
-    def Cube "a" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+    def Cube "a" (prepend apiSchemas = [BODY_API"PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
     {
         BODY
     }
-    def Cube "b" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+    def Cube "b" (prepend apiSchemas = [BODY_API"PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
     {
         BODY
     }
@@ -58,7 +58,7 @@ def Xform "R" (prepend apiSchemas = ["PhysicsArticulationRootAPI"])
     MORE
 }
 """
-PLACES = ("ARTICULATION", "HINGE_API", "SLIDE_API", "SCENE", "BASE", "BODY", "HINGE", "SLIDE", "MORE")
+PLACES = ("ARTICULATION", "HINGE_API", "SLIDE_API", "SCENE", "BASE", "BODY_API", "BODY", "HINGE", "SLIDE", "MORE")
 MOMENT, FORCE = 1e-7, 1e-5  # g cm^2/s^2 in N m, g cm/s^2 in N
 DEGREE = np.radians(1.0)
 
@@ -109,6 +109,17 @@ def test_newton_joints(tmp_path):
         }  # fmt: skip
         for name, value in expected.items():
             assert_allclose(of_joint(model, joint, name), value, rtol=1e-6, err_msg=f"{joint} {name}")
+
+
+def test_newton_inertia(tmp_path):
+    """The whole tensor counts instead of principal moments."""
+    text = """float physics:mass = 1000
+        float3 physics:diagonalInertia = (1, 2, 3)
+        double[] newton:inertia = [2e6, 3e6, 4e6, 1e5, 2e5, 3e5]
+    """
+    model = load_quietly(tmp_path, BODY=text, BODY_API='"PhysicsMassAPI", ')
+    expected = np.array([[2.0, 0.1, 0.2], [0.1, 3.0, 0.3], [0.2, 0.3, 4.0]]) * 1e6 * MOMENT
+    assert_allclose(model.parameters["inertia"][model.link_names.index("a")], expected, rtol=1e-6)
 
 
 def test_what_newton_leaves_to_the_engine(tmp_path):

@@ -43,9 +43,9 @@ def close_loops(reader: Reader, trees: Forest) -> None:
 
 
 def _refuse_series(reader: Reader, trees: Forest, joint: Joint) -> None:
-    """Refuse a hinge on two bodies that another hinge or slide joins: what MuJoCo's converter writes for joints in series.
+    """Refuse a hinge on two bodies that another hinge or slide joins.
 
-    Two hinges on one axis, as those of a door, don't stand in series.
+    MuJoCo's converter writes joints in series so. Two hinges on one axis, as those of a door, don't stand in series.
     """
     ends = ((joint.child, joint.parent, joint.child_frame), (joint.parent, joint.child, joint.parent_frame))
     for body, other, frame in ends if joint.type == "revolute" and joint.in_tree else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdPhysics
@@ -59,6 +59,9 @@ def mass_properties(
             f"prim '{body}': mass 0 means that it follows from the colliders, {mass * scene.mass:.6g} kg; state a mass"
         )
     inertia = _tensor(moments, axes) * scene.mass * scene.length**2
+    full = scene.stated(prim, "newton:inertia")
+    if full is not None and len(full) == 6:
+        inertia = _symmetric(full) * scene.mass * scene.length**2
     exact = kept(prim, "inertia", 9)
     if exact is not None and api is not None and authored > 0.0 and not any(api.GetDiagonalInertiaAttr().Get()):
         # An inertia that no physical body has, as in some published robots, can't be stated as principal moments.
@@ -88,6 +91,12 @@ def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
     quaternion = np.array([*axes.GetImaginary(), axes.GetReal()], dtype=np.float64)
     turn = Rotation.from_quat(quaternion).as_matrix() if quaternion.any() else np.eye(3)
     return turn @ np.diag(np.array(moments, dtype=np.float64)) @ turn.T
+
+
+def _symmetric(values: Sequence[float]) -> np.ndarray:
+    """The tensor [3, 3] of its entries xx, yy, zz, xy, xz, yz."""
+    xx, yy, zz, xy, xz, yz = (float(value) for value in values)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.MassInformation:
