@@ -74,3 +74,20 @@ def test_errors_of_the_library_are_errors_of_the_file(tmp_path, monkeypatch, err
     with pytest.raises(sim.ImportFileError, match=r"scene.usda: can't be read as USD: .*(expired prim|nothing to see)"):
         builder.add_usd(stage.GetRootLayer().realPath)
     assert not builder.links
+
+
+@pytest.mark.parametrize("brackets", ["()", "[]", ('def Xform "a" {\n', "}\n")])
+def test_brackets_nested_beyond_measure(tmp_path, brackets):
+    """The library would overflow its stack, or take minutes."""
+    opening, closing = brackets
+    path = tmp_path / "deep.usda"
+    path.write_text(f"#usda 1.0\n{opening * 100_000}{closing * 100_000}")
+    with pytest.raises(sim.ImportFileError, match="has brackets nested 100000 deep; at most 1000 levels"):
+        sim.load(path)
+
+
+def test_brackets_in_texts_do_not_count(tmp_path):
+    path = tmp_path / "text.usda"
+    smile = ":(" * 2000
+    path.write_text(f'#usda 1.0\n(\n    """{smile}\n"quoted" {smile}"""\n)\n# {smile}\n{BODY}')
+    assert sim.load(path).num_links == 1

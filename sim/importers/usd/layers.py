@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pxr import Pcp, Tf, Usd
 
 from sim.errors import ImportFileError
@@ -17,6 +19,13 @@ INCOMPLETE = (
     Pcp.ErrorInvalidPrimPath, Pcp.ErrorArcCycle, Pcp.ErrorSublayerCycle, Pcp.ErrorCapacityExceeded,
     Pcp.ErrorVariableExpressionError,
 )  # fmt: skip
+# Brackets inside of brackets in a text file. The parser of the USD library takes a time that grows with their square,
+# and overflows its stack at some tens of thousands; scenes have tens.
+DEEPEST = 1000
+CHUNK = 1 << 24  # bytes looked at together
+DEPTH_OF_BYTE = np.zeros(256, dtype=np.int8)
+DEPTH_OF_BYTE[list(b"({[")], DEPTH_OF_BYTE[list(b")}]")] = 1, -1
+TEXTS = re.compile(rb'"""(?:[^"]|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*')
 ADVICE = "give it a path that exists, or remove it"
 
 
@@ -44,11 +53,12 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
         the stage, and notes on what was left out when its layers were put together.
 
     Raises:
-        ImportFileError: for a file that can't be opened; and, naming layer and prim, for a sublayer, reference or
-            payload that doesn't exist, can't be opened, or leads back to itself.
+        ImportFileError: for a file that can't be opened or is nested too deep; and, naming layer and prim, for a
+            sublayer, reference or payload that doesn't exist, can't be opened, or leads back to itself.
     """
     if not path.is_file():
         raise ImportFileError(path, "no such file")
+    _refuse_nesting(path)
     with readable(path, "opened"):
         stage = Usd.Stage.Open(str(path))
     notes = []
@@ -60,6 +70,31 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
             element = None if where.isEmpty or where.IsAbsoluteRootPath() else f"prim '{where}'"
             raise ImportFileError(path, f"{_plain(found)}; {ADVICE}", element)
     return stage, notes
+
+
+def _refuse_nesting(path: Path) -> None:
+    """Refuse a text file that is nested deeper than the USD library can read."""
+    try:
+        with path.open("rb") as file:
+            if file.read(5) != b"#usda":
+                return
+            deepest = _depth(iter(lambda: file.read(CHUNK), b""))
+        if deepest > DEEPEST:
+            # Brackets in texts and comments don't count.
+            deepest = _depth(iter([TEXTS.sub(b"", path.read_bytes())]))
+    except OSError as error:
+        raise ImportFileError(path, f"can't be opened: {error.strerror}") from None
+    if deepest > DEEPEST:
+        raise ImportFileError(path, f"has brackets nested {deepest} deep; at most {DEEPEST} levels are read")
+
+
+def _depth(chunks: Iterator[bytes]) -> int:
+    """The largest number of brackets that are open at once."""
+    depth = deepest = 0
+    for chunk in chunks:
+        running = depth + np.cumsum(DEPTH_OF_BYTE[np.frombuffer(chunk, dtype=np.uint8)], dtype=np.int32)
+        depth, deepest = int(running[-1]), max(deepest, int(running.max()))
+    return deepest
 
 
 def _counts(stage: Usd.Stage, error: Any) -> bool:
