@@ -326,6 +326,12 @@ def test_what_is_not_read_is_named_once(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("text", ["double mjc:gear = 3", "double mjc:gainType = 1", 'token mjc:forceRange:max = "x"'])
+def test_actuators_with_values_of_other_types(tmp_path, text):
+    with pytest.raises(sim.ImportFileError, match="'/R/act': mjc:.*; it must be (numbers|a text|a number)"):
+        load(tmp_path, MORE=f'def MjcActuator "act"\n{{\nrel mjc:target = </R/hinge>\n{text}\n}}')
+
+
 def test_negative_properties_name_the_joint(tmp_path):
     with pytest.raises(sim.ImportFileError, match="'/R/hinge': joint 'hinge': armature is -"):
         load(tmp_path, HINGE="float newton:armature = -1")

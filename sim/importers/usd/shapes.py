@@ -25,6 +25,7 @@ TO_AXIS = {
     "Z": Rotation.identity(),
 }
 CONE_SIDES = 32
+LARGEST = 1e30  # size whose volume and inertia don't overflow [m]
 HULLS = (UsdPhysics.Tokens.convexHull, UsdPhysics.Tokens.convexDecomposition)
 
 
@@ -47,8 +48,8 @@ def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
     """
     reader = PRIMITIVES.get(str(prim.GetTypeName()))
     shape = reader(scene, prim) if reader else None
-    if shape is not None and not (np.isfinite(shape.size).all() and (shape.size >= 0.0).all()):
-        raise scene.error(prim, f"its size is {shape.size.tolist()} m; it must be finite and positive")
+    if shape is not None and not ((shape.size >= 0.0) & (shape.size <= LARGEST)).all():
+        raise scene.error(prim, f"its size is {shape.size.tolist()} m; it must be positive, and at most {LARGEST:g}")
     return shape
 
 

@@ -67,6 +67,17 @@ class Scene:
         self.read.add(attribute.GetPath())
         return attribute.Get()
 
+    def number(self, prim: Usd.Prim, name: str) -> float | None:
+        """As :meth:`stated`, for a number.
+
+        Raises:
+            ImportFileError: naming the prim, for a value that is none.
+        """
+        value = self.stated(prim, name)
+        if value is not None and not isinstance(value, int | float):
+            raise self.error(prim, f"{name} is {value!r}; it must be a number")
+        return None if value is None else float(value)
+
     def targets(self, prim: Usd.Prim, name: str) -> list[Sdf.Path]:
         """The targets of a relationship, none where there is no such; it counts as read."""
         self.read.add(prim.GetPath().AppendProperty(name))

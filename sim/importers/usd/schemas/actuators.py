@@ -52,6 +52,9 @@ def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[t
 def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator | None:
     """Force law, gear and limit in SI units and rad; None for a law that has no counterpart."""
     stated = {name: scene.stated(prim, name) for name in DEFAULTS}
+    for name, own in stated.items():
+        if own is not None and not _fits(own, DEFAULTS[name]):
+            raise scene.error(prim, f"{name} is {own!r}; it must be {_kind(DEFAULTS[name])}")
     value = {name: DEFAULTS[name] if own is None else own for name, own in stated.items()}
     gain, offset, stiffness, damping = (
         float(value[name][index]) if len(value[name]) > index else 0.0
@@ -80,6 +83,18 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator | None:
     if stiffness == 0.0 and damping == -gain < 0.0:
         return Actuator(name, codes.VELOCITY, gear, 0.0, gain * force / place, limit)
     return None
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a value is of the kind of a default: a text, a number, or several numbers."""
+    if isinstance(default, str):
+        return isinstance(value, str)
+    numbers = [value] if isinstance(default, float) else value
+    return hasattr(numbers, "__len__") and all(isinstance(number, int | float) for number in numbers)
+
+
+def _kind(default: Any) -> str:
+    return "a text" if isinstance(default, str) else "a number" if isinstance(default, float) else "numbers"
 
 
 def _range(value: Mapping[str, Any], name: str) -> tuple[float, float] | None:

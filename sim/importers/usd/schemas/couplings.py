@@ -68,36 +68,34 @@ def _newton(scene: Scene, prim: Usd.Prim, joint: Joint) -> Coupling | None:
     """Newton's schema, which MuJoCo's extends; its former names in MuJoCo's are read too."""
     leaders = scene.targets(prim, "newton:mimicJoint") or scene.targets(prim, "mjc:target")
     offset, own_offset, ratio, own_ratio = (
-        scene.stated(prim, name) for name in ("newton:mimicCoef0", "mjc:coef0", "newton:mimicCoef1", "mjc:coef1")
+        scene.number(prim, name) for name in ("newton:mimicCoef0", "mjc:coef0", "newton:mimicCoef1", "mjc:coef1")
     )
     if not leaders or scene.stated(prim, "newton:mimicEnabled") is False:
         return None
-    if any(scene.stated(prim, name) for name in HIGHER):
+    if any(scene.number(prim, name) for name in HIGHER):
         scene.notes.append(
             f"prim '{joint.path}': it doesn't follow '{leaders[0]}' here, since its polynomial isn't linear"
         )
         return None
     # Newton's offset is in degrees, MuJoCo's in rad.
     unit, own_unit = _position(scene, joint), scene.length if joint.type == "prismatic" else 1.0
-    constant = float(offset) * unit if offset is not None else float(own_offset or 0.0) * own_unit
+    constant = offset * unit if offset is not None else (own_offset or 0.0) * own_unit
     slope = ratio if ratio is not None else own_ratio
-    return Coupling(leaders[0], 1.0 if slope is None else float(slope), constant)
+    return Coupling(leaders[0], 1.0 if slope is None else slope, constant)
 
 
 def _physx(scene: Scene, prim: Usd.Prim, joint: Joint, axis: str) -> Coupling | None:
     """PhysX' schema: q + gearing q_leader + offset = 0."""
     head = f"physxMimicJoint:{axis}:"
     leaders = scene.targets(prim, f"{head}referenceJoint")
-    gearing, offset = (scene.stated(prim, f"{head}{name}") for name in ("gearing", "offset"))
+    gearing, offset = (scene.number(prim, f"{head}{name}") for name in ("gearing", "offset"))
     scene.stated(prim, f"{head}referenceJointAxis")  # that of the leader's only coordinate
     if not leaders:
         return None
     if scene.stated(prim, f"{head}naturalFrequency"):
         scene.stated(prim, f"{head}dampingRatio")
         scene.notes.append(f"prim '{joint.path}': it follows '{leaders[0]}' rigidly here, not by a spring")
-    return Coupling(
-        leaders[0], -(1.0 if gearing is None else float(gearing)), -float(offset or 0.0) * _position(scene, joint)
-    )
+    return Coupling(leaders[0], -(1.0 if gearing is None else gearing), -(offset or 0.0) * _position(scene, joint))
 
 
 def _position(scene: Scene, joint: Joint) -> float:

@@ -80,14 +80,14 @@ def joint_properties(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[
         joint: None for a body that is free.
     """
     if joint is None:
-        armature = scene.stated(prim, "physxJoint:armature")
-        return {"armature": float(armature) * scene.mass} if armature else {}
+        armature = scene.number(prim, "physxJoint:armature")
+        return {"armature": armature * scene.mass} if armature else {}
     table = PROPERTIES | (SCALAR_PROPERTIES if joint.type in ("revolute", "prismatic") else {})
     unit = _units(scene, joint)
     found = {}
     for name, attributes in table.items():
-        values = [(scene.stated(prim, attribute), of) for attribute, of in attributes]
-        numbers = [float(value) * of(unit) for value, of in values if isinstance(value, int | float)]
+        values = [(scene.number(prim, attribute), of) for attribute, of in attributes]
+        numbers = [value * of(unit) for value, of in values if value is not None]
         if numbers and numbers[0] and np.isfinite(numbers[0]):
             found[name] = numbers[0]
     if found.get("velocity", 0.0) >= UNBOUNDED_SPEED * unit.position:
@@ -108,7 +108,7 @@ def _units(scene: Scene, joint: Joint) -> Units:
 
 def _spring_reference(scene: Scene, prim: Usd.Prim, joint: Joint) -> float:
     """Where MuJoCo's spring is at rest [rad or m]; its angles are in degrees unless the file's scene says otherwise."""
-    value = float(scene.stated(prim, "mjc:springref") or 0.0)
+    value = scene.number(prim, "mjc:springref") or 0.0
     if joint.type == "prismatic":
         return value * scene.length
     scenes = scene.of(Kind.Scene)

@@ -12,6 +12,8 @@ from sim.importers.usd.stage import Scene
 
 # Attributes of a physics scene that switch its gravity off.
 SWITCHES_OF_GRAVITY = ("newton:gravityEnabled", "mjc:flag:gravity")
+# Attributes of shapes that have no meaning without a value.
+SIZES = ("size", "radius", "height", "axis", "radiusTop", "radiusBottom")
 # Values that mean "as usual" in schemas that the USD library doesn't know, where that is not zero, off or infinite.
 USUAL = {
     "physxRigidBody:angularDamping": 0.05,
@@ -37,14 +39,15 @@ USUAL = {
 }
 
 
-def refuse_numbers(scene: Scene) -> None:
-    """Refuse a file that states NaN as a physical property, or the zero quaternion as an orientation.
+def refuse_values(scene: Scene) -> None:
+    """Refuse a file that states NaN as a physical property, the zero quaternion, or a value of another type.
 
     Raises:
         ImportFileError: naming the prim and the property.
     """
     for prim in scene.prims():
         for name in prim.GetAuthoredPropertyNames():
+            _refuse_type(scene, prim, name)
             turns = name.startswith("xformOp:orient")
             if turns or _is_physical(name):
                 numbers = _numbers(prim.GetAttribute(name).Get()) if prim.HasAttribute(name) else None
@@ -52,6 +55,17 @@ def refuse_numbers(scene: Scene) -> None:
                     raise scene.error(prim, f"{name} is {numbers.squeeze().tolist()}; it must be a number")
                 if numbers is not None and turns and not numbers.any():
                     raise scene.error(prim, f"{name} is the zero quaternion; no rotation has it")
+
+
+def _refuse_type(scene: Scene, prim: Usd.Prim, name: str) -> None:
+    """Refuse a value that is not of the type that the attribute has in its schema."""
+    attribute = prim.GetAttribute(name)
+    if attribute and attribute.GetResolveInfo().ValueIsBlocked() and (name in SIZES or _is_physical(name)):
+        raise scene.error(prim, f"{name} is None, which takes its default away too; state a value, or nothing")
+    if attribute and attribute.HasAuthoredValue():
+        value, usual = attribute.Get(Usd.TimeCode.EarliestTime()), attribute.GetTypeName().defaultValue
+        if usual is not None and not isinstance(value, type(usual)):
+            raise scene.error(prim, f"{name} is {value!r}; it must be of type '{attribute.GetTypeName()}'")
 
 
 def note_unread(scene: Scene) -> None:
