@@ -12,8 +12,10 @@ from sim.importers.usd.stage import Scene
 
 # Attributes of a physics scene that switch its gravity off.
 SWITCHES_OF_GRAVITY = ("newton:gravityEnabled", "mjc:flag:gravity")
-# Attributes of shapes that have no meaning without a value.
-SIZES = ("size", "radius", "height", "axis", "radiusTop", "radiusBottom")
+# Attributes of shapes that are read.
+SHAPES = (
+    "size", "radius", "height", "axis", "radiusTop", "radiusBottom", "points", "faceVertexCounts", "faceVertexIndices",
+)  # fmt: skip
 # Values that mean "as usual" in schemas that the USD library doesn't know, where that is not zero, off or infinite.
 USUAL = {
     "physxRigidBody:angularDamping": 0.05,
@@ -58,14 +60,16 @@ def refuse_values(scene: Scene) -> None:
 
 
 def _refuse_type(scene: Scene, prim: Usd.Prim, name: str) -> None:
-    """Refuse a value that is not of the type that the attribute has in its schema."""
+    """Refuse a value that is read here and is not of the type that the attribute has in its schema."""
+    if not (name in SHAPES or name.startswith("xformOp") or _is_physical(name)):
+        return
     attribute = prim.GetAttribute(name)
-    if attribute and attribute.GetResolveInfo().ValueIsBlocked() and (name in SIZES or _is_physical(name)):
-        raise scene.error(prim, f"{name} is None, which takes its default away too; state a value, or nothing")
     if attribute and attribute.HasAuthoredValue():
         value, usual = attribute.Get(Usd.TimeCode.EarliestTime()), attribute.GetTypeName().defaultValue
         if usual is not None and not isinstance(value, type(usual)):
             raise scene.error(prim, f"{name} is {value!r}; it must be of type '{attribute.GetTypeName()}'")
+    elif attribute and attribute.GetResolveInfo().ValueIsBlocked():
+        raise scene.error(prim, f"{name} is None, which takes its default away too; state a value, or nothing")
 
 
 def note_unread(scene: Scene) -> None:
