@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.importers.usd.motion import read_motion
 
 SCENE = """#usda 1.0
 (
@@ -125,3 +126,10 @@ def test_points_that_are_not_finite(tmp_path):
     path.write_text(f"#usda 1.0\n{mesh}")
     with pytest.raises(sim.ImportFileError, match="'/a': a point of the mesh is not finite"):
         sim.load(path)
+
+
+def test_shapes_of_a_stored_motion_that_have_no_size(tmp_path):
+    path = tmp_path / "drawn.usda"
+    path.write_text('#usda 1.0\ndef Sphere "ball" {\n    double radius = None\n}\n')
+    with pytest.raises(sim.ImportFileError, match="'/ball': radius is None"):
+        read_motion(path)

@@ -27,7 +27,7 @@ from sim.importers.usd.joints import forest, read_joints
 from sim.importers.usd.layers import readable
 from sim.importers.usd.loops import close_loops
 from sim.importers.usd.reader import Reader
-from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_values
+from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
 from sim.importers.usd.shapes import colliders, seen_from
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
@@ -121,7 +121,8 @@ def _gravity(scene: Scene) -> np.ndarray:
 def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     """Add everything."""
     scene = reader.scene
-    refuse_values(scene)
+    refuse_types(scene)
+    refuse_numbers(scene)
     touching = enabled_colliders(scene)
     if not scene.bodies and not touching:
         raise ImportFileError(scene.path, "contains neither rigid bodies nor colliders; there is nothing to simulate")

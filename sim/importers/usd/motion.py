@@ -17,6 +17,7 @@ from sim.importers.usd.camera import camera_at, first_camera
 from sim.importers.usd.geometries import add_pictures, drawn_prims
 from sim.importers.usd.layers import readable
 from sim.importers.usd.reader import ORIGIN, Reader
+from sim.importers.usd.schemas.properties import refuse_types
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
 from sim.model.model import Model
@@ -145,6 +146,7 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
 def _read(scene: Scene, ground: float | None) -> StoredMotion:
     """The motion of an open file."""
     scene.notes.clear()  # they are about physics
+    refuse_types(scene)
     builder = ModelBuilder()
     instancers = _instancers(scene)
     reader = Reader(builder, scene, ORIGIN, "", "springs", 1.0, 0.0, instancers=frozenset(instancers))

@@ -41,15 +41,26 @@ USUAL = {
 }
 
 
-def refuse_values(scene: Scene) -> None:
-    """Refuse a file that states NaN as a physical property, the zero quaternion, or a value of another type.
+def refuse_types(scene: Scene) -> None:
+    """Refuse a file with values that are read here and are not of the type that the attribute has in its schema.
+
+    Raises:
+        ImportFileError: naming the prim and the attribute.
+    """
+    for prim in scene.prims():
+        for name in prim.GetAuthoredPropertyNames():
+            if name in SHAPES or name.startswith("xformOp") or _is_physical(name):
+                _refuse_type(scene, prim, name)
+
+
+def refuse_numbers(scene: Scene) -> None:
+    """Refuse a file that states NaN as a physical property, or the zero quaternion as an orientation.
 
     Raises:
         ImportFileError: naming the prim and the property.
     """
     for prim in scene.prims():
         for name in prim.GetAuthoredPropertyNames():
-            _refuse_type(scene, prim, name)
             turns = name.startswith("xformOp:orient")
             if turns or _is_physical(name):
                 numbers = _numbers(prim.GetAttribute(name).Get()) if prim.HasAttribute(name) else None
@@ -60,9 +71,6 @@ def refuse_values(scene: Scene) -> None:
 
 
 def _refuse_type(scene: Scene, prim: Usd.Prim, name: str) -> None:
-    """Refuse a value that is read here and is not of the type that the attribute has in its schema."""
-    if not (name in SHAPES or name.startswith("xformOp") or _is_physical(name)):
-        return
     attribute = prim.GetAttribute(name)
     if attribute and attribute.HasAuthoredValue():
         value, usual = attribute.Get(Usd.TimeCode.EarliestTime()), attribute.GetTypeName().defaultValue
