@@ -4,6 +4,8 @@ An annotation that belongs to a standard attribute counts only as long as the tw
 value which another program has edited takes precedence.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from pxr import Sdf, Usd, Vt
@@ -12,6 +14,8 @@ from sim.model.model import Model
 from sim.model.parameters import PARAMETERS
 
 NAMESPACE = "backswing:"
+# How an infinite limit is kept, since what is kept is finite.
+UNLIMITED = -1.0
 
 
 def keep(prim: Usd.Prim, name: str, values: npt.ArrayLike) -> None:
@@ -24,6 +28,13 @@ def keep(prim: Usd.Prim, name: str, values: npt.ArrayLike) -> None:
 def keep_text(prim: Usd.Prim, name: str, text: str) -> None:
     """Keep a text, such as a name that is not valid for a prim."""
     prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.String, True).Set(text)
+
+
+def keep_texts(prim: Usd.Prim, name: str, texts: Sequence[str]) -> None:
+    """Keep texts, such as the names of what an array of numbers is about; nothing where there are none."""
+    if texts:
+        attribute = prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.StringArray, True)
+        attribute.Set(Vt.StringArray(list(texts)))
 
 
 def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
@@ -53,6 +64,13 @@ def kept_text(prim: Usd.Prim, name: str) -> str | None:
     attribute = prim.GetAttribute(NAMESPACE + name)
     value = attribute.Get() if attribute else None
     return value if isinstance(value, str) and value else None
+
+
+def kept_texts(prim: Usd.Prim, name: str) -> tuple[str, ...]:
+    """The texts kept under a name; none where there are none."""
+    attribute = prim.GetAttribute(NAMESPACE + name)
+    value = attribute.Get() if attribute else None
+    return tuple(value) if isinstance(value, Vt.StringArray) else ()
 
 
 def agreed(prim: Usd.Prim, name: str, stated: npt.ArrayLike) -> np.ndarray:

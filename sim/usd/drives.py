@@ -6,7 +6,7 @@ import numpy as np
 from pxr import Usd
 
 from sim.model.model import Model
-from sim.usd.annotations import keep, keep_text, kept, kept_text
+from sim.usd.annotations import UNLIMITED, keep, keep_text, kept, kept_text
 from warp_kernels import types as codes
 
 
@@ -71,8 +71,8 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
 
 
 def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
-    """Annotate a joint with one of its actuators; an unlimited force is kept as -1."""
-    limit = actuator.force_limit if np.isfinite(actuator.force_limit) else -1.0
+    """Annotate a joint with one of its actuators."""
+    limit = actuator.force_limit if np.isfinite(actuator.force_limit) else UNLIMITED
     keep_text(joint, f"actuator_{number}:name", actuator.name)
     keep(joint, f"actuator_{number}", [
         actuator.kind, actuator.gear, actuator.kp, actuator.kd, limit, actuator.number,

@@ -1,6 +1,7 @@
 """Mass properties and joints as UsdPhysics."""
 
-from itertools import combinations, pairwise
+from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
@@ -9,7 +10,7 @@ from scipy.spatial.transform import Rotation
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
-from sim.usd.annotations import keep, keep_parameters, keep_text, kept_text
+from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.shapes import child_name
 from warp_kernels import types as codes
@@ -40,17 +41,23 @@ def articulation_roots(model: Model) -> list[int]:
     return [int(start) for start, end in pairwise(starts) if end - start > 1]
 
 
-def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Add every joint but the free ones: a body without a joint is free."""
+def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> list[Sdf.Path]:
+    """Add every joint but the free ones: a body without a joint is free.
+
+    Returns:
+        for each link the prim that has what is kept of its joint: the joint, or the body that is free.
+    """
     UsdGeom.Scope.Define(stage, "/World/Joints")
     taken: set[str] = set()
+    keepers = []
     for link in range(model.num_links):
-        if model.joint_type[link] == codes.FREE:
-            _keep_joint(stage.GetPrimAtPath(paths[link]), model, link)
-        else:
+        path = paths[link]
+        if model.joint_type[link] != codes.FREE:
             path = Sdf.Path("/World/Joints").AppendChild(child_name(model.joint_names[link], taken))
             _add_joint(stage, path, model, link, paths)
-            _keep_joint(stage.GetPrimAtPath(path), model, link)
+        _keep_joint(stage.GetPrimAtPath(path), model, link)
+        keepers.append(path)
+    return keepers
 
 
 def add_couplings(stage: Usd.Stage, model: Model) -> None:
@@ -69,24 +76,26 @@ def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) ->
 
     Links joined by a joint never collide anyway.
     """
-    colliding: dict[int, list[int]] = {}
-    for index, geometry in enumerate(model.geometries):
-        if geometry.collides:
-            colliding.setdefault(geometry.link, []).append(index)
+    colliders = Counter(geometry.link for geometry in model.geometries if geometry.collides)
+    between: dict[tuple[int, int], set[tuple[int, int]]] = {}
     left = set(model.excluded_pairs)
-    for a, b in combinations(sorted(link for link in colliding if link >= 0), 2):
-        pairs = {(min(i, j), max(i, j)) for i in colliding[a] for j in colliding[b]}
-        if left.issuperset(pairs):
-            left -= pairs
+    for pair in left:
+        one, two = (model.geometries[index] for index in pair)
+        if one.collides and two.collides and one.link != two.link and min(one.link, two.link) >= 0:
+            links = (min(one.link, two.link), max(one.link, two.link))
+            between.setdefault(links, set()).add(pair)
+    for a, b in sorted(between):
+        if len(between[a, b]) == colliders[a] * colliders[b]:
+            left -= between[a, b]
             if model.link_parent[b] != a:
                 _filter_pair(stage.GetPrimAtPath(paths[a]), paths[b])
     pairs_left = [[model.geometries[index] for index in pair] for pair in sorted(left)]
     single = [(a, b) for a, b in pairs_left if a.collides and b.collides and a.link != b.link]
     if single:
         prims = (prim for prim in stage.Traverse() if prim.HasAPI(UsdPhysics.CollisionAPI))
-        colliders = {kept_text(prim, "name"): prim for prim in prims}
+        named = {kept_text(prim, "name"): prim for prim in prims}
         for first, second in single:
-            _filter_pair(colliders[first.name], colliders[second.name].GetPath())
+            _filter_pair(named[first.name], named[second.name].GetPath())
 
 
 def _filter_pair(prim: Usd.Prim, other: Sdf.Path) -> None:
@@ -126,7 +135,7 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
     scalar = JOINT_TYPES[kind].scalar
     swing = float(model.parameters["swing_limit"][link])
     # USD only has the axes X, Y and Z: the joint frame is rotated so that X is the axis.
-    has_axis = scalar or np.isfinite(swing)
+    has_axis = scalar or kind == codes.SPHERICAL
     turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if has_axis else Rotation.identity()
     joint.CreateLocalPos0Attr(_vector(placement[:3]))
     joint.CreateLocalRot0Attr(_quaternion(Rotation.from_quat(placement[3:]) * turn))
@@ -136,7 +145,7 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
         joint.CreateAxisAttr(UsdGeom.Tokens.x)
     if scalar:
         _add_limits(joint, model, link, kind)
-    elif has_axis:
+    elif np.isfinite(swing):
         joint.CreateConeAngle0LimitAttr(np.degrees(swing))
         joint.CreateConeAngle1LimitAttr(np.degrees(swing))
 
@@ -174,8 +183,8 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
     if dof < model.nv and model.dof_link[dof] == link:
         keep_parameters(prim, model, "dof", dof)
         for name, limits in (("effort", model.effort_limit), ("velocity", model.velocity_limit)):
-            if np.isfinite(limits[dof]):
-                keep(prim, name, limits[dof])
+            # An unlimited one is kept too: readers take the largest force of a drive for the effort otherwise.
+            keep(prim, name, limits[dof] if np.isfinite(limits[dof]) else UNLIMITED)
 
 
 def _vector(values: np.ndarray) -> Gf.Vec3f:

@@ -14,6 +14,7 @@ from sim.usd.instances import add_instancers
 from sim.usd.links import add_frames, link_paths
 from sim.usd.materials import Materials, linear_color
 from sim.usd.motion import InstanceMotion, XformMotion
+from sim.usd.parts import keep_parts
 from sim.usd.physics import (
     add_constraints,
     add_couplings,
@@ -121,12 +122,9 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
         owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
         _add_geometries(stage, path, model, owned, materials)
     add_frames(stage, model, paths)
-    for part in model.parts:
-        if part.links and part.links[0] in model.link_names:
-            keep_text(stage.GetPrimAtPath(paths[model.link_names.index(part.links[0])]), "part", part.name)
     for link in articulation_roots(model):
         UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
-    add_joints(stage, model, paths)
+    keep_parts(stage, model, paths, add_joints(stage, model, paths))
     add_constraints(stage, model, paths)
     add_couplings(stage, model)
     exclude_collisions(stage, model, paths)

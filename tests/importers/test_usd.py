@@ -92,8 +92,8 @@ def test_loops_and_fixed_bases(tmp_path):
     # b2 is welded to the world; its anchor lies at 1 there, b0's a metre from its middle, half a metre from its link.
     anchors = np.stack([model.parameters["anchor_a"][0], model.parameters["anchor_b"][0]])
     assert_allclose(anchors[:, :3], [(0.5, 0, 0), (1, 0, 0)], atol=1e-7)
-    UsdPhysics.RevoluteJoint.Define(stage, ring.GetPath())
-    with pytest.raises(sim.ImportFileError, match="closes a loop"):
+    UsdPhysics.PrismaticJoint.Define(stage, ring.GetPath())
+    with pytest.raises(sim.ImportFileError, match="'/ring': is a prismatic joint that closes a loop"):
         read(stage)
 
 

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped
+from sim.model.model import Keyframe
 from sim.usd import write_usd
 from tests.importers.reference import ROBOTS
 from tests.importers.usd_scenes import (
@@ -52,6 +53,103 @@ def test_a_robot_moves_as_before(tmp_path):
             state = simulator.step(state)
         ends.append(state.q.numpy())
     np.testing.assert_array_equal(ends[1], ends[0])
+
+
+MJCF = """<mujoco model="scene">
+  <option timestep="0.004"/>
+  <worldbody>
+    <body name="loose" pos="0 0 2"><freejoint/><geom size="0.1"/></body>
+    <body name="arm"><joint name="hinge" axis="0 1 0"/><geom size="0.1" pos="0.3 0 0"/>
+      <body name="hand" pos="1 0 0"><joint name="ball" type="ball"/><geom size="0.1" pos="0.3 0 0"/></body>
+    </body>
+    <body name="weight" pos="0 3 0"><joint name="slide" type="slide"/><geom size="0.1"/></body>
+  </worldbody>
+  <actuator><motor name="drive" joint="hinge"/>
+    <position name="servo" joint="slide" kp="3" forcerange="-7 7"/></actuator>
+  <keyframe>
+    <key name="up" qpos="0 1 2 0.6 0.8 0 0  0.4  0.8 0 0.6 0  0.7" qvel="1 2 3 4 5 6  7  8 9 10  11" ctrl="0.1 0.2"/>
+    <key name="home"/>
+  </keyframe>
+</mujoco>
+"""
+
+
+@pytest.fixture
+def keyed(tmp_path):
+    """A model of several trees with keyframes, and a USD file of it."""
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    path = tmp_path / "scene.xml"
+    path.write_text(MJCF)
+    model = sim.load(path, dtype="float64")
+    return model, write_usd(tmp_path / "scene.usdc", model, poses_at(model, model.q0), fps=30)
+
+
+def test_keyframes_parts_and_efforts_come_back(keyed):
+    model, path = keyed
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = sim.load(path, dtype="float64")
+    # The loose body stays before the arm, which a reader of other files starts with.
+    assert_same_models(model, again)
+    np.testing.assert_array_equal(again.effort_limit, model.effort_limit)
+    (old,), (new,) = model.parts, again.parts
+    assert new.timestep == 0.004
+    assert list(new.keyframes) == ["up", "home"]
+    for name, state in old.keyframes.items():
+        assert_allclose(new.keyframes[name].q, state.q, rtol=0, atol=1e-15)
+        assert_allclose(new.keyframes[name].qd, state.qd, rtol=0, atol=1e-15)
+        assert new.keyframes[name].control == state.control
+
+
+def test_keyframes_move_with_the_stage(keyed):
+    """A copy elsewhere: links and their velocities in a keyframe are those of the original, moved."""
+    model, path = keyed
+    place, turn = np.array([1.0, 2.0, 3.0]), Rotation.from_rotvec((0.1, 0.2, 0.3))
+    builder = sim.ModelBuilder()
+    (part,) = builder.add_usd(path, name="copy", position=place, orientation=turn.as_quat())
+    moved, state = builder.finalize("float64"), model.parts[0].keyframes["up"]
+    key = part.keyframes["up"]
+    assert key.control == {"copy/drive": 0.1, "copy/servo": 0.2}
+    poses, moved_poses = poses_at(model, state.q)[0], poses_at(moved, key.q)[0]
+    assert_allclose(moved_poses[:, :3], turn.apply(poses[:, :3]) + place, atol=1e-12)
+    rates, moved_rates = (
+        sim.link_velocities(m, k.q[None], k.qd[None]).numpy()[0] for m, k in ((model, state), (moved, key))
+    )
+    for half in (slice(0, 3), slice(3, 6)):
+        assert_allclose(moved_rates[:, half], turn.apply(rates[:, half]), atol=1e-12)
+
+
+def test_keyframes_of_edited_joints_are_reported(keyed):
+    _, path = keyed
+    stage = Usd.Stage.Open(str(path))
+    hinge = next(prim for prim in stage.Traverse() if prim.IsA(UsdPhysics.RevoluteJoint))
+    UsdPhysics.FixedJoint.Define(stage, hinge.GetPath())
+    stage.GetRootLayer().Save()
+    lost = "keyframes up, home are left out, since its joints have changed"
+    with pytest.warns(sim.USDWarning, match="not read: physics:axis"), pytest.warns(sim.USDWarning, match=lost):
+        sim.load(path)
+
+
+def test_keyframes_that_fit_no_slice_are_reported(tmp_path):
+    """Joints of a part with another between them have no place in q."""
+    builder = sim.ModelBuilder()
+    for name in "abc":
+        builder.add_link(name, mass=1.0, inertia=(1, 1, 1))
+        builder.add_joint(name, "revolute", child=name)
+    builder.add_part("outer", "ac", "ac", keyframes={"far": Keyframe(np.ones(2), np.zeros(2), {})})
+    model = builder.finalize("float64")
+    with pytest.warns(sim.USDWarning, match="keyframe 'far' is left out: part 'outer'"):
+        write_usd(tmp_path / "parts.usda", model, poses_at(model, model.q0), fps=30)
+
+
+def test_a_limit_of_twist_alone_keeps_its_axis(tmp_path):
+    builder = sim.ModelBuilder()
+    builder.add_link("ball", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint("j", "spherical", child="ball", axis=(0, 0.6, 0.8), twist_limit=0.5)
+    builder.add_part("ball", ["ball"], ["j"])
+    model = builder.finalize("float64")
+    again = sim.load(write_usd(tmp_path / "ball.usda", model, poses_at(model, model.q0), fps=30), dtype="float64")
+    assert_same_models(model, again)
 
 
 def test_an_edited_value_wins(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,20 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.dofs import actuators, damping_and_friction, limits, springs
 from sim.importers.usd.joints import Forest, Joint
+from sim.importers.usd.loops import MISFIT, note_misfit
 from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
-from sim.importers.usd.shapes import seen_from
-from sim.model.model import Part
-from sim.model.poses import compose, inverse
+from sim.importers.usd.schemas.actuators import mujoco_actuators
+from sim.importers.usd.schemas.couplings import coupling
+from sim.model.joint_types import JOINT_TYPES
+from sim.model.model import Keyframe, Part
+from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
-from sim.usd.annotations import agreed, kept, kept_text
+from sim.usd.annotations import agreed, kept, kept_text, kept_texts
+from sim.usd.parts import kept_keyframes, part_label
 from warp_kernels import types as codes
 
-# How far the bodies of a file may be from where its joints allow them to be [m, rad].
-MISFIT = 1e-3
 KINDS = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 
 
@@ -41,11 +44,7 @@ def name_links(reader: Reader, trees: Forest) -> None:
 def add_link(reader: Reader, body: Sdf.Path) -> None:
     """Add the link of a body with its mass properties."""
     scene, name = reader.scene, reader.names[body]
-    inside = {
-        path: [seen_from(scene, body, shape) for shape in shapes]
-        for path, shapes in reader.shapes.items()
-        if scene.body_of(path) == body
-    }
+    inside = {path: reader.shapes[path] for path in reader.colliders.get(body, ())}
     found = mass_properties(scene, body, inside)
     description = scene.bodies[body]
     if np.any(description.linearVelocity) or np.any(description.angularVelocity):
@@ -70,7 +69,7 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
     child, place = reader.names[body], reader.link_pose(body)
     if carrier is None:
         prim = reader.scene.prim(body)
-        name = _joint_name(reader, prim, f"{child}_free")
+        name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_free")
         options: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
         options |= damping_and_friction(reader.scene, prim, None)
         return reader.add(body, reader.builder.add_joint, name, "free", child=child, **options)
@@ -80,9 +79,11 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
         reader.scene.notes.append(f"prim '{carrier.path}': bodies joined by a joint never collide here")
     motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), place)
     options = {"q0": _coordinates(reader, carrier, axis, motion)} if carrier.type != "fixed" else {}
-    options |= limits(prim, carrier) | damping_and_friction(reader.scene, prim, carrier)
-    options |= springs(reader, prim, carrier)
-    name = _joint_name(reader, prim, reader.prefix + carrier.path.name)
+    if carrier.type == "fixed":
+        note_misfit(reader, carrier, motion)
+    own = damping_and_friction(reader.scene, prim, carrier)
+    options |= own | limits(prim, carrier) | springs(reader, prim, carrier, own)
+    name = _joint_name(reader, prim, carrier.path.name)
     reader.add(
         carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
         parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
@@ -93,34 +94,48 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
 
 def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
     """Add the actuators of all joints, in the order in which they were written."""
+    carriers = carrying_joints(trees)
     found = [
-        (actuator, joint_names[body], carrier.path)
-        for body, carrier in trees.carriers.items()
-        if carrier is not None
-        for actuator in actuators(reader, reader.scene.prim(carrier.path), carrier)
+        (actuator, path, path)
+        for path, carrier in carriers.items()
+        for actuator in actuators(reader, reader.scene.prim(path), carrier)
     ]
+    found += mujoco_actuators(reader.scene, carriers)
     for actuator, joint, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
-            path, reader.builder.add_actuator, joint, KINDS[actuator.kind], name=reader.prefix + actuator.name,
+            path, reader.builder.add_actuator, joint_names[carriers[joint].child], KINDS[actuator.kind],
+            name=_unique(reader, actuator.name, path, reader.builder.actuators),
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, force_limit=actuator.force_limit,
         )  # fmt: skip
+
+
+def carrying_joints(trees: Forest) -> dict[Sdf.Path, Joint]:
+    """The joints that carry bodies, by path."""
+    return {carrier.path: carrier for carrier in trees.carriers.values() if carrier is not None}
+
+
+def _unique(reader: Reader, name: str, path: Sdf.Path, taken: Container[str]) -> str:
+    """A name with the reader's prefix; the path of its prim where that is taken, as in copies of a robot."""
+    if reader.prefix + name not in taken:
+        return reader.prefix + name
+    label = reader.prefix + str(path).lstrip("/")
+    return label if label not in taken else f"{label}/{name}"
 
 
 def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
     """Pose of the joint frame in the parent link [7], turned as the child is, and the axis in it [3]."""
     turn = Rotation.from_quat(joint.child_frame[3:])
     undo = np.concatenate([np.zeros(3), turn.inv().as_quat()])
-    placement, axis = reader.in_link(joint.parent, compose(joint.parent_frame, undo)), turn.apply(joint.axis)
+    frame = joint.parent_frame if is_identity(undo) else compose(joint.parent_frame, undo)
+    placement, axis = reader.in_link(joint.parent, frame), turn.apply(joint.axis)
     if joint.turned or (joint.parent is None and not reader.stays):
         return placement, axis
     return agreed_pose(prim, "joint_placement", placement), agreed(prim, "axis", axis)
 
 
 def _joint_name(reader: Reader, prim: Usd.Prim, plain: str) -> str:
-    """The name that the file states, else a plain one; the path where that is taken."""
-    wanted = kept_text(prim, "joint_name")
-    name = reader.prefix + wanted if wanted else plain
-    return name if name not in reader.builder.joints else reader.prefix + str(prim.GetPath()).lstrip("/")
+    """The name that the file states, else a plain one."""
+    return _unique(reader, kept_text(prim, "joint_name") or plain, prim.GetPath(), reader.builder.joints)
 
 
 def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
@@ -146,40 +161,17 @@ def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndar
 
 
 def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
-    """Couple the joints that were written as following others."""
-    for body, carrier in trees.carriers.items():
-        prim = reader.scene.prim(carrier.path) if carrier is not None else None
-        followed = kept_text(prim, "follows") if prim is not None else None
-        if followed is not None and prim is not None:
-            ratio, offset = (kept(prim, f"coupling_{name}", 1) for name in ("ratio", "offset"))
-            if ratio is not None and offset is not None:
-                reader.add(
-                    prim.GetPath(), reader.builder.add_joint_coupling, joint_names[body], reader.prefix + followed,
-                    ratio=float(ratio[0]), offset=float(offset[0]),
-                )  # fmt: skip
-
-
-def close_loops(reader: Reader, trees: Forest) -> None:
-    """Turn the joints that close loops into constraints."""
-    for joint in trees.loops:
-        if joint.type not in ("spherical", "fixed"):
-            raise reader.scene.error(
-                joint.path, f"a {joint.type} joint closes a loop; only ball and fixed joints can. "
-                "Make it a ball joint, or two of them along its axis"
+    """Couple the joints that follow others."""
+    carriers = carrying_joints(trees)
+    for path, carrier in carriers.items():
+        found = coupling(reader.scene, carrier, carriers)
+        if found is not None:
+            leader = found.leader
+            other = reader.prefix + leader if isinstance(leader, str) else joint_names[carriers[leader].child]
+            reader.add(
+                path, reader.builder.add_joint_coupling, joint_names[carrier.child], other,
+                ratio=found.ratio, offset=found.offset,
             )  # fmt: skip
-        prim = reader.scene.prim(joint.path)
-        names, anchors = [], []
-        sides = [(joint.parent, joint.parent_frame), (joint.child, joint.child_frame)]
-        for side, (body, frame) in zip("ab", reversed(sides) if joint.turned else sides, strict=True):
-            names.append(reader.link_name(body))
-            anchors.append(agreed_pose(prim, f"anchor_{side}", reader.in_link(body, frame)))
-        label = reader.prefix + (kept_text(prim, "name") or joint.path.name)
-        positions = {"position_a": anchors[0][:3], "position_b": anchors[1][:3]}
-        if joint.type == "spherical":
-            reader.add(joint.path, reader.builder.add_point_constraint, label, *names, **positions)
-        else:
-            turns = {"orientation_a": anchors[0][3:], "orientation_b": anchors[1][3:]}
-            reader.add(joint.path, reader.builder.add_weld_constraint, label, *names, **positions, **turns)
 
 
 def add_frames(reader: Reader) -> None:
@@ -194,18 +186,53 @@ def add_frames(reader: Reader) -> None:
 
 
 def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> list[Part]:
-    """One part for each tree, named as it was written, or as its root link."""
+    """One part for each tree, named as its root link; those that were written as one part are one again."""
     members: dict[Sdf.Path, list[Sdf.Path]] = {}
     root_of: dict[Sdf.Path, Sdf.Path] = {}
+    first: dict[str, Sdf.Path] = {}
     for body, carrier in trees.carriers.items():
         above = carrier.parent if carrier is not None else None
-        root_of[body] = body if above is None else root_of[above]
-        members.setdefault(root_of[body], []).append(body)
+        label = part_label(reader.scene.prim(body)) if above is None else None
+        top = root_of[above] if above is not None else body if label is None else first.setdefault(label, body)
+        root_of[body] = top
+        members.setdefault(top, []).append(body)
     parts = []
     for root, bodies in members.items():
-        label = kept_text(reader.scene.prim(root), "part")
+        prim = reader.scene.prim(root)
+        label, timestep = part_label(prim), kept(prim, "timestep", 1)
         name = reader.prefix + label if label else reader.names[root]
+        joints = [joint_names[body] for body in bodies]
         parts.append(
-            reader.builder.add_part(name, [reader.names[body] for body in bodies], [joint_names[b] for b in bodies])
-        )
+            reader.builder.add_part(
+                name, [reader.names[body] for body in bodies], joints,
+                keyframes=_keyframes(reader, prim, [trees.carriers[body] or body for body in bodies], joints),
+                timestep=None if timestep is None else float(timestep[0]),
+            )
+        )  # fmt: skip
     return parts
+
+
+def _keyframes(
+    reader: Reader, root: Usd.Prim, carriers: Sequence[Joint | Sdf.Path], joints: Sequence[str]
+) -> dict[str, Keyframe]:
+    """The keyframes that a part was written with, moved with the stage and with the prefix of all names."""
+    prims = [reader.scene.prim(each.path if isinstance(each, Joint) else each) for each in carriers]
+    types = [JOINT_TYPES[reader.builder.joints[name].type] for name in joints]
+    turn = Rotation.from_quat(reader.base[3:])
+    moved = {}
+    for name, state in kept_keyframes(root, prims, [(type.coordinates, type.dofs) for type in types]).items():
+        q, qd = state.q.copy(), state.qd.copy()
+        at, dof = 0, 0
+        for type in types:
+            if type.code == codes.FREE and not reader.stays:
+                q[at : at + 7] = compose(reader.base, q[at : at + 7])
+                qd[dof : dof + 6] = turn.apply(qd[dof : dof + 6].reshape(2, 3)).ravel()
+            at, dof = at + type.coordinates, dof + type.dofs
+        inputs = {reader.prefix + actuator: value for actuator, value in state.control.items()}
+        moved[name] = Keyframe(q, qd, inputs)
+    lost = [name for name in kept_texts(root, "keyframes") if name not in moved]
+    if lost:
+        reader.scene.notes.append(
+            f"prim '{root.GetPath()}': keyframes {', '.join(lost)} are left out, since its joints have changed"
+        )
+    return moved

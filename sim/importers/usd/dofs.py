@@ -7,8 +7,9 @@ from pxr import Usd
 
 from sim.importers.usd.joints import Joint
 from sim.importers.usd.reader import Reader
+from sim.importers.usd.schemas.joints import joint_properties
 from sim.importers.usd.stage import Scene
-from sim.usd.annotations import agreed, kept
+from sim.usd.annotations import UNLIMITED, agreed, kept
 from sim.usd.drives import Actuator, kept_actuators, stated_drive
 from warp_kernels import types as codes
 
@@ -25,28 +26,21 @@ def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
         found["swing_limit"] = float(agreed(prim, "swing_limit", joint.swing)) if np.isfinite(joint.swing) else np.inf
         twist = kept(prim, "twist_limit", 1)
         found["twist_limit"] = float(twist[0]) if twist is not None else np.inf
-    fastest = prim.GetAttribute("physxJoint:maxJointVelocity").Get()
-    if joint.type == "revolute" and fastest is not None and fastest < 1e6:
-        found["velocity"] = float(np.radians(fastest))
     if joint.drive is not None and np.isfinite(joint.drive.max_force):
         found["effort"] = joint.drive.max_force
     for name in ("effort", "velocity"):
         value = kept(prim, name, 1)
         if value is not None:
-            found[name] = float(value[0])
+            found[name] = float(value[0]) if value[0] != UNLIMITED else np.inf
     return found
 
 
 def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, float]:
     """Properties beyond those of UsdPhysics; the joint is None for a free body.
 
-    Damping of joints that can have a drive is read with it.
+    Damping and spring of joints that can have a drive are read with it.
     """
-    options: dict[str, float] = {}
-    armature = prim.GetAttribute("physxJoint:armature").Get()
-    if armature:
-        angular = joint is not None and joint.type == "revolute"
-        options["armature"] = float(armature) * scene.mass * (scene.length**2 if angular else 1.0)
+    options = joint_properties(scene, prim, joint)
     names = ["armature", "friction_loss", "limit_margin", "limit_stiffness", "limit_damping"]
     for name in names if joint is not None and joint.type in SCALAR else [*names, "damping"]:
         value = kept(prim, name, 1)
@@ -55,10 +49,18 @@ def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> d
     return options
 
 
-def springs(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, float]:
-    """Spring and damping of the joint itself."""
+def springs(reader: Reader, prim: Usd.Prim, joint: Joint, own: dict[str, float]) -> dict[str, float]:
+    """Spring and damping of the joint itself: those that its drive comes to, beside its own."""
     if joint.type not in SCALAR:
         return {}
+    driven = _drive_as_spring(reader, prim, joint)
+    damping, stiffness = (driven.get(name, 0.0) + own.get(name, 0.0) for name in ("damping", "stiffness"))
+    pull = sum(each.get("stiffness", 0.0) * each.get("rest_position", 0.0) for each in (driven, own))
+    rest = pull / stiffness if "stiffness" in own and stiffness else driven.get("rest_position", 0.0)
+    return {"damping": damping, "stiffness": stiffness, "rest_position": rest}
+
+
+def _drive_as_spring(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, float]:
     annotated = _annotated_springs(prim, joint)
     drive = joint.drive
     if annotated is not None or drive is None:

@@ -9,6 +9,8 @@ from pxr import Sdf, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
 
+# Attributes of an articulation that keep its bodies from colliding with each other.
+SELF_COLLISION = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
 MOST_KINDS = 31  # number of groups that the bits of a mask can tell apart
 
 
@@ -54,6 +56,10 @@ def _filtered_pairs(
 ) -> tuple[set[frozenset[Sdf.Path]], set[frozenset[Sdf.Path]]]:
     """Pairs of bodies, and pairs of colliders."""
     known = {found.primPath for found in colliders}
+    below: dict[Sdf.Path, list[Sdf.Path]] = {}
+    for path in known:
+        for above in path.GetPrefixes():
+            below.setdefault(above, []).append(path)
     members = {
         found.primPath: [body for body in found.articulatedBodies if body in scene.bodies]
         for found in scene.of(Kind.Articulation)
@@ -69,10 +75,12 @@ def _filtered_pairs(
             if a in scene.bodies and b in scene.bodies:
                 bodies.add(frozenset((a, b)))
             else:
-                ends = [[c for c in known if c.HasPrefix(path)] for path in (a, b)]
-                pairs.update(frozenset((i, j)) for i in ends[0] for j in ends[1] if i != j)
+                pairs.update(frozenset((i, j)) for i in below.get(a, ()) for j in below.get(b, ()) if i != j)
         if found.primPath == other and other in members:
             bodies.update(frozenset(pair) for pair in combinations(members[other], 2))
+    for path, own in members.items():
+        if any(scene.stated(scene.prim(path), name) is False for name in SELF_COLLISION):
+            bodies.update(frozenset(pair) for pair in combinations(own, 2))
     return bodies, pairs
 
 

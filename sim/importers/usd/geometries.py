@@ -13,7 +13,7 @@ from pxr import Sdf, Usd, UsdGeom
 from sim.importers.usd.colours import colour
 from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
-from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive
+from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
@@ -76,6 +76,7 @@ def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
     picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
     if picture is not None:
         picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
+        picture = seen_from(reader.scene, reader.scene.body_of(prim.GetPath()), picture)
         _geometry(reader, prim, picture, 0, collides=False, rgba=colour(coloured))
 
 
@@ -134,10 +135,10 @@ def _contact(
 
 
 def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **options: object) -> str:
-    """Add a shape, its pose given in the world; returns its name."""
+    """Add a shape, its pose given in its body, or in the world where it has none; returns its name."""
     body = reader.scene.body_of(prim.GetPath())
     link = reader.link_name(body)
-    placed = reader.in_link(body, reader.scene.relative(body, shape.pose))
+    placed = reader.in_link(body, shape.pose)
     if number == 0 and (body is not None or reader.stays):
         placed = agreed_pose(prim, "geometry_placement", placed)
     name = reader.prefix + (kept_text(prim, "name") or f"{link.removeprefix(reader.prefix)}/{prim.GetName()}")

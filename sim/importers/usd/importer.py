@@ -19,15 +19,17 @@ from sim.importers.usd.bodies import (
     add_joint,
     add_link,
     add_parts,
-    close_loops,
     name_links,
 )
 from sim.importers.usd.filters import read_filters
 from sim.importers.usd.geometries import add_geometries, enabled_colliders
 from sim.importers.usd.joints import forest, read_joints
+from sim.importers.usd.layers import readable
+from sim.importers.usd.loops import close_loops
 from sim.importers.usd.reader import Reader
-from sim.importers.usd.shapes import colliders
-from sim.importers.usd.stage import Kind, open_scene
+from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
+from sim.importers.usd.shapes import colliders, seen_from
+from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
 from sim.model.model import Part
 from sim.model.spec_checks import pose
@@ -56,16 +58,17 @@ def add_usd(
 
     - A body that no joint carries is free. A tree of joints starts at the body joined to the world, otherwise at the
       root of its articulation, otherwise at its first body in the file. Ball and fixed joints that close loops become
-      constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``); other joints
-      that close loops are an error.
+      constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``), and hinges two
+      points on their axis; a prismatic joint that closes a loop is an error.
     - The frame of a link is that of its body, moved to the origin of the joint that carries it.
     - A joint with six degrees of freedom must leave one axis free, or the three rotations.
     - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
       whatever the file's combine modes say.
     - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh
       that is not convex is an error unless one of these is asked for.
-    - Kinematic bodies don't move. Initial velocities, break forces and PhysX's own attributes other than
-      ``physxJoint:armature`` and ``physxJoint:maxJointVelocity`` are ignored; a warning names what was skipped.
+    - Kinematic bodies don't move. Initial velocities and break forces are ignored.
+    - Of the schemas of Newton, MuJoCo and PhysX, armature, dry friction, damping, springs and limits of joints, joints
+      that follow others, actuators and constraints are read. A warning names what was skipped.
 
     A file of :func:`sim.usd.write_usd` comes back as it was, in double precision.
 
@@ -79,7 +82,7 @@ def add_usd(
     scene = open_scene(Path(path))
     reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution)
     # Results of extreme numbers are checked where they are used; NumPy need not warn before.
-    with all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
+    with readable(scene.path), all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
         parts = _read(reader, visual, collision)
     for note in dict.fromkeys(scene.notes):
         warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=3)
@@ -90,17 +93,26 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
     """Gravity of a USD file, z up [m/s^2]; (0, 0, -9.81) if it states none.
 
     Raises:
-        ImportFileError: if the file can't be opened.
+        ImportFileError: if the file can't be opened, or states a gravity that is not finite.
     """
     scene = open_scene(Path(path))
+    with readable(scene.path):
+        return _gravity(scene)
+
+
+def _gravity(scene: Scene) -> np.ndarray:
     found = scene.of(Kind.Scene)
     if not found:
         return np.array([0.0, 0.0, -9.81])
     prim = scene.prim(found[0].primPath)
+    if any(scene.stated(prim, name) is False for name in SWITCHES_OF_GRAVITY):
+        return np.zeros(3)
     api = UsdPhysics.Scene(prim)
     direction = np.array(api.GetGravityDirectionAttr().Get(), dtype=np.float64)
-    down = scene.up.apply(direction) if direction.any() else np.array([0.0, 0.0, -1.0])
     strength = float(api.GetGravityMagnitudeAttr().Get())
+    if np.isnan(strength) or strength == np.inf or not np.isfinite(direction).all():
+        raise scene.error(prim, f"gravity is {strength} along {direction.tolist()}; it must be finite")
+    down = scene.up.apply(direction) if direction.any() else np.array([0.0, 0.0, -1.0])
     # Any negative number means the Earth's gravity.
     metres = strength * scene.length if strength >= 0.0 else 9.81
     return agreed(prim, "gravity", metres * down / np.linalg.norm(down))
@@ -109,14 +121,19 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
 def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     """Add everything."""
     scene = reader.scene
+    refuse_types(scene)
+    refuse_numbers(scene)
     touching = enabled_colliders(scene)
     if not scene.bodies and not touching:
         raise ImportFileError(scene.path, "contains neither rigid bodies nor colliders; there is nothing to simulate")
     if len(scene.of(Kind.Scene)) > 1:
         scene.notes.append("contains several physics scenes; they are merged into one world")
     for found in touching:
-        path = found.primPath
-        reader.shapes[path] = colliders(scene, scene.prim(path), moves=scene.body_of(path) is not None)
+        path, body = found.primPath, scene.body_of(found.primPath)
+        found_shapes = colliders(scene, scene.prim(path), moves=body is not None)
+        reader.shapes[path] = [seen_from(scene, body, shape) for shape in found_shapes]
+        if body is not None:
+            reader.colliders.setdefault(body, []).append(path)
     trees = forest(scene, read_joints(scene))
     name_links(reader, trees)
     for body in trees.carriers:
@@ -130,4 +147,5 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))
     add_geometries(reader, touching if collision else [], filters, visual)
     add_frames(reader)
+    note_unread(scene)
     return add_parts(reader, trees, joint_names)

@@ -10,10 +10,13 @@ from pxr import Sdf, UsdPhysics
 
 from sim.importers.usd.stage import Kind, Scene
 from sim.usd.drives import Drive
+from sim.usd.parts import tree_number
 
 AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
 DOF = UsdPhysics.JointDOF
 TRANSLATIONS = {DOF.TransX: "X", DOF.TransY: "Y", DOF.TransZ: "Z"}
+# Constraints of MuJoCo's schema, applied to joints of any kind.
+EQUALITIES = {"MjcEqualityConnectAPI": "spherical", "MjcEqualityWeldAPI": "fixed"}
 ROTATIONS = {DOF.RotX: "X", DOF.RotY: "Y", DOF.RotZ: "Z"}
 
 
@@ -103,7 +106,16 @@ def forest(scene: Scene, joints: list[Joint]) -> Forest:
         used.update([ground.path] if ground is not None else [])
         carriers[root] = ground
         _grow(root, touching, carriers, used)
-    return Forest(carriers, [joint for joint in joints if joint.path not in used])
+    return Forest(_as_written(scene, carriers), [joint for joint in joints if joint.path not in used])
+
+
+def _as_written(scene: Scene, carriers: dict[Sdf.Path, Joint | None]) -> dict[Sdf.Path, Joint | None]:
+    """The bodies with their trees in the order in which they were written here; others follow as they are."""
+    number: dict[Sdf.Path, float] = {}
+    for body, carrier in carriers.items():
+        above = None if carrier is None else carrier.parent
+        number[body] = tree_number(scene.prim(body)) if above is None else number[above]
+    return {body: carriers[body] for body in sorted(carriers, key=lambda body: number[body])}
 
 
 def _roots(scene: Scene, joints: list[Joint]) -> list[Sdf.Path]:
@@ -149,7 +161,7 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
             raise scene.error(found.primPath, f"refers to '{target}', which doesn't exist")
         body = None if target.isEmpty else scene.body_of(target)
         bodies.append(body)
-        frames.append(scene.relative(body, scene.frame(found.primPath, target, position, orientation)))
+        frames.append(scene.frame(found.primPath, target, position, orientation))
     if bodies[0] == bodies[1]:
         if bodies[0] is not None:
             raise scene.error(found.primPath, f"joins '{bodies[0]}' to itself")
@@ -169,6 +181,9 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
 
 def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
     """Type, axis, limits and drive."""
+    for schema in scene.prim(found.primPath).GetPrimTypeInfo().GetAppliedAPISchemas():
+        if schema in EQUALITIES:
+            return replace(joint, type=EQUALITIES[schema], in_tree=False)
     if found.type == Kind.D6Joint:
         return _general(scene, joint, found)
     if found.type == Kind.FixedJoint:
@@ -177,6 +192,7 @@ def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
     if found.type == Kind.SphericalJoint:
         return replace(joint, type="spherical", axis=axis, swing=_cone(scene, found))
     type = "revolute" if found.type == Kind.RevoluteJoint else "prismatic"
+    _check_limits(scene, found)
     return _scalar(scene, replace(joint, type=type, axis=axis), found.limit, found.drive)
 
 
@@ -200,7 +216,7 @@ def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
         dof for dof in (*TRANSLATIONS, *ROTATIONS)
         if dof not in limits or not limits[dof].enabled or limits[dof].lower <= limits[dof].upper
     }  # fmt: skip
-    unlimited = all(dof not in limits or not limits[dof].enabled for dof in free)
+    unlimited = not any(_bounds(limits.get(dof)) for dof in free)
     if not free:
         return joint
     if len(free) == 1:
@@ -217,18 +233,33 @@ def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
     )
 
 
+def _check_limits(scene: Scene, found: Any) -> None:
+    """Refuse limits at infinity that leave no room, and note crossed ones."""
+    prim = scene.prim(found.primPath)
+    lower, upper = (float(prim.GetAttribute(f"physics:{side}Limit").Get()) for side in ("lower", "upper"))
+    if lower == np.inf or upper == -np.inf:
+        raise scene.error(prim, f"its limits are {lower} and {upper}; no position lies between them")
+    if lower > upper:
+        scene.notes.append(f"prim '{prim.GetPath()}': its lower limit {lower} is above the upper {upper}; it is locked")
+
+
 def _scalar(scene: Scene, joint: Joint, limit: Any, drive: Any) -> Joint:
     """Limits and drive of a revolute or prismatic joint."""
     angular = joint.type == "revolute"
     unit = np.radians(1.0) if angular else scene.length
     lower, upper = -np.inf, np.inf
-    if limit is not None and limit.enabled:
+    if _bounds(limit):
         lower, upper = (float(bound) * unit if abs(bound) < 3e38 else float(np.sign(bound)) * np.inf
                         for bound in (limit.lower, limit.upper))  # fmt: skip
         if lower > upper:
             # A reversed limit locks the axis.
             return replace(joint, type="fixed")
     return replace(joint, lower=lower, upper=upper, drive=_drive(scene, joint, drive, unit))
+
+
+def _bounds(limit: Any) -> bool:
+    """Whether a description limits anything; that of UsdPhysics calls a hinge with a single limit unlimited."""
+    return limit is not None and (limit.enabled or min(abs(limit.lower), abs(limit.upper)) < 3e38)
 
 
 def _drive(scene: Scene, joint: Joint, drive: Any, unit: float) -> Drive | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdPhysics
@@ -11,7 +11,6 @@ from scipy.spatial.transform import Rotation
 from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
 from sim.model.mass_properties import mesh_mass_properties, solid_mass_properties
-from sim.model.poses import compose
 from sim.usd.annotations import agreed, kept
 from warp_kernels import types as codes
 
@@ -33,9 +32,12 @@ def mass_properties(
         None for a body with neither mass nor colliders.
 
     Raises:
-        ImportFileError: naming the body, for properties that are not finite.
+        ImportFileError: naming the body or collider, for a mass or density that is negative, or properties that are
+            not finite.
     """
     prim = scene.prim(body)
+    for one in (prim, *(scene.prim(path) for path in shapes if path != body)):
+        _refuse_negative(scene, one)
     authored = float(UsdPhysics.MassAPI(prim).GetMassAttr().Get() or 0.0) if prim.HasAPI(UsdPhysics.MassAPI) else 0.0
     if authored <= 0.0 and kept(prim, "mass", 1) is not None:
         return 0.0, np.zeros(3), np.zeros((3, 3))
@@ -52,7 +54,14 @@ def mass_properties(
         moments, axes = api.GetDiagonalInertiaAttr().Get(), api.GetPrincipalAxesAttr().Get()
     if not np.isfinite([mass, *moments, *com, *axes.GetImaginary(), axes.GetReal()]).all():
         raise scene.error(body, f"its mass properties come to {mass} kg, {moments}, {com}, {axes}; they must be finite")
+    if not authored and _states_zero_mass(api):
+        scene.notes.append(
+            f"prim '{body}': mass 0 means that it follows from the colliders, {mass * scene.mass:.6g} kg; state a mass"
+        )
     inertia = _tensor(moments, axes) * scene.mass * scene.length**2
+    full = scene.stated(prim, "newton:inertia")
+    if full is not None and len(full) == 6:
+        inertia = _symmetric(full) * scene.mass * scene.length**2
     exact = kept(prim, "inertia", 9)
     if exact is not None and api is not None and authored > 0.0 and not any(api.GetDiagonalInertiaAttr().Get()):
         # An inertia that no physical body has, as in some published robots, can't be stated as principal moments.
@@ -64,6 +73,19 @@ def mass_properties(
     )
 
 
+def _refuse_negative(scene: Scene, prim: Usd.Prim) -> None:
+    if prim.HasAPI(UsdPhysics.MassAPI):
+        api = UsdPhysics.MassAPI(prim)
+        for name, value in (("mass", api.GetMassAttr().Get()), ("density", api.GetDensityAttr().Get())):
+            if value is not None and value < 0.0:
+                raise scene.error(prim, f"{name} is {value}; it must be positive, or 0 to have it computed")
+
+
+def _states_zero_mass(api: UsdPhysics.MassAPI | None) -> bool:
+    """Whether a body states a mass of zero, without a density that says how to compute it."""
+    return api is not None and api.GetMassAttr().HasAuthoredValue() and not api.GetDensityAttr().Get()
+
+
 def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
     """Rotational inertia [3, 3] of principal moments and axes; the zero quaternion means the axes of the body."""
     quaternion = np.array([*axes.GetImaginary(), axes.GetReal()], dtype=np.float64)
@@ -71,13 +93,19 @@ def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
     return turn @ np.diag(np.array(moments, dtype=np.float64)) @ turn.T
 
 
+def _symmetric(values: Sequence[float]) -> np.ndarray:
+    """The tensor [3, 3] of its entries xx, yy, zz, xy, xz, yz."""
+    xx, yy, zz, xy, xz, yz = (float(value) for value in values)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
 def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.MassInformation:
     """Volume, centre and inertia at unit density of a collider, in the units of the stage and the frame of its body."""
     volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
     for shape in shapes:
         part, centre, gyration = _solid(shape)
-        place = compose(shape.pose, np.concatenate([centre, [0.0, 0.0, 0.0, 1.0]]))[:3]
         turn = Rotation.from_quat(shape.pose[3:]).as_matrix()
+        place = shape.pose[:3] + turn @ centre
         volume += part
         moment += part * place
         second += part * (turn @ gyration @ turn.T + _about_origin(place))

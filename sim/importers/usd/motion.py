@@ -15,7 +15,9 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ImportFileError, USDWarning
 from sim.importers.usd.camera import camera_at, first_camera
 from sim.importers.usd.geometries import add_pictures, drawn_prims
+from sim.importers.usd.layers import readable
 from sim.importers.usd.reader import ORIGIN, Reader
+from sim.importers.usd.schemas.properties import refuse_types
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
 from sim.model.model import Model
@@ -63,13 +65,15 @@ class StoredMotion:
         time = self._time(seconds)
         cache = UsdGeom.XformCache(time)
         poses = np.empty((self.num_worlds, len(self._pieces), 7))
-        for link, piece in enumerate(self._pieces):
-            poses[:, link] = piece.poses(self._scene, cache, time)
+        with readable(self._scene.path):
+            for link, piece in enumerate(self._pieces):
+                poses[:, link] = piece.poses(self._scene, cache, time)
         return poses
 
     def camera(self, seconds: float, aspect: float) -> Camera | None:
         """The camera of the file at that time, for a picture of that width over height; None without one."""
-        return camera_at(self._scene, self._camera, self._time(seconds), aspect) if self._camera else None
+        with readable(self._scene.path):
+            return camera_at(self._scene, self._camera, self._time(seconds), aspect) if self._camera else None
 
     def _time(self, seconds: float) -> Usd.TimeCode:
         return Usd.TimeCode(self.start + seconds * self.codes_per_second)
@@ -132,7 +136,17 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
         ImportFileError: naming the file and the prim, for a file that can't be opened or shows nothing.
     """
     scene = open_scene(Path(path))
+    with readable(scene.path):
+        motion = _read(scene, ground)
+    for note in dict.fromkeys(scene.notes):
+        warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=2)
+    return motion
+
+
+def _read(scene: Scene, ground: float | None) -> StoredMotion:
+    """The motion of an open file."""
     scene.notes.clear()  # they are about physics
+    refuse_types(scene)
     builder = ModelBuilder()
     instancers = _instancers(scene)
     reader = Reader(builder, scene, ORIGIN, "", "springs", 1.0, 0.0, instancers=frozenset(instancers))
@@ -155,11 +169,10 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
         builder.add_ground(height=ground)
     _note_unsupported_motion(scene, prims)
     camera = first_camera(scene)
-    for note in dict.fromkeys(scene.notes):
-        warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=2)
     model = builder.finalize(collapse_fixed=False)
     # In the order of the links.
-    ordered = sorted(pieces, key=lambda piece: model.link_names.index(reader.names[piece.path]))
+    number = {name: link for link, name in enumerate(model.link_names)}
+    ordered = sorted(pieces, key=lambda piece: number[reader.names[piece.path]])
     moving = [*(attribute for piece in pieces for attribute in _moving(scene, piece)), *_camera_motion(camera)]
     start, end = _range(scene.stage, moving)
     worlds = next((len(_indices(prim)) for prim in instancers.values()), 1)

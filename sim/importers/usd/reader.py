@@ -12,7 +12,7 @@ from sim.errors import ImportFileError, ModelError
 from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
 from sim.model.builder import ModelBuilder
-from sim.model.poses import compose, inverse
+from sim.model.poses import compose, inverse, is_identity
 from sim.model.specs import WORLD
 from sim.usd.annotations import kept
 
@@ -30,7 +30,8 @@ class Reader:
         prefix: of all names.
         drives: what drives become, "actuators" or "springs".
         friction, restitution: of colliders without a material.
-        shapes: of each collider, poses in the world of the stage.
+        shapes: of each collider, poses in its body, or in the world of the stage where it has none.
+        colliders: paths of the colliders of each body.
         names: of the links, by body.
         link_in_body: frame of each link in its body [7]: at the joint that carries it.
         instancers: point instancers of which the prototype is drawn.
@@ -44,9 +45,11 @@ class Reader:
     friction: float
     restitution: float
     shapes: dict[Sdf.Path, list[Shape]] = field(default_factory=dict)
+    colliders: dict[Sdf.Path, list[Sdf.Path]] = field(default_factory=dict)
     names: dict[Sdf.Path, str] = field(default_factory=dict)
     link_in_body: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
     instancers: frozenset[Sdf.Path] = frozenset()
+    _link_poses: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
 
     @property
     def stays(self) -> bool:
@@ -59,13 +62,23 @@ class Reader:
 
     def in_link(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
         """A pose in a body as one in its link; for None, a pose in the stage as one in the world."""
-        return compose(self.base if body is None else inverse(self.link_in_body[body]), pose)
+        if body is None:
+            return pose if self.stays else compose(self.base, pose)
+        place = self.link_in_body[body]
+        return pose if is_identity(place) else compose(inverse(place), pose)
 
     def link_pose(self, body: Sdf.Path | None) -> np.ndarray:
         """Pose of the link of a body in the world [7]."""
         if body is None:
             return ORIGIN
-        return compose(self.base, compose(self.scene.placed(self.scene.prim(body))[0], self.link_in_body[body]))
+        if body not in self._link_poses:
+            self._link_poses[body] = self._link_pose(body)
+        return self._link_poses[body]
+
+    def _link_pose(self, body: Sdf.Path) -> np.ndarray:
+        place, at = self.link_in_body[body], self.scene.placed(self.scene.prim(body))[0]
+        inside = at if is_identity(place) else compose(at, place)
+        return inside if self.stays else compose(self.base, inside)
 
     def add(self, path: Sdf.Path, call: Any, *arguments: Any, **options: Any) -> Any:
         """Call the builder; its errors then name the file and the prim."""

@@ -25,6 +25,7 @@ TO_AXIS = {
     "Z": Rotation.identity(),
 }
 CONE_SIDES = 32
+LARGEST = 1e30  # size whose volume and inertia don't overflow [m]
 HULLS = (UsdPhysics.Tokens.convexHull, UsdPhysics.Tokens.convexDecomposition)
 
 
@@ -47,8 +48,8 @@ def primitive(scene: Scene, prim: Usd.Prim) -> Shape | None:
     """
     reader = PRIMITIVES.get(str(prim.GetTypeName()))
     shape = reader(scene, prim) if reader else None
-    if shape is not None and not (np.isfinite(shape.size).all() and (shape.size >= 0.0).all()):
-        raise scene.error(prim, f"its size is {shape.size.tolist()} m; it must be finite and positive")
+    if shape is not None and not ((shape.size >= 0.0) & (shape.size <= LARGEST)).all():
+        raise scene.error(prim, f"its size is {shape.size.tolist()} m; it must be positive, and at most {LARGEST:g}")
     return shape
 
 
@@ -94,9 +95,9 @@ def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
         raise scene.error(prim, str(error)) from None
 
 
-def seen_from(scene: Scene, body: Sdf.Path, shape: Shape) -> Shape:
-    """A shape whose pose is in the world as one whose pose is in a body."""
-    return replace(shape, pose=scene.relative(body, shape.pose))
+def seen_from(scene: Scene, body: Sdf.Path | None, shape: Shape) -> Shape:
+    """A shape whose pose is in the world as one whose pose is in a body; None leaves it in the world."""
+    return shape if body is None else replace(shape, pose=scene.relative(body, shape.pose))
 
 
 def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool) -> list[Shape]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError
+from sim.importers.usd.layers import open_stage, readable
 from sim.model.poses import compose, inverse
 
 SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
@@ -32,6 +33,7 @@ class Scene:
         order: index of each prim in the order of the stage.
         bodies: the bodies that move, with their descriptions, in the order of the stage.
         notes: warnings to issue at the end.
+        read: the properties of other simulators' schemas that were read.
     """
 
     path: Path
@@ -43,7 +45,10 @@ class Scene:
     order: dict[Sdf.Path, int]
     bodies: dict[Sdf.Path, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    read: set[Sdf.Path] = field(default_factory=set)
     cache: UsdGeom.XformCache = field(default_factory=lambda: UsdGeom.XformCache(Usd.TimeCode.EarliestTime()))
+    _placed: dict[Sdf.Path, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    _undone: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
 
     def of(self, *kinds: Any) -> list[Any]:
         """Descriptions of these kinds in the order of the stage."""
@@ -53,6 +58,30 @@ class Scene:
     def prim(self, path: Sdf.Path) -> Usd.Prim:
         """The prim at a path."""
         return self.stage.GetPrimAtPath(path)
+
+    def stated(self, prim: Usd.Prim, name: str) -> Any:
+        """The value of an attribute that a file states, None where it doesn't; it counts as read."""
+        attribute = prim.GetAttribute(name)
+        if not attribute or not attribute.HasAuthoredValue():
+            return None
+        self.read.add(attribute.GetPath())
+        return attribute.Get()
+
+    def number(self, prim: Usd.Prim, name: str) -> float | None:
+        """As :meth:`stated`, for a number.
+
+        Raises:
+            ImportFileError: naming the prim, for a value that is none.
+        """
+        value = self.stated(prim, name)
+        if value is not None and not isinstance(value, int | float):
+            raise self.error(prim, f"{name} is {value!r}; it must be a number")
+        return None if value is None else float(value)
+
+    def targets(self, prim: Usd.Prim, name: str) -> list[Sdf.Path]:
+        """The targets of a relationship, none where there is no such; it counts as read."""
+        self.read.add(prim.GetPath().AppendProperty(name))
+        return list(prim.GetRelationship(name).GetTargets()) if prim.HasRelationship(name) else []
 
     def error(self, prim: Usd.Prim | Sdf.Path, message: str) -> ImportFileError:
         """An error that names the file and the prim."""
@@ -74,6 +103,12 @@ class Scene:
         Raises:
             ImportFileError: for a singular transform.
         """
+        path = prim.GetPath()
+        if path not in self._placed:
+            self._placed[path] = self._place(prim)
+        return self._placed[path]
+
+    def _place(self, prim: Usd.Prim) -> tuple[np.ndarray, np.ndarray]:
         matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
         if not np.isfinite(matrix).all():
             raise self.error(prim, "its transform is not finite")
@@ -97,7 +132,9 @@ class Scene:
         return np.concatenate([position, rotation.as_quat()]), stretch
 
     def frame(self, owner: Sdf.Path, target: Sdf.Path, position: Any, orientation: Any) -> np.ndarray:
-        """Pose in the world [7] of a frame given in a prim (an empty path: in the world of the stage).
+        """Pose [7], in the body that a prim belongs to, of a frame given in that prim.
+
+        It is in the world where the prim belongs to no body, and where the path of the prim is empty.
 
         Raises:
             ImportFileError: naming the owner, for values that are not finite or the zero quaternion.
@@ -112,11 +149,16 @@ class Scene:
         if target.isEmpty:
             return np.concatenate([self.up.apply(local) * self.length, (self.up * turn).as_quat()])
         pose, stretch = self.placed(self.prim(target))
-        return compose(pose, np.concatenate([stretch @ local, turn.as_quat()]))
+        inside, body = np.concatenate([stretch @ local, turn.as_quat()]), self.body_of(target)
+        return inside if target == body else self.relative(body, compose(pose, inside))
 
     def relative(self, body: Sdf.Path | None, pose: np.ndarray) -> np.ndarray:
         """A pose in the world as one in the frame of a body; None is the world itself."""
-        return pose if body is None else compose(inverse(self.placed(self.prim(body))[0]), pose)
+        if body is None:
+            return pose
+        if body not in self._undone:
+            self._undone[body] = inverse(self.placed(self.prim(body))[0])
+        return compose(self._undone[body], pose)
 
     def prims(self) -> Usd.PrimRange:
         """All prims, including those inside instances."""
@@ -127,23 +169,23 @@ def open_scene(path: Path) -> Scene:
     """Open a file and find the physics in it.
 
     Raises:
-        ImportFileError: if the file can't be opened, or its units are not positive.
+        ImportFileError: if the file or one of its layers can't be opened, or its units are not positive.
     """
-    if not path.is_file():
-        raise ImportFileError(path, "no such file")
-    try:
-        stage = Usd.Stage.Open(str(path))
-    except Tf.ErrorException as error:
-        # The last only says that it failed, the one before says where.
-        reasons = [item.commentary.strip() for item in error.args]
-        raise ImportFileError(path, f"can't be opened as USD: {reasons[max(len(reasons) - 2, 0)]}") from None
+    with readable(path):
+        return _scene(path, *open_stage(path))
+
+
+def _scene(path: Path, stage: Usd.Stage, notes: list[str]) -> Scene:
     length, mass = float(UsdGeom.GetStageMetersPerUnit(stage)), float(UsdPhysics.GetStageKilogramsPerUnit(stage))
     for name, unit in (("metersPerUnit", length), ("kilogramsPerUnit", mass)):
         if not (np.isfinite(unit) and unit > 0.0):
             raise ImportFileError(path, f"{name} is {unit}; it must be positive")
+    axis = str(stage.GetMetadata("upAxis") or "")
+    if axis not in ("", "Y", "Z"):
+        raise ImportFileError(path, f"upAxis is '{axis}'; it must be Y or Z")
     up = Y_UP if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y else Rotation.identity()
     order = {prim.GetPath(): number for number, prim in enumerate(_prims(stage))}
-    scene = Scene(path, stage, length, mass, up, _described(stage), order)
+    scene = Scene(path, stage, length, mass, up, _described(stage), order, notes=notes)
     for description in scene.of(Kind.RigidBody):
         if description.kinematicBody:
             scene.notes.append(f"prim '{description.primPath}' is a kinematic body; it doesn't move here")

@@ -1,0 +1,125 @@
+"""Joints of a USD file that close loops, as constraints of the solver; and joints that contradict the stage's poses."""
+
+from __future__ import annotations
+
+import numpy as np
+from pxr import Sdf
+from scipy.spatial.transform import Rotation
+
+from sim.importers.usd.joints import Forest, Joint
+from sim.importers.usd.reader import Reader, agreed_pose
+from sim.model.poses import compose, inverse
+from sim.usd.annotations import kept_text
+
+# How far the bodies of a file may be from where its joints allow them to be [m, rad].
+MISFIT = 1e-3
+# Distance of the two points that hold a hinge whose bodies have their origins at it [m].
+LEVER = 0.1
+
+
+def close_loops(reader: Reader, trees: Forest) -> None:
+    """Turn the joints that close loops into constraints: a ball, a weld, or a hinge as two balls along its axis.
+
+    Raises:
+        ImportFileError: naming the joint, for one that slides, and one that stands in series with another.
+    """
+    for joint in trees.loops:
+        if joint.type == "prismatic":
+            raise reader.scene.error(
+                joint.path, "is a prismatic joint that closes a loop; only ball, revolute and fixed joints can. "
+                "Make another joint of the loop the one that closes it, by excludeFromArticulation"
+            )  # fmt: skip
+        _refuse_series(reader, trees, joint)
+        sides = _sides(reader, joint)
+        note_misfit(reader, joint, compose(inverse(_placed(reader, *sides[0])), _placed(reader, *sides[1])))
+        label = reader.prefix + (kept_text(reader.scene.prim(joint.path), "name") or joint.path.name)
+        label = label if label not in reader.builder.anchors else reader.prefix + str(joint.path).lstrip("/")
+        if joint.type == "fixed":
+            _weld(reader, joint, label, sides)
+        elif joint.type == "spherical":
+            _hold(reader, joint, label, sides, np.zeros(3))
+        else:
+            _hinge(reader, joint, label, sides)
+
+
+def _refuse_series(reader: Reader, trees: Forest, joint: Joint) -> None:
+    """Refuse a hinge on two bodies that another hinge or slide joins.
+
+    MuJoCo's converter writes joints in series so. Two hinges on one axis, as those of a door, don't stand in series.
+    """
+    ends = ((joint.child, joint.parent, joint.child_frame), (joint.parent, joint.child, joint.parent_frame))
+    for body, other, frame in ends if joint.type == "revolute" and joint.in_tree else ():
+        carrier = trees.carriers.get(body) if body is not None else None
+        if carrier is None or carrier.parent != other or carrier.type not in ("revolute", "prismatic"):
+            continue
+        axes = [
+            Rotation.from_quat(place[3:]).apply(each.axis)
+            for each, place in ((joint, frame), (carrier, carrier.child_frame))
+        ]
+        if carrier.type == "prismatic" or abs(axes[0] @ axes[1]) < 1.0 - MISFIT:
+            raise reader.scene.error(
+                joint.path, f"joins the same two bodies as '{carrier.path}' about another axis, so that neither could "
+                "move. Joints in series need a body between each two of them"
+            )  # fmt: skip
+
+
+Side = tuple[Sdf.Path | None, np.ndarray]
+
+
+def _sides(reader: Reader, joint: Joint) -> list[Side]:
+    """The bodies of a joint in the order of the file, and the joint frame in the link of each [7]."""
+    prim = reader.scene.prim(joint.path)
+    sides = [(joint.parent, joint.parent_frame), (joint.child, joint.child_frame)]
+    return [
+        (body, agreed_pose(prim, f"anchor_{letter}", reader.in_link(body, frame)))
+        for letter, (body, frame) in zip("ab", reversed(sides) if joint.turned else sides, strict=True)
+    ]
+
+
+def _placed(reader: Reader, body: Sdf.Path | None, anchor: np.ndarray) -> np.ndarray:
+    """Pose of an anchor in the world, at the start [7]."""
+    return compose(reader.link_pose(body), anchor)
+
+
+def _weld(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
+    (a, at_a), (b, at_b) = sides
+    reader.add(
+        joint.path, reader.builder.add_weld_constraint, label, reader.link_name(a), reader.link_name(b),
+        position_a=at_a[:3], orientation_a=at_a[3:], position_b=at_b[:3], orientation_b=at_b[3:],
+    )  # fmt: skip
+
+
+def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np.ndarray) -> None:
+    """Hold a point of the joint frame [3] together."""
+    (a, at_a), (b, at_b) = sides
+    positions = [anchor[:3] + Rotation.from_quat(anchor[3:]).apply(point) for anchor in (at_a, at_b)]
+    reader.add(
+        joint.path, reader.builder.add_point_constraint, label, reader.link_name(a), reader.link_name(b),
+        position_a=positions[0], position_b=positions[1],
+    )  # fmt: skip
+
+
+def _hinge(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
+    """Hold two points of the axis together, as far apart as the links reach: a moment is carried by that lever."""
+    reach = max(float(np.linalg.norm(anchor[:3])) for body, anchor in sides if body is not None)
+    for name, way in (("start", -0.5), ("end", 0.5)):
+        _hold(reader, joint, f"{label}/{name}", sides, way * (reach if reach > MISFIT else LEVER) * joint.axis)
+    if joint.drive is not None or np.isfinite([joint.lower, joint.upper]).any():
+        reader.scene.notes.append(f"prim '{joint.path}': it closes a loop, so that its limits and drive are ignored")
+
+
+def note_misfit(reader: Reader, joint: Joint, motion: np.ndarray) -> None:
+    """Note the pose [7] between the frames of a joint on its two bodies, where the joint doesn't allow it."""
+    turn = Rotation.from_quat(motion[3:])
+    if joint.type == "fixed":
+        angle = float(turn.magnitude())
+    elif joint.type == "revolute":
+        angle = float(np.arccos(np.clip(turn.apply(joint.axis) @ joint.axis, -1.0, 1.0)))
+    else:
+        angle = 0.0
+    distance = float(np.linalg.norm(motion[:3]))
+    if max(distance, angle) > MISFIT:
+        reader.scene.notes.append(
+            f"prim '{joint.path}': its frames are {distance:.3g} m and {angle:.3g} rad apart where the file places its "
+            "bodies; the joint counts, not the places"
+        )

@@ -1,0 +1,102 @@
+"""Joints that follow others in the schemas of Newton, MuJoCo and PhysX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from pxr import Sdf, Usd
+
+from sim.importers.usd.joints import Joint
+from sim.importers.usd.stage import Scene
+from sim.usd.annotations import kept, kept_text
+
+HIGHER = ("mjc:coef2", "mjc:coef3", "mjc:coef4")
+PHYSX = "PhysxMimicJointAPI:"
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """q = ratio q_leader + offset, in SI units and rad; the leader is the path of a joint, or a name that we wrote."""
+
+    leader: Sdf.Path | str
+    ratio: float
+    offset: float
+
+
+def coupling(scene: Scene, joint: Joint, carriers: Mapping[Sdf.Path, Joint]) -> Coupling | None:
+    """How a joint follows another; None for one that moves on its own. What has no counterpart is noted.
+
+    Args:
+        scene: the file.
+        joint: the joint that may follow.
+        carriers: all joints that carry a body, by path.
+    """
+    prim = scene.prim(joint.path)
+    written = _written(prim)
+    if written is not None:
+        return written
+    schemas = [str(name) for name in prim.GetPrimTypeInfo().GetAppliedAPISchemas()]
+    if "NewtonMimicAPI" in schemas or "MjcEqualityJointAPI" in schemas:
+        found = _newton(scene, prim, joint)
+    else:
+        axis = next((name.removeprefix(PHYSX) for name in schemas if name.startswith(PHYSX)), None)
+        found = None if axis is None else _physx(scene, prim, joint, axis)
+    if found is None:
+        return None
+    leader = carriers.get(Sdf.Path(found.leader))
+    if leader is None or {leader.type, joint.type} - {"revolute", "prismatic"}:
+        scene.notes.append(
+            f"prim '{joint.path}': it doesn't follow '{found.leader}' here; only revolute and prismatic joints that "
+            "carry a body follow and lead"
+        )
+        return None
+    return found
+
+
+def _written(prim: Usd.Prim) -> Coupling | None:
+    """A coupling that was written here."""
+    followed = kept_text(prim, "follows")
+    ratio, offset = (kept(prim, f"coupling_{name}", 1) for name in ("ratio", "offset"))
+    if followed is None or ratio is None or offset is None:
+        return None
+    return Coupling(followed, float(ratio[0]), float(offset[0]))
+
+
+def _newton(scene: Scene, prim: Usd.Prim, joint: Joint) -> Coupling | None:
+    """Newton's schema, which MuJoCo's extends; its former names in MuJoCo's are read too."""
+    leaders = scene.targets(prim, "newton:mimicJoint") or scene.targets(prim, "mjc:target")
+    offset, own_offset, ratio, own_ratio = (
+        scene.number(prim, name) for name in ("newton:mimicCoef0", "mjc:coef0", "newton:mimicCoef1", "mjc:coef1")
+    )
+    if not leaders or scene.stated(prim, "newton:mimicEnabled") is False:
+        return None
+    if any(scene.number(prim, name) for name in HIGHER):
+        scene.notes.append(
+            f"prim '{joint.path}': it doesn't follow '{leaders[0]}' here, since its polynomial isn't linear"
+        )
+        return None
+    # Newton's offset is in degrees, MuJoCo's in rad.
+    unit, own_unit = _position(scene, joint), scene.length if joint.type == "prismatic" else 1.0
+    constant = offset * unit if offset is not None else (own_offset or 0.0) * own_unit
+    slope = ratio if ratio is not None else own_ratio
+    return Coupling(leaders[0], 1.0 if slope is None else slope, constant)
+
+
+def _physx(scene: Scene, prim: Usd.Prim, joint: Joint, axis: str) -> Coupling | None:
+    """PhysX' schema: q + gearing q_leader + offset = 0."""
+    head = f"physxMimicJoint:{axis}:"
+    leaders = scene.targets(prim, f"{head}referenceJoint")
+    gearing, offset = (scene.number(prim, f"{head}{name}") for name in ("gearing", "offset"))
+    scene.stated(prim, f"{head}referenceJointAxis")  # that of the leader's only coordinate
+    if not leaders:
+        return None
+    if scene.stated(prim, f"{head}naturalFrequency"):
+        scene.stated(prim, f"{head}dampingRatio")
+        scene.notes.append(f"prim '{joint.path}': it follows '{leaders[0]}' rigidly here, not by a spring")
+    return Coupling(leaders[0], -(1.0 if gearing is None else gearing), -(offset or 0.0) * _position(scene, joint))
+
+
+def _position(scene: Scene, joint: Joint) -> float:
+    return scene.length if joint.type == "prismatic" else float(np.radians(1.0))
