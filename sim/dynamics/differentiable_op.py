@@ -22,6 +22,7 @@ from sim.arrays.launch import bind, launch
 from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
+from sim.model.coordinate_checks import require_coordinates
 from sim.model.model import Model
 from warp_kernels.types import LANES
 
@@ -56,13 +57,16 @@ def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], w
 
     Raises:
         ModelError: for another shape, dtype or device, or another number of worlds than the first argument or the
-            parameters have.
+            parameters have. Coordinates from NumPy or a list must be finite, without quaternions of zeros.
     """
+    given = value
     if not isinstance(value, wp.array):
         value = wp.array(np.asarray(value, dtype=model.model.dtype), dtype=model.types.scalar, device=model.device)
     if value.ndim != len(shape) + 1 or value.shape[1:] != shape or (worlds is not None and value.shape[0] != worlds):
         first = "num_worlds" if worlds is None else str(worlds)
         raise ModelError(f"{name} has shape {value.shape}; expected ({', '.join([first, *map(str, shape)])})")
+    if name == "q" and given is not value:
+        require_coordinates(model.model, "argument", np.asarray(given, dtype=np.float64)[None])
     if value.dtype != model.types.scalar or value.device != model.device:
         raise ModelError(
             f"{name} is {value.dtype.__name__} on {value.device}; the model is {model.model.dtype} on {model.device}"

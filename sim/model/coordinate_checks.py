@@ -1,12 +1,14 @@
 """Are coordinates those of a configuration?"""
 
-import itertools
-
 import numpy as np
 
 from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
+
+
+# Of a quaternion; less is taken for zero.
+SHORTEST = 1e-6
 
 
 def require_coordinates(model: Model, where: str, q: np.ndarray) -> None:
@@ -15,12 +17,21 @@ def require_coordinates(model: Model, where: str, q: np.ndarray) -> None:
     Raises:
         ModelError: naming the first state, world and joint where they aren't; ``where`` says who asks.
     """
-    starts = np.append(model.joint_q_start, model.nq)
-    for link, (first, end) in enumerate(itertools.pairwise(starts)):
-        part = q[..., first:end]
-        problem, bad = "isn't finite", ~np.isfinite(part).all(axis=-1)
-        if JOINT_TYPES[int(model.joint_type[link])].quaternion is not None and not bad.any():
-            problem, bad = "has a zero quaternion", np.linalg.norm(part[..., -4:], axis=-1) < 1e-6
+    ends = np.append(model.joint_q_start, model.nq)[1:].tolist()
+    turning = [
+        end for kind, end in zip(model.joint_type, ends, strict=True) if JOINT_TYPES[int(kind)].quaternion is not None
+    ]
+    if np.isfinite(q).all() and all((_length(q, end) >= SHORTEST).all() for end in turning):
+        return
+    for link, (first, end) in enumerate(zip(model.joint_q_start, ends, strict=True)):
+        problem, bad = "isn't finite", ~np.isfinite(q[..., first:end]).all(axis=-1)
+        if end in turning and not bad.any():
+            problem, bad = "has a zero quaternion", _length(q, end) < SHORTEST
         if bad.any():
             state, world = np.argwhere(bad)[0]
             raise ModelError(f"{where}: q {problem} in state {state}, world {world}, joint '{model.joint_names[link]}'")
+
+
+def _length(q: np.ndarray, end: int) -> np.ndarray:
+    """Length of the quaternion whose last entry is the one before ``end``."""
+    return np.linalg.norm(q[..., end - 4 : end], axis=-1)

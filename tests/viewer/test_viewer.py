@@ -179,6 +179,7 @@ def test_simulation_from_the_pose_that_is_shown(model, viewer):
     np.testing.assert_array_equal(viewer.q, expected.q.numpy()[-1])
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")
 def test_a_simulation_that_blows_up_stops_and_says_so(model):
     with Viewer(model, port=0) as viewer:
         viewer.offer_simulation(sim.Simulator(model, DT), qd=np.full(model.nv, 1e37))
