@@ -6,7 +6,6 @@ from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 
-
 # Of a quaternion; less is taken for zero.
 SHORTEST = 1e-6
 
