@@ -91,9 +91,7 @@ def add_urdf(
         meshes = MeshLibrary(file.resolve().parent, package_dirs)
         reader.geometries(meshes, visual, collision, friction, restitution)
         if not self_collision:
-            for i, link in enumerate(links):
-                for other in links[:i]:
-                    builder.exclude_collision(link, other)
+            builder.exclude_group(links)
         part = builder.add_part(label, links, joints)
         reader.warn()
     return part

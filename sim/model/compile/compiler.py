@@ -19,6 +19,7 @@ from sim.model.compile.dofs import DofLayout, lay_out_dofs
 from sim.model.compile.exclusions import excluded_pairs
 from sim.model.compile.parameters import collect_parameters
 from sim.model.equalities import Equalities
+from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
 from sim.model.specs import WorldSpec
@@ -33,7 +34,7 @@ def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
     order = depth_first(world)
     bodies, home = merge_links(world, joint_of, order, collapse_fixed)
     massless = check_masses(bodies)
-    check_inertias(merge_links(world, joint_of, order, collapse_fixed=True)[0])
+    check_inertias(bodies if collapse_fixed else merge_links(world, joint_of, order, collapse_fixed=True)[0])
     geometries = _geometries(world, home)
     frames = _frames(world, home)
     excluded = excluded_pairs(world, geometries)
@@ -67,7 +68,7 @@ def _model(
     home: Homes,
     geometries: list[Geometry],
     frames: list[Frame],
-    excluded: frozenset[tuple[int, int]],
+    excluded: ExcludedPairs,
     massless: tuple[str, ...],
 ) -> Model:
     layout = lay_out_dofs(bodies)
