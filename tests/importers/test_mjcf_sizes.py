@@ -29,7 +29,7 @@ FILES = {
     "wide.png": png(20000, 20000),
     "long.bin": struct.pack("<ii", 30000, 30000) + bytes(200),
     "overflow.bin": struct.pack("<ii", 65536, 65536 + 1) + bytes(4 * 65536),
-    "part.xml": '<mujoco>\n<custom>\n<numeric name="n" size="400000000"/></custom></mujoco>'.encode(),
+    "part.xml": b'<mujoco>\n<custom>\n<numeric name="n" size="400000000"/></custom></mujoco>',
 }
 WRONG = {
     "inline heights": (
