@@ -9,6 +9,7 @@ from typing import Any
 
 from sim.importers.formats import reader_of
 from sim.importers.load import read_file as read_into_builder
+from sim.importers.transaction import named_file
 from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 
@@ -45,7 +46,8 @@ def read_file(
         UsageError: for an option that files of this kind don't have.
     """
     builder, notes = read_builder(given, pictures=pictures)
-    return builder.finalize(dtype, collapse_fixed=collapse_fixed), notes
+    with named_file(given.file):
+        return builder.finalize(dtype, collapse_fixed=collapse_fixed), notes
 
 
 def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[ModelBuilder, list[str]]:

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from sim.errors import ModelError
 from sim.importers.formats import reader_of
+from sim.importers.transaction import named_file
 from sim.model.builder import ModelBuilder
 from sim.model.builder.readers import reader_by_suffix
+from sim.model.compile.compiler import check_dtype
 from sim.model.model import Model
 from sim.model.specs import Vector
 
@@ -69,6 +71,7 @@ def load(
         ImportFileError: if the file can't be read, naming the file and the element.
         ModelError: for an unknown suffix, an option that the format doesn't have, or a model that can't be built.
     """
+    check_dtype(dtype)
     builder = read_file(
         path,
         gravity,
@@ -86,7 +89,8 @@ def load(
         drives=drives,
         package_dirs=package_dirs,
     )
-    return builder.finalize(dtype, collapse_fixed=collapse_fixed)
+    with named_file(path):
+        return builder.finalize(dtype, collapse_fixed=collapse_fixed)
 
 
 def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **options: Any) -> ModelBuilder:

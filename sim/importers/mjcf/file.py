@@ -14,6 +14,7 @@ import numpy as np
 from sim.errors import ImportFileError, ModelError
 from sim.importers.mjcf.markup import root_tag
 from sim.importers.mjcf.sizes import check_spec, check_text, leave_out_pictures
+from sim.importers.transaction import LIBRARY_ERRORS, in_words
 
 # The lists of a mujoco.MjSpec that hold the elements of each kind.
 LISTS = {
@@ -73,6 +74,8 @@ class MJCFFile:
             raise
         except ModelError as error:
             raise self.error(kind, index, str(error).removeprefix(f"{subject}: ")) from None
+        except LIBRARY_ERRORS as error:
+            raise self.error(kind, index, f"can't be read: {in_words(error)}") from error
 
     def array(self, name: str, otherwise: Any = 0.0) -> np.ndarray:
         """An array of the model, or ``otherwise`` in versions of MuJoCo that don't have it."""

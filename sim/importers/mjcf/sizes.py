@@ -143,7 +143,9 @@ def _places(spec: Any, name: str) -> Iterator[Path]:
 
 def leave_out_pictures(mujoco: Any, spec: Any) -> None:
     """Replace all textures by a single pixel: they have no meaning here, and a small file can hold a huge picture."""
-    for texture in spec.textures:
+    for number, texture in enumerate(spec.textures):
+        # What MuJoCo calls a texture without a name after; only a sky needs none.
+        texture.name = texture.name or Path(texture.file).stem or f"texture {number}"
         texture.file, texture.cubefiles = "", [""] * 6
         texture.builtin, texture.type = mujoco.mjtBuiltin.mjBUILTIN_FLAT, mujoco.mjtTexture.mjTEXTURE_2D
         texture.width = texture.height = 1
