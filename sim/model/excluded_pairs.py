@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import combinations, product
 
+import numpy as np
+
 
 class ExcludedPairs(Set[tuple[int, int]]):
     """The pairs (i, j) of geometry indices, i < j, that never touch: a set that doesn't change.
@@ -67,6 +69,26 @@ class ExcludedPairs(Set[tuple[int, int]]):
 
     def __repr__(self) -> str:
         return f"ExcludedPairs({set(self)})"
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What the pairs follow from, for :meth:`from_arrays`: int64 arrays [n, 2].
+
+        Geometries with their bodies, neighbours, groups with their bodies, and single pairs.
+        """
+        members = [(number, body) for number, group in enumerate(self._groups) for body in group]
+        parts = (self._bodies.items(), self._neighbours, members, self._single)
+        return tuple(np.array(sorted(part), dtype=np.int64).reshape(-1, 2) for part in parts)
+
+    @classmethod
+    def from_arrays(
+        cls, bodies: np.ndarray, neighbours: np.ndarray, members: np.ndarray, single: np.ndarray
+    ) -> "ExcludedPairs":
+        """The set whose :meth:`arrays` these are."""
+        groups: dict[int, list[int]] = {}
+        for number, body in members.tolist():
+            groups.setdefault(number, []).append(body)
+        pairs = ([(a, b) for a, b in part.tolist()] for part in (neighbours, single))
+        return cls(dict(bodies.tolist()), next(pairs), groups.values(), next(pairs))
 
     @classmethod
     def _from_iterable(cls, pairs: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:  # type: ignore[override]

@@ -9,6 +9,7 @@ import pytest
 
 import sim
 from sim.arrays.device_model import packed_ancestors
+from sim.model.excluded_pairs import ExcludedPairs
 from tests.model.trees import random_tree
 
 
@@ -45,6 +46,7 @@ def test_as_by_definition(seed):
     every = set(product(range(len(builder.geometries)), repeat=2))
     assert {pair for pair in every if pair in pairs} == expected
     assert pairs & every == expected
+    assert ExcludedPairs.from_arrays(*pairs.arrays()) == expected
     assert pickle.loads(pickle.dumps(pairs)) == copy.deepcopy(pairs) == pairs
 
 
