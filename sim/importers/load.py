@@ -113,8 +113,8 @@ def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **opt
     given = {name: value for name, value in options.items() if value is not None}
     _check_options(path, found.name, given)
     wanted = None if gravity is None else ModelBuilder(gravity).gravity
-    stated = found.gravity(path) if gravity is None and found.gravity is not None else EARTH
-    builder = ModelBuilder(stated)
+    with named_file(path):
+        builder = ModelBuilder(found.gravity(path) if gravity is None and found.gravity is not None else EARTH)
     getattr(builder, f"add_{found.name}")(path, **given)
     if wanted is not None:
         builder.gravity = wanted

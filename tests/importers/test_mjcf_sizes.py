@@ -60,6 +60,14 @@ WRONG = {
         f'<mujoco><size nkey="100000000"/>{WORLD}</mujoco>',
         "<size> attribute 'nkey': asks for 800000000 numbers; at most",
     ),
+    "data of the user": (
+        f'<mujoco><size nuserdata="100000000"/>{WORLD}</mujoco>',
+        "<size> attribute 'nuserdata': asks for 100000000 numbers; at most",
+    ),
+    "a fine mesh": (
+        '<mujoco><asset><mesh name="m" builtin="supertorus" params="3000 1 1 1"/></asset></mujoco>',
+        r"mesh 'm' \(line 1\): is divided 3000 times; at most 1000 are supported",
+    ),
     "numeric": (
         f'<mujoco><custom>\n<numeric name="n" size="400000000"/></custom>{WORLD}</mujoco>',
         r"numeric 'n' \(line 2\): asks for 400000000 numbers; at most",

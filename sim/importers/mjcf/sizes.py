@@ -16,7 +16,9 @@ MOST_NUMBERS = 10_000_000
 # Elements after <replicate>, and vertices that <composite> and <flexcomp> make.
 MOST_ELEMENTS = 1_000_000
 REPEATED = ("replicate", "composite", "flexcomp")
-ARRAYS = ("hfield", "numeric")
+# Points along each of the two directions of a builtin mesh.
+FINEST_MESH = 1000
+ARRAYS = ("hfield", "numeric", "mesh")
 USER = {
     "nuser_body": "bodies", "nuser_jnt": "joints", "nuser_geom": "geoms", "nuser_site": "sites",
     "nuser_cam": "cameras", "nuser_tendon": "tendons", "nuser_actuator": "actuators", "nuser_sensor": "sensors",
@@ -80,6 +82,11 @@ def _check_array(path: Path, tag: Tag, where: str) -> None:
         _check_grid(path, element, _whole(given.get("nrow", "0")), _whole(given.get("ncol", "0")))
     if tag.name == "numeric":
         _check_number(path, element, _whole(given.get("size", "0")))
+    if tag.name == "mesh" and "builtin" in given:
+        finest = max((_whole(word) for word in given.get("params", "").split()), default=0)
+        if finest > FINEST_MESH:
+            message = f"is divided {finest} times; at most {FINEST_MESH} are supported"
+            raise ImportFileError(path, message, element)
 
 
 def _check_grid(path: Path, element: str, rows: int, columns: int) -> None:
@@ -106,6 +113,7 @@ def check_spec(path: Path, spec: Any) -> None:
             _check_grid(path, f"hfield '{field.name}' ({field.info})", *_grid(spec, field.file))
     for name, elements in USER.items():
         _check_number(path, f"<size> attribute '{name}'", getattr(spec, name) * len(getattr(spec, elements)))
+    _check_number(path, "<size> attribute 'nuserdata'", spec.nuserdata)
     state = 7 * len(spec.joints) + len(spec.actuators) + 1
     _check_number(path, "<size> attribute 'nkey'", spec.nkey * state)
 
