@@ -172,6 +172,8 @@ def _read_scene(source: Any, **options: Any) -> Any:
     scene = trimesh.load_scene(source, process=False, **options)
     for part in scene.geometry.values():
         if isinstance(part, trimesh.Trimesh):
+            if part.vertices.shape[1:] != (3,):
+                raise ValueError("its vertices don't have three coordinates each")
             if not np.isfinite(part.vertices).all():
                 raise ValueError(f"vertex {np.argwhere(~np.isfinite(part.vertices))[0][0]} is not finite")
             part.process()

@@ -93,6 +93,7 @@ MESHES = {
     "stl": ("m.stl", stl("nan 0 0"), "1 1 1", r"can't be read: vertex \d is not finite"),
     "infinite stl": ("m.stl", stl("inf 0 0"), "1 1 1", r"can't be read: vertex \d is not finite"),
     "obj": ("m.obj", obj("nan 0 0"), "1 1 1", r"can't be read: vertex 1 is not finite"),
+    "two coordinates": ("m.obj", "v 0 0\nv 1 0\nv 0 1\nf 1 2 3", "1 1 1", "don't have three coordinates each"),
     "dae": ("m.dae", dae("nan 0 0"), "1 1 1", "can't be read: a position in 'p' is not finite"),
     "infinite dae": ("m.dae", dae("0 -inf 0"), "1 1 1", "can't be read: a position in 'p' is not finite"),
     "unit zero": ("m.dae", dae(unit="0"), "1 1 1", "can't be read: its unit is 0.0 m; it must be finite and positive"),
