@@ -46,7 +46,8 @@ class ExcludedPairs(Set[tuple[int, int]]):
             return False
         if ((a, b) if a <= b else (b, a)) in self._neighbours:
             return True
-        return a != b and not self._groups_of.get(a, set()).isdisjoint(self._groups_of.get(b, set()))
+        groups, others = self._groups_of.get(a), self._groups_of.get(b)
+        return groups is not None and others is not None and a != b and not groups.isdisjoint(others)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         shapes: dict[int, list[int]] = {}

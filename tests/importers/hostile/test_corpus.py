@@ -6,7 +6,7 @@ import warnings
 
 import sim
 from sim.importers.untrusted import Limits, ReadingProcess
-from tests.importers.hostile.corpus import make_corpus
+from tests.importers.hostile.corpus import make_corpus, mjcfs, urdfs
 
 LIMITS = Limits(seconds=60.0, cpu_seconds=5.0, memory=1e9)
 # What a process says that hit its limits or crashed.
@@ -40,6 +40,11 @@ def outcomes(paths):
         for thread in threads:
             thread.join()
     return found
+
+
+def test_each_file_has_a_name_of_its_own():
+    names = [name for name, _ in (*urdfs(), *mjcfs())]
+    assert len(names) == len(set(names))
 
 
 def test_every_file_ends_in_a_model_or_an_import_error(tmp_path):
