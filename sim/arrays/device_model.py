@@ -348,9 +348,9 @@ class DeviceModel:
 def packed_ancestors(model: Model) -> np.ndarray:
     """Degrees of freedom above each one; those of k stand from ``dof_row_start[k]`` on, that at depth d at place d."""
     ancestors = np.zeros(int(model.dof_depth.sum()), dtype=np.int32)
-    for k in range(model.nv):
-        above = model.dof_parent[k]
-        for depth in reversed(range(model.dof_depth[k])):
-            ancestors[model.dof_row_start[k] + depth] = above
-            above = model.dof_parent[above]
+    start, end = model.dof_row_start, model.dof_row_start + model.dof_depth
+    for k, above in enumerate(model.dof_parent):
+        if above >= 0:
+            ancestors[start[k] : end[k] - 1] = ancestors[start[above] : end[above]]
+            ancestors[end[k] - 1] = above
     return ancestors

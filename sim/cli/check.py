@@ -4,7 +4,7 @@ import argparse
 
 import numpy as np
 
-from sim.cli.files import add_file, read_file, say
+from sim.cli.files import add_file, read_file, read_untrusted_file, say
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs
 
@@ -12,12 +12,18 @@ from sim.simulation.stepping.collision import candidate_pairs
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_file(parser)
+    parser.add_argument(
+        "--untrusted",
+        action="store_true",
+        help="read the file in a process of its own, so that one that crashes, hangs or takes all memory is an error",
+    )
     parser.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
 
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
-    model, notes = read_file(given, "float64", pictures=True)
+    read = read_untrusted_file if given.untrusted else read_file
+    model, notes = read(given, "float64")
     candidate_pairs(model)  # raises for shapes that may touch and can't
     notes += remarks(model)
     say(notes)

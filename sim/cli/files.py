@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sim.importers.formats import reader_of
+from sim.importers.load import load
 from sim.importers.load import read_file as read_into_builder
+from sim.importers.transaction import named_file
 from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 
@@ -45,16 +47,32 @@ def read_file(
         UsageError: for an option that files of this kind don't have.
     """
     builder, notes = read_builder(given, pictures=pictures)
-    return builder.finalize(dtype, collapse_fixed=collapse_fixed), notes
+    with named_file(given.file):
+        return builder.finalize(dtype, collapse_fixed=collapse_fixed), notes
+
+
+def read_untrusted_file(given: argparse.Namespace, dtype: str) -> tuple[Model, list[str]]:
+    """:func:`read_file` in a process of its own, see :mod:`sim.importers.untrusted`."""
+    if given.ground is not None:
+        raise UsageError("--ground can't be combined with --untrusted")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = load(given.file, dtype=dtype, untrusted=True, **_base_option(given))
+    return model, notes_of(caught, given.file)
+
+
+def _base_option(given: argparse.Namespace) -> dict[str, Any]:
+    """The option for --floating-base. Raises UsageError for a file that isn't a URDF."""
+    if not given.floating_base:
+        return {}
+    if not is_urdf(given.file):
+        raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
+    return {"floating_base": True}
 
 
 def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[ModelBuilder, list[str]]:
     """A builder with what the file holds, and what its reader warned about; arguments and errors as for read_file."""
-    options: dict[str, Any] = {} if pictures else {"visual": False}
-    if given.floating_base:
-        if not is_urdf(given.file):
-            raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
-        options["floating_base"] = True
+    options = _base_option(given) | ({} if pictures else {"visual": False})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         builder = read_into_builder(given.file, **options)

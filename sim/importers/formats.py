@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.importers.mjcf.file import root_tag
 from sim.importers.mjcf.importer import add_mjcf
+from sim.importers.mjcf.markup import root_tag
 from sim.importers.urdf.importer import add_urdf
 from sim.model.builder.readers import FileReader, reader, reader_by_suffix, register_reader
 

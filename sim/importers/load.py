@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 from sim.errors import ModelError
 from sim.importers.formats import reader_of
+from sim.importers.transaction import named_file
+from sim.importers.untrusted import Limits, load_untrusted
 from sim.model.builder import ModelBuilder
 from sim.model.builder.readers import reader_by_suffix
+from sim.model.compile.compiler import check_dtype
 from sim.model.model import Model
 from sim.model.specs import Vector
 
@@ -35,6 +38,7 @@ def load(
     mimic: Literal["couple", "free"] | None = None,
     drives: Literal["actuators", "springs"] | None = None,
     package_dirs: Sequence[str | os.PathLike[str]] | None = None,
+    untrusted: bool | Limits = False,
 ) -> Model:
     """Make a model of a file: of the robot of a URDF, or all that an MJCF or a USD file describes.
 
@@ -61,6 +65,9 @@ def load(
         mimic: URDF: "couple" or "free" joints that mimic another.
         drives: USD: what drives of joints become, "actuators" or "springs".
         package_dirs: URDF: folders to search for ``package://`` meshes.
+        untrusted: read the file in a process of its own, with limits of time and memory (see
+            :class:`sim.importers.untrusted.Limits`; True for its defaults), so that a file that makes a library crash,
+            hang or take all memory is an error. Takes some seconds more.
 
     Returns:
         the model.
@@ -69,24 +76,20 @@ def load(
         ImportFileError: if the file can't be read, naming the file and the element.
         ModelError: for an unknown suffix, an option that the format doesn't have, or a model that can't be built.
     """
-    builder = read_file(
-        path,
-        gravity,
-        name=name,
-        position=position,
-        orientation=orientation,
-        floating_base=floating_base,
-        visual=visual,
-        collision=collision,
-        self_collision=self_collision,
-        world_geometry=world_geometry,
-        friction=friction,
-        restitution=restitution,
-        mimic=mimic,
-        drives=drives,
-        package_dirs=package_dirs,
-    )
-    return builder.finalize(dtype, collapse_fixed=collapse_fixed)
+    check_dtype(dtype)
+    options = {
+        "name": name, "position": position, "orientation": orientation, "floating_base": floating_base,
+        "visual": visual, "collision": collision, "self_collision": self_collision, "world_geometry": world_geometry,
+        "friction": friction, "restitution": restitution, "mimic": mimic, "drives": drives,
+        "package_dirs": package_dirs,
+    }  # fmt: skip
+    if untrusted:
+        limits = Limits() if untrusted is True else untrusted
+        own = {"dtype": dtype, "collapse_fixed": collapse_fixed, "gravity": gravity}
+        return load_untrusted(path, limits, own | options)
+    builder = read_file(path, gravity, **options)
+    with named_file(path):
+        return builder.finalize(dtype, collapse_fixed=collapse_fixed)
 
 
 def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **options: Any) -> ModelBuilder:
@@ -110,8 +113,8 @@ def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **opt
     given = {name: value for name, value in options.items() if value is not None}
     _check_options(path, found.name, given)
     wanted = None if gravity is None else ModelBuilder(gravity).gravity
-    stated = found.gravity(path) if gravity is None and found.gravity is not None else EARTH
-    builder = ModelBuilder(stated)
+    with named_file(path):
+        builder = ModelBuilder(found.gravity(path) if gravity is None and found.gravity is not None else EARTH)
     getattr(builder, f"add_{found.name}")(path, **given)
     if wanted is not None:
         builder.gravity = wanted

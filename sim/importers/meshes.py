@@ -1,7 +1,9 @@
 """Mesh files of a robot: find them, read them, and make convex hulls of them."""
 
 import io
+import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,9 @@ COLLADA_LOOKS = {
     "library_images", "library_effects", "library_materials", "library_cameras", "library_lights",
     "bind_material", "instance_camera", "instance_light",
 }  # fmt: skip
+# Extents of a mesh [m]; their cubes are numbers of float32.
+SMALLEST, LARGEST = 1e-12, 1e12
+NOT_FINITE = re.compile(rb"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 Colour = tuple[float, float, float, float]
 
 
@@ -76,19 +81,21 @@ class MeshLibrary:
 
     def pieces(self, filename: str, scale: np.ndarray) -> list[Piece]:
         """The triangles of a mesh file, one piece per colour, scaled by ``scale`` [3]."""
-        return [Piece(_scaled(piece.mesh, scale), piece.rgba) for piece in self._read(self.find(filename), filename)]
+        pieces = self._read(self.find(filename), filename)
+        return [Piece(_scaled(piece.mesh, scale, filename), piece.rgba) for piece in pieces]
 
     def surface(self, filename: str, scale: np.ndarray) -> Mesh:
         """All triangles of a mesh file as one mesh, scaled by ``scale`` [3]."""
-        return _scaled(_joined([piece.mesh for piece in self._read(self.find(filename), filename)]), scale)
+        return _scaled(_joined([piece.mesh for piece in self._read(self.find(filename), filename)]), scale, filename)
 
     def hull(self, filename: str, scale: np.ndarray) -> Mesh:
         """The convex hull of a mesh file, scaled by ``scale`` [3]."""
         path = self.find(filename)
         key = (path, tuple(scale.tolist()))
         if key not in self._hulls:
+            vertices = self.surface(filename, scale).vertices
             try:
-                self._hulls[key] = convex_hull(self.surface(filename, scale).vertices)
+                self._hulls[key] = convex_hull(vertices)
             except ModelError as error:
                 raise ModelError(f"mesh '{filename}' ({path}) {error}") from None
         return self._hulls[key]
@@ -118,7 +125,8 @@ class MeshLibrary:
                     f"mesh '{filename}': format '{path.suffix}' is not supported; use {', '.join(SUFFIXES)}"
                 )
             try:
-                pieces = _read_pieces(path)
+                with np.errstate(all="ignore"):  # what isn't finite is refused afterwards
+                    pieces = _read_pieces(path)
             except Exception as error:  # trimesh's readers raise all kinds of errors for broken files
                 raise ModelError(f"mesh '{filename}' ({path}) can't be read: {_first_line(error)}") from None
             if not pieces:
@@ -133,6 +141,8 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
     Raises:
         ModelError: for points in a plane.
     """
+    if np.ptp(vertices, axis=0).min() < SMALLEST:
+        raise ModelError("has no convex hull of positive volume: it is flat")
     try:
         hull = trimesh.convex.convex_hull(vertices)
     except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
@@ -142,25 +152,39 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
 
 def _read_pieces(path: Path) -> list[Piece]:
     """Triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
-    scene = _read_collada(path) if path.suffix.lower() == ".dae" else trimesh.load_scene(str(path))
+    scene = _read_collada(path) if path.suffix.lower() == ".dae" else _read_scene(str(path))
     by_colour: dict[Colour | None, list[Mesh]] = {}
     factor = 1.0
     if scene.units is not None:
         factor = float(trimesh.units.unit_conversion(scene.units, "meters"))
+    if not (math.isfinite(factor) and factor > 0.0):
+        raise ValueError(f"its unit is {factor} m; it must be finite and positive")
     for part in scene.dump():
         if isinstance(part, trimesh.Trimesh) and len(part.faces):
             mesh = Mesh(np.array(part.vertices, dtype=np.float64) * factor, np.array(part.faces, dtype=np.int32))
             by_colour.setdefault(_colour(part), []).append(mesh)
     pieces = [Piece(_joined(meshes), colour) for colour, meshes in by_colour.items()]
-    if not all(np.isfinite(piece.mesh.vertices).all() for piece in pieces):
-        raise ValueError("a vertex is not finite")
     return pieces
+
+
+def _read_scene(source: Any, **options: Any) -> Any:
+    """What trimesh reads, its vertices checked before it would drop those that aren't finite."""
+    scene = trimesh.load_scene(source, process=False, **options)
+    for part in scene.geometry.values():
+        if isinstance(part, trimesh.Trimesh):
+            if part.vertices.shape[1:] != (3,):
+                raise ValueError("its vertices don't have three coordinates each")
+            if not np.isfinite(part.vertices).all():
+                raise ValueError(f"vertex {np.argwhere(~np.isfinite(part.vertices))[0][0]} is not finite")
+            part.process()
+    return scene
 
 
 def _read_collada(path: Path) -> Any:
     """A .dae file as a scene: without colours if their definitions are broken, but always with its whole shape."""
+    _check_positions(path)
     try:
-        return trimesh.load_scene(str(path), ignore_broken=False)
+        return _read_scene(str(path), ignore_broken=False)
     except collada.common.DaeError:
         tree = ElementTree.parse(path)
         for element in list(tree.iter()):
@@ -168,7 +192,24 @@ def _read_collada(path: Path) -> Any:
                 if child.tag.rpartition("}")[2] in COLLADA_LOOKS:
                     element.remove(child)
         data = io.BytesIO(ElementTree.tostring(tree.getroot()))
-        return trimesh.load_scene(data, file_type="dae", ignore_broken=False)
+        return _read_scene(data, file_type="dae", ignore_broken=False)
+
+
+def _check_positions(path: Path) -> None:
+    """Raise ValueError for positions in a .dae file that aren't finite; pycollada takes them as zero.
+
+    Normals and texture coordinates of published files often hold such numbers.
+    """
+    if not NOT_FINITE.search(path.read_bytes()):
+        return
+    root = ElementTree.parse(path).getroot()
+    inputs = [element for element in root.iter() if element.get("semantic") == "POSITION"]
+    sources = {element.get("source", "").removeprefix("#") for element in inputs}
+    for source in root.iter():
+        if source.get("id") in sources:
+            for array in source:
+                if array.tag.endswith("float_array") and NOT_FINITE.search((array.text or "").encode()):
+                    raise ValueError(f"a position in '{source.get('id')}' is not finite")
 
 
 def _colour(part: trimesh.Trimesh) -> Colour | None:
@@ -186,10 +227,23 @@ def _joined(meshes: list[Mesh]) -> Mesh:
     return Mesh(np.concatenate([mesh.vertices for mesh in meshes]), np.concatenate(faces).astype(np.int32))
 
 
-def _scaled(mesh: Mesh, scale: np.ndarray) -> Mesh:
+def _scaled(mesh: Mesh, scale: np.ndarray, filename: str) -> Mesh:
     # A mirrored mesh would show its inside: reverse its triangles.
     faces = mesh.faces[:, ::-1] if scale.prod() < 0.0 else mesh.faces
-    return Mesh(mesh.vertices * scale, np.ascontiguousarray(faces))
+    return Mesh(_checked(mesh.vertices, scale, filename), np.ascontiguousarray(faces))
+
+
+def _checked(vertices: np.ndarray, scale: np.ndarray, filename: str) -> np.ndarray:
+    """Vertices times a scale. Raises ModelError for a mesh so large or small that its volume can't be computed."""
+    with np.errstate(over="ignore"):
+        scaled = vertices * scale
+        extent = float(np.ptp(scaled, axis=0).max())
+    if not (np.abs(scaled).max() <= LARGEST and extent >= SMALLEST):
+        raise ModelError(
+            f"mesh '{filename}' is {extent:.3g} m wide with scale {scale.tolist()}; it must be between {SMALLEST:g} m "
+            f"and {LARGEST:g} m"
+        )
+    return scaled
 
 
 def _first_line(error: Exception) -> str:

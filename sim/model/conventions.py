@@ -70,7 +70,7 @@ def to_pinocchio(
         return x, v
 
     own = _split(q, qd, range(model.num_links), _sizes(model))
-    return _collect(order, own, convert)
+    return _collect(q, qd, order, own, convert)
 
 
 def from_pinocchio(
@@ -100,7 +100,7 @@ def from_pinocchio(
         return x, u
 
     theirs = _split(q, v, order, _sizes(model, turns))
-    return _collect(range(model.num_links), theirs, convert)
+    return _collect(q, v, range(model.num_links), theirs, convert)
 
 
 def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | None = None) -> JointState:
@@ -131,7 +131,7 @@ def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | No
         return x, v
 
     own = _split(q, qd, range(model.num_links), _sizes(model))
-    return _collect(_order(model, joint_order), own, convert)
+    return _collect(q, qd, _order(model, joint_order), own, convert)
 
 
 def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[str] | None = None) -> JointState:
@@ -148,7 +148,7 @@ def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[st
         return x, u
 
     theirs = _split(qpos, qvel, _order(model, joint_order), _sizes(model))
-    return _collect(range(model.num_links), theirs, convert)
+    return _collect(qpos, qvel, range(model.num_links), theirs, convert)
 
 
 def _order(model: Model, names: Sequence[str] | None) -> list[int]:
@@ -192,9 +192,10 @@ def _split(q: Array, qd: Array, order: Sequence[int], sizes: list[tuple[int, int
     return states
 
 
-def _collect(order: Sequence[int], states: dict[int, JointState], convert: Convert) -> JointState:
+def _collect(q: Array, qd: Array, order: Sequence[int], states: dict[int, JointState], convert: Convert) -> JointState:
+    """The converted states of all joints; no columns of ``q`` and ``qd`` come first, for models without joints."""
     converted = [convert(link, *states[link]) for link in order if link in states]
-    return _join(*(x for x, _ in converted)), _join(*(v for _, v in converted))
+    return _join(q[..., :0], *(x for x, _ in converted)), _join(qd[..., :0], *(v for _, v in converted))
 
 
 def _library(x: Array) -> Any:

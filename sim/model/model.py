@@ -4,14 +4,16 @@ A model is made by :class:`sim.ModelBuilder` and never changes. The simulator an
 :mod:`sim.dynamics.dynamics` copy what they need to their device in the model's dtype.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sim.errors import ModelError
 from sim.model.equalities import Equalities
+from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import counted
 from warp_kernels import types as codes
@@ -167,7 +169,7 @@ class Model:
     frames: tuple[Frame, ...]
     geometries: tuple[Geometry, ...]
     parts: tuple[Part, ...]
-    excluded_pairs: frozenset[tuple[int, int]]
+    excluded_pairs: ExcludedPairs
     equalities: Equalities
     q0: np.ndarray
     link_parent: np.ndarray
@@ -260,24 +262,23 @@ class Model:
 
     def link(self, name: str) -> int:
         """Index of a link by name. Raises ModelError if there is none."""
-        return _index(self.link_names, name, "link")
+        return _find(self._link_index, name, "link")
 
     def joint(self, name: str) -> int:
         """Index of the link that a joint moves, by the joint's name. Raises ModelError if there is none."""
-        return _index(self.joint_names, name, "joint")
+        return _find(self._joint_index, name, "joint")
 
     def frame(self, name: str) -> Frame:
         """A frame by name; every link is a frame too. Raises ModelError if there is none."""
-        names = [frame.name for frame in self.frames]
-        return self.frames[_index(names, name, "frame")]
+        return self.frames[_find(self._frame_index, name, "frame")]
 
     def geometry(self, name: str) -> int:
         """Index of a geometry by name. Raises ModelError if there is none."""
-        return _index([geometry.name for geometry in self.geometries], name, "geometry")
+        return _find(self._geometry_index, name, "geometry")
 
     def actuator(self, name: str) -> int:
         """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
-        return _index(self.actuator_names, name, "actuator")
+        return _find(_numbered(self.actuator_names), name, "actuator")
 
     def q_slice(self, part: "Part | str") -> slice:
         """The slice of q that belongs to a part, or to one joint by name.
@@ -291,10 +292,26 @@ class Model:
         """The slice of qd that belongs to a part, or to one joint by name; raises as :meth:`q_slice`."""
         return self._slice(part, self.joint_qd_start, self.nv)
 
+    @cached_property
+    def _link_index(self) -> dict[str, int]:
+        return _numbered(self.link_names)
+
+    @cached_property
+    def _joint_index(self) -> dict[str, int]:
+        return _numbered(self.joint_names)
+
+    @cached_property
+    def _frame_index(self) -> dict[str, int]:
+        return _numbered(frame.name for frame in self.frames)
+
+    @cached_property
+    def _geometry_index(self) -> dict[str, int]:
+        return _numbered(geometry.name for geometry in self.geometries)
+
     def _slice(self, part: "Part | str", starts: np.ndarray, total: int) -> slice:
         names = (part,) if isinstance(part, str) else part.joints
         ends = np.append(starts[1:], total)
-        links = [self.joint(name) for name in names if isinstance(part, str) or name in self.joint_names]
+        links = [self.joint(name) for name in names if isinstance(part, str) or name in self._joint_index]
         if not links:
             return slice(0, 0)
         if any(starts[link] < ends[link] for link in set(range(min(links), max(links) + 1)) - set(links)):
@@ -305,9 +322,17 @@ class Model:
         return slice(int(starts[min(links)]), int(ends[max(links)]))
 
 
-def _index(names: Any, name: str, what: str) -> int:
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """The number of each name; the first where a name stands twice."""
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(names):
+        numbers.setdefault(name, number)
+    return numbers
+
+
+def _find(numbers: dict[str, int], name: str, what: str) -> int:
     try:
-        return list(names).index(name)
-    except ValueError:
-        known = ", ".join(names) if len(names) <= 40 else f"{', '.join(list(names)[:40])} ..."
+        return numbers[name]
+    except (KeyError, TypeError):  # the latter for what is no name, such as a list
+        known = ", ".join(numbers) if len(numbers) <= 40 else f"{', '.join(list(numbers)[:40])} ..."
         raise ModelError(f"no {what} named '{name}'; there are: {known}") from None

@@ -8,6 +8,8 @@ IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Pose a then b."""
+    if a is IDENTITY:
+        return b
     rotation = Rotation.from_quat(a[..., 3:])
     turned = (rotation * Rotation.from_quat(b[..., 3:])).as_quat()
     return np.concatenate([a[..., :3] + rotation.apply(b[..., :3]), turned], axis=-1)

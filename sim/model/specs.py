@@ -1,5 +1,6 @@
 """What a :class:`sim.ModelBuilder` collects, as the user described it, and the names of kinds."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -140,7 +141,10 @@ class WorldSpec:
         parts: what was added together.
         anchors: point and weld constraints by name.
         couplings: by the joint that follows.
+        unnamed: for each kind of body, a number below which all names made from the kind are taken.
+        shapes_of: how many geometries each link has.
         excluded: pairs of links that never touch.
+        excluded_groups: groups of links of which no two touch.
         excluded_geometries: pairs of geometries that never touch.
     """
 
@@ -153,5 +157,8 @@ class WorldSpec:
     parts: list[Part] = field(default_factory=list)
     anchors: dict[str, AnchorSpec] = field(default_factory=dict)
     couplings: dict[str, CouplingSpec] = field(default_factory=dict)
+    unnamed: Counter[str] = field(default_factory=Counter)
+    shapes_of: Counter[str] = field(default_factory=Counter)
     excluded: set[frozenset[str]] = field(default_factory=set)
+    excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)

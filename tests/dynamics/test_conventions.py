@@ -117,3 +117,15 @@ def test_an_order_that_misses_a_joint_is_refused(model):
         sim.to_pinocchio(model, q, qd, unbounded=["joint3"])
     with pytest.raises(sim.ModelError, match="entries"):
         sim.to_pinocchio(model, q[:, 1:], qd)
+
+
+@pytest.mark.parametrize("convert", [sim.to_mujoco, sim.from_mujoco, sim.to_pinocchio, sim.from_pinocchio])
+@pytest.mark.parametrize("make", [np.zeros, torch.zeros])
+def test_a_model_without_joints_has_no_coordinates(convert, make):
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    model = builder.finalize()
+    q, qd = convert(model, make((3, 0)), make((3, 0)))
+    assert q.shape == qd.shape == (3, 0)
+    with pytest.raises(sim.ModelError, match=r"q and its velocity have 1 and 0 entries; expected \(0, 0\)"):
+        convert(model, make((3, 1)), make((3, 0)))

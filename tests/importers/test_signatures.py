@@ -38,7 +38,7 @@ def test_methods_of_the_builder_spell_out_the_options(format):
 
 
 def test_load_has_the_options_of_all_formats():
-    own = {"path", "dtype", "collapse_fixed", "gravity"}
+    own = {"path", "dtype", "collapse_fixed", "gravity", "untrusted"}
     union = {name for format in READERS for name, *_ in parameters(getattr(sim.ModelBuilder, f"add_{format}"))}
     assert set(inspect.signature(sim.load).parameters) == (union - {"self"}) | own
     assert all(f"{name}: " in sim.load.__doc__ for name in union - {"self"})

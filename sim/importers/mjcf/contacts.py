@@ -61,12 +61,15 @@ def read_surfaces(reader: Reader, friction: float | None, restitution: float, se
 
 
 def exclude(reader: Reader, surfaces: Surfaces, names: dict[int, str]) -> None:
-    """Exclude the pairs of geoms that don't touch in the file; ``names`` are those of the geoms that collide."""
-    geoms = list(names)
-    for number, a in enumerate(geoms):
-        for b in geoms[:number]:
-            if not surfaces.touch[a, b]:
-                reader.builder.exclude_geometries(names[a], names[b])
+    """Exclude the pairs of geoms that don't touch in the file; ``names`` are those of the geoms that collide.
+
+    Those of one link, and so of the world, never do.
+    """
+    geoms = np.array(list(names), dtype=np.int64)
+    links = np.array([reader.places[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
+    apart = ~surfaces.touch[np.ix_(geoms, geoms)] & (links[:, None] != links[None, :])
+    for a, b in np.argwhere(np.triu(apart)):
+        reader.builder.exclude_geometries(names[int(geoms[a])], names[int(geoms[b])])
 
 
 def _touching(reader: Reader) -> np.ndarray:

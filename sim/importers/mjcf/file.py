@@ -1,6 +1,5 @@
 """An MJCF file as MuJoCo's own parser and compiler read it."""
 
-import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -13,16 +12,15 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ImportFileError, ModelError
+from sim.importers.mjcf.markup import root_tag
+from sim.importers.mjcf.sizes import check_spec, check_text, leave_out_pictures
+from sim.importers.transaction import LIBRARY_ERRORS, in_words
 
 # The lists of a mujoco.MjSpec that hold the elements of each kind.
 LISTS = {
     "body": "bodies", "joint": "joints", "geom": "geoms", "site": "sites", "tendon": "tendons", "pair": "pairs",
     "actuator": "actuators", "equality": "equalities", "key": "keys",
 }  # fmt: skip
-# Limit for a heightfield or a texture.
-MOST_VALUES = 100_000_000
-NOT_ELEMENTS = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE.*?>", re.DOTALL)
-ROOT = re.compile(rb"<([^\s<>/!?]+)")
 
 # MuJoCo reports its warnings to one function for the whole process.
 _warnings_lock = threading.Lock()
@@ -76,28 +74,12 @@ class MJCFFile:
             raise
         except ModelError as error:
             raise self.error(kind, index, str(error).removeprefix(f"{subject}: ")) from None
+        except LIBRARY_ERRORS as error:
+            raise self.error(kind, index, f"can't be read: {in_words(error)}") from error
 
     def array(self, name: str, otherwise: Any = 0.0) -> np.ndarray:
         """An array of the model, or ``otherwise`` in versions of MuJoCo that don't have it."""
         return np.asarray(getattr(self.model, name, otherwise))
-
-
-def root_tag(path: Path) -> str:
-    """The tag of a file's first element, empty if it has none.
-
-    Comments are skipped as MuJoCo's parser skips them, which is more lenient than XML.
-
-    Raises:
-        ImportFileError: if the file can't be read or is empty.
-    """
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise ImportFileError(path, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if not data.strip():
-        raise ImportFileError(path, "the file is empty")
-    found = ROOT.search(NOT_ELEMENTS.sub(b"", data))
-    return "" if found is None else found.group(1).decode("utf-8", "replace")
 
 
 def read_mjcf(path: Path) -> MJCFFile:
@@ -115,10 +97,12 @@ def read_mjcf(path: Path) -> MJCFFile:
         import mujoco
     except ImportError:
         raise ModelError(f"{path}: MJCF files need MuJoCo's parser; install it with backswing[mjcf]") from None
+    check_text(path)
     try:
         with _heard(mujoco) as said:
             spec = mujoco.MjSpec.from_file(str(path))
-            _check_sizes(path, spec)
+            check_spec(path, spec)
+            leave_out_pictures(mujoco, spec)
             model = spec.compile()
     except ImportFileError:
         raise
@@ -126,17 +110,6 @@ def read_mjcf(path: Path) -> MJCFFile:
         raise ImportFileError(path, _one_line(str(error)) or type(error).__name__) from None
     elements = {kind: {element.id: element for element in getattr(spec, list_)} for kind, list_ in LISTS.items()}
     return MJCFFile(path, mujoco, model, spec, elements, tuple(_one_line(text) for text in said))
-
-
-def _check_sizes(path: Path, spec: Any) -> None:
-    """Refuse numbers of rows and pixels whose product overflows in MuJoCo's compiler, which then crashes."""
-    for kind, element, product in (
-        *(("hfield", field, field.nrow * field.ncol) for field in spec.hfields),
-        *(("texture", texture, texture.width * texture.height) for texture in spec.textures),
-    ):
-        if product > MOST_VALUES:
-            message = f"has {product} values; at most {MOST_VALUES} are supported"
-            raise ImportFileError(path, message, f"{kind} '{element.name}' ({element.info})")
 
 
 @contextmanager

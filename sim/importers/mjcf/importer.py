@@ -12,11 +12,11 @@ from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import exclude, read_surfaces
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import read_mjcf
-from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers
+from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers, refuse_states
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.shapes import add_geometries
 from sim.importers.mjcf.tree import add_tree, joint_type
-from sim.importers.transaction import all_or_nothing
+from sim.importers.transaction import all_or_nothing, named_file
 from sim.model.builder import ModelBuilder
 from sim.model.model import Keyframe, Part
 from sim.model.poses import compose
@@ -70,11 +70,12 @@ def add_mjcf(
         raise ModelError("add_mjcf: name is empty; leave it out to use the names of the file")
     base = check_pose("add_mjcf", position, orientation)
     file = read_mjcf(Path(path))
-    refuse_bodies(file)
-    refuse_numbers(file)
     title = str(file.spec.modelname)
     label = name or (file.path.stem if title == NO_TITLE else title)
-    with all_or_nothing(builder):
+    with named_file(file.path), all_or_nothing(builder):
+        refuse_bodies(file)
+        refuse_numbers(file)
+        refuse_states(file)
         reader = Reader(file, builder, "" if name is None else f"{name}/", base)
         reader.notes += apply_flags(file)
         _set_gravity(reader)

@@ -65,6 +65,41 @@ def refuse_numbers(file: MJCFFile) -> None:
                 raise file.error(kind, int(wrong[0]), f"its {name} is {values[wrong[0]].tolist()}, which is too large")
 
 
+def refuse_states(file: MJCFFile) -> None:
+    """Raise for a gravity, a time step, a reference or a keyframe that nothing can start from.
+
+    Raises:
+        ImportFileError: naming the element, for values that are not finite or too large, a time step that is not
+            positive and zero quaternions, which MuJoCo replaces.
+    """
+    model = file.model
+    if not (np.abs(model.opt.gravity) <= LARGEST).all():
+        raise ImportFileError(file.path, f"gravity is {model.opt.gravity.tolist()}; it must be finite", "<option>")
+    if not 0.0 < model.opt.timestep <= LARGEST:
+        raise ImportFileError(file.path, f"timestep is {model.opt.timestep}; it must be positive", "<option>")
+    for joint, at in enumerate(model.jnt_qposadr):
+        if not abs(model.qpos0[at]) <= LARGEST:
+            raise file.error("joint", joint, f"its ref is {model.qpos0[at]}; it must be finite")
+    for key in range(model.nkey):
+        _refuse_keyframe(file, key)
+
+
+def _refuse_keyframe(file: MJCFFile, key: int) -> None:
+    model, given = file.model, np.array(file.elements["key"][key].qpos if key in file.elements["key"] else [])
+    for name in ("qpos", "qvel", "ctrl"):
+        wrong = np.flatnonzero(~(np.abs(getattr(model, f"key_{name}")[key]) <= LARGEST))
+        if len(wrong):
+            value = getattr(model, f"key_{name}")[key][wrong[0]]
+            raise file.error("key", key, f"{name} {wrong[0]} is {value}; it must be finite and not too large")
+    if given.size != model.nq:
+        return  # MuJoCo takes the reference
+    ball, free = (int(getattr(file.mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("BALL", "FREE"))
+    for joint, (kind, at) in enumerate(zip(model.jnt_type, model.jnt_qposadr, strict=True)):
+        start = int(at) + {ball: 0, free: 3}.get(int(kind), -1 - int(at))
+        if start >= 0 and not np.abs(given[start : start + 4]).max() >= 1e-9:
+            raise file.error("key", key, f"qpos holds the zero quaternion for {file.label('joint', joint)}")
+
+
 def apply_flags(file: MJCFFile) -> list[str]:
     """Set to zero what the file's flags disable; returns notes on flags that are not supported."""
     model, flags = file.model, {name: int(bit) for name, bit in file.mujoco.mjtDisableBit.__members__.items()}

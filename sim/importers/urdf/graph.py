@@ -64,7 +64,8 @@ def read_tree(robot: Element) -> RobotTree:
     if not roots:
         raise robot.error("the joints form a loop: every link is the child of a joint, none is the root")
     order = _from_root(roots[0], joints)
-    loop = [name for name in links if name not in set(order)]
+    reached = set(order)
+    loop = [name for name in links if name not in reached]
     if loop:
         names = ", ".join(f"'{name}'" for name in loop)
         raise links[loop[0]].error(f"is in a loop of joints that never reaches the root link '{roots[0]}': {names}")

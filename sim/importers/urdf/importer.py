@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError, ModelError, URDFWarning
 from sim.importers.meshes import MeshLibrary
-from sim.importers.transaction import all_or_nothing
+from sim.importers.transaction import LIBRARY_ERRORS, all_or_nothing, in_words, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
 from sim.importers.urdf.shapes import Shape, collision_shape, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
@@ -78,22 +78,20 @@ def add_urdf(
         raise ModelError("add_urdf: name is empty; leave it out to use the names of the file")
     base = pose("add_urdf", position, orientation)
     file = Path(path)
-    robot = parse_xml(file)
-    if robot.tag != "robot":
-        raise not_a_robot(robot)
-    tree = read_tree(robot)
-    label = name or robot.attributes.get("name") or file.stem
-    reader = _Reader(builder, robot, tree, label, "" if name is None else f"{name}/", base, floating_base, mimic)
-    with all_or_nothing(builder):
+    with named_file(file), all_or_nothing(builder):
+        robot = parse_xml(file)
+        if robot.tag != "robot":
+            raise not_a_robot(robot)
+        tree = read_tree(robot)
+        label = name or robot.attributes.get("name") or file.stem
+        reader = _Reader(builder, robot, tree, label, "" if name is None else f"{name}/", base, floating_base, mimic)
         links = [reader.link(link) for link in tree.links]
         joints = [reader.base_joint(), *(reader.joint(joint) for joint in tree.joints)]
         reader.mimics()
         meshes = MeshLibrary(file.resolve().parent, package_dirs)
         reader.geometries(meshes, visual, collision, friction, restitution)
         if not self_collision:
-            for i, link in enumerate(links):
-                for other in links[:i]:
-                    builder.exclude_collision(link, other)
+            builder.exclude_group(links)
         part = builder.add_part(label, links, joints)
         reader.warn()
     return part
@@ -323,3 +321,5 @@ def _located(element: Element, subject: str) -> Iterator[None]:
         raise
     except ModelError as error:
         raise element.error(str(error).removeprefix(f"{subject}: ")) from None
+    except LIBRARY_ERRORS as error:
+        raise element.error(f"can't be read: {in_words(error)}") from error

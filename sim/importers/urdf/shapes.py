@@ -32,8 +32,10 @@ def origin(element: Element) -> tuple[np.ndarray, np.ndarray]:
     found = element.optional("origin")
     if found is None:
         return np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
+    if "rpy" not in found.attributes:
+        return found.vector("xyz", 3, (0.0, 0.0, 0.0)), np.array([0.0, 0.0, 0.0, 1.0])
     # Roll, pitch, yaw turn about fixed axes.
-    rotation = Rotation.from_euler("xyz", found.vector("rpy", 3, (0.0, 0.0, 0.0)))
+    rotation = Rotation.from_euler("xyz", found.vector("rpy", 3))
     return found.vector("xyz", 3, (0.0, 0.0, 0.0)), rotation.as_quat()
 
 

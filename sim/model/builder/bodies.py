@@ -1,6 +1,5 @@
 """Free solid bodies of one shape."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -299,6 +298,12 @@ class Bodies(LinksAndJoints, Shapes):
             mask=mask,
         )
 
+    def _free_name(self, kind: str) -> str:
+        """The first of the names made from a kind that no link has."""
+        while f"{kind}_{self.unnamed[kind]}" in self.links:
+            self.unnamed[kind] += 1
+        return f"{kind}_{self.unnamed[kind]}"
+
     def _add_body(
         self,
         kind: str,
@@ -312,7 +317,7 @@ class Bodies(LinksAndJoints, Shapes):
         **surface: Any,
     ) -> Part:
         """A free solid body of one geometry; ``surface`` are further arguments of :meth:`add_geometry`."""
-        name = name or next(free for k in itertools.count() if (free := f"{kind}_{k}") not in self.links)
+        name = name or self._free_name(kind)
         size = finite(f"{kind} '{name}': size", size, (3,))
         volume, inertia = solid_mass_properties(GEOMETRY_CODES[kind], size)
         mass = solid_mass(f"{kind} '{name}'", volume, mass, density)

@@ -1,6 +1,6 @@
 """Shapes of a world: those fixed to links, ground and terrain, and pairs that never touch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -78,8 +78,7 @@ class Shapes(WorldSpec):
                 friction, or restitution outside 0 to 1.
         """
         if name is None:
-            number = sum(spec.link == link for spec in self.geometries.values())
-            name = f"{link}/geometry_{number}"
+            name = f"{link}/geometry_{self.shapes_of[link]}"
         check_name(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
         extents = finite(f"{where}: size", size, (3,))
@@ -114,6 +113,7 @@ class Shapes(WorldSpec):
         )
         check_geometry(spec)
         self.geometries[name] = spec
+        self.shapes_of[link] += 1
         return name
 
     def add_ground(
@@ -263,6 +263,10 @@ class Shapes(WorldSpec):
     def exclude_collision(self, link_a: str, link_b: str) -> None:
         """Never let two links collide. Links joined by a joint never do."""
         self.excluded.add(frozenset((link_a, link_b)))
+
+    def exclude_group(self, links: Iterable[str]) -> None:
+        """Never let any two of these links collide, as :meth:`exclude_collision` of each pair, in less memory."""
+        self.excluded_groups.append(frozenset(links))
 
     def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
         """Never let two geometries collide, while others of their links may."""

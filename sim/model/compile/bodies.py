@@ -62,7 +62,8 @@ def depth_first(world: WorldSpec) -> list[str]:
         order.append(link)
         stack.extend(reversed(children[link]))
     if len(order) < len(world.links):
-        loop = [link for link in world.links if link not in set(order)]
+        reached = set(order)
+        loop = [link for link in world.links if link not in reached]
         raise ModelError(
             f"the joints of links {', '.join(repr(name) for name in loop)} form a cycle that never reaches the world"
         )
@@ -100,6 +101,9 @@ def merge_links(
 
 def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placement: np.ndarray) -> None:
     """Add the mass of a welded link, whose frame is at ``placement`` in the body's."""
+    if placement is IDENTITY and not body.has_inertial:
+        body.mass, body.com, body.inertia, body.has_inertial = mass, com, inertia, True
+        return
     rotation = Rotation.from_quat(placement[3:]).as_matrix()
     point = placement[:3] + rotation @ com
     total = body.mass + mass

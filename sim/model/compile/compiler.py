@@ -18,26 +18,35 @@ from sim.model.compile.constraints import coupled_dofs, fit_followers, place_anc
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
 from sim.model.compile.exclusions import excluded_pairs
 from sim.model.compile.parameters import collect_parameters
+from sim.model.compile.ranges import check_range
 from sim.model.equalities import Equalities
+from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
 from sim.model.specs import WorldSpec
 from warp_kernels import types as codes
 
 
-def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
-    """See :meth:`sim.ModelBuilder.finalize`."""
+def check_dtype(dtype: str) -> None:
+    """Raise ModelError for a dtype that there isn't."""
     if dtype not in codes.DTYPES:
         raise ModelError(f"unknown dtype '{dtype}'; known are {', '.join(codes.DTYPES)}")
+
+
+def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
+    """See :meth:`sim.ModelBuilder.finalize`."""
+    check_dtype(dtype)
     joint_of = joint_of_each_link(world)
     order = depth_first(world)
     bodies, home = merge_links(world, joint_of, order, collapse_fixed)
     massless = check_masses(bodies)
-    check_inertias(merge_links(world, joint_of, order, collapse_fixed=True)[0])
+    check_inertias(bodies if collapse_fixed else merge_links(world, joint_of, order, collapse_fixed=True)[0])
     geometries = _geometries(world, home)
     frames = _frames(world, home)
     excluded = excluded_pairs(world, geometries)
-    return _model(world, dtype, bodies, home, geometries, frames, excluded, massless)
+    model = _model(world, dtype, bodies, home, geometries, frames, excluded, massless)
+    check_range(model)
+    return model
 
 
 def _geometries(world: WorldSpec, home: Homes) -> list[Geometry]:
@@ -67,7 +76,7 @@ def _model(
     home: Homes,
     geometries: list[Geometry],
     frames: list[Frame],
-    excluded: frozenset[tuple[int, int]],
+    excluded: ExcludedPairs,
     massless: tuple[str, ...],
 ) -> Model:
     layout = lay_out_dofs(bodies)

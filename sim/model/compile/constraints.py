@@ -25,7 +25,7 @@ def place_anchors(
     Raises:
         ModelError: naming the constraint with an unknown link, two links that are one body, or two that don't move.
     """
-    poses = initial_poses(bodies)
+    poses = initial_poses(bodies) if any(spec.anchor_b is None for spec in specs) else []
     links = np.zeros((len(specs), 2), dtype=np.int32)
     anchors = np.zeros((2, len(specs), 7))
     for row, spec in enumerate(specs):

@@ -1,39 +1,62 @@
 """Pairs of geometries that never touch."""
 
+from collections.abc import Iterable
+
 from sim.errors import ModelError
+from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Geometry
 from sim.model.specs import WORLD, WorldSpec
 from warp_kernels import types as codes
 
 
-def excluded_pairs(world: WorldSpec, geometries: list[Geometry]) -> frozenset[tuple[int, int]]:
+def excluded_pairs(world: WorldSpec, geometries: list[Geometry]) -> ExcludedPairs:
     """Pairs of geometry indices that never collide: on links joined by a joint, or excluded by name.
 
     Links welded together count as one. The world itself is nobody's neighbour, so that a link hinged to it still
     touches the ground; but the base of a robot, welded to the world, is a neighbour of the next link.
     """
+    body = _bodies(world)
+
+    def pair(a: str, b: str) -> tuple[int, int]:
+        return min(body[a], body[b]), max(body[a], body[b])
+
+    neighbours = {pair(joint.parent, joint.child) for joint in world.joints.values() if joint.parent != WORLD}
+    for names in world.excluded:
+        _check_links(names, body)
+        neighbours.add(pair(min(names), max(names)))
+    groups = []
+    for names in world.excluded_groups:
+        _check_links(names, body)
+        groups.append({body[name] for name in names})
+    owners = {
+        index: body[spec.link]
+        for index, (spec, geometry) in enumerate(zip(world.geometries.values(), geometries, strict=True))
+        if geometry.collides
+    }
+    return ExcludedPairs(owners, neighbours, groups, _excluded_geometries(world))
+
+
+def _bodies(world: WorldSpec) -> dict[str, int]:
+    """The number of the body that each link belongs to, for the world's own links and those welded to each other."""
     cluster = {name: name for name in (WORLD, *world.links)}
 
     def head(name: str) -> str:
         while cluster[name] != name:
+            cluster[name] = cluster[cluster[name]]  # halves the way for the next search
             name = cluster[name]
         return name
 
     for joint in world.joints.values():
         if joint.type == codes.FIXED and joint.parent != WORLD:
             cluster[head(joint.child)] = head(joint.parent)
-    pairs = {
-        frozenset((head(joint.parent), head(joint.child))) for joint in world.joints.values() if joint.parent != WORLD
-    }
-    for names in world.excluded:
-        for name in names:
-            if name not in cluster:
-                raise ModelError(f"exclude_collision: unknown link '{name}'")
-        pairs.add(frozenset(head(name) for name in names))
-    owners = [head(spec.link) for spec in world.geometries.values()]
-    colliding = [index for index, geometry in enumerate(geometries) if geometry.collides]
-    by_link = {(i, j) for i in colliding for j in colliding if i < j and frozenset((owners[i], owners[j])) in pairs}
-    return frozenset(by_link | _excluded_geometries(world))
+    number = {name: index for index, name in enumerate(cluster)}
+    return {name: number[head(name)] for name in cluster}
+
+
+def _check_links(names: Iterable[str], body: dict[str, int]) -> None:
+    for name in names:
+        if name not in body:
+            raise ModelError(f"exclude_collision: unknown link '{name}'")
 
 
 def _excluded_geometries(world: WorldSpec) -> set[tuple[int, int]]:

@@ -1,0 +1,159 @@
+"""Sizes that an MJCF file states, checked before memory of that size is taken."""
+
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sim.errors import ImportFileError
+from sim.importers.mjcf.markup import Tag, read_text, tags
+from sim.model.spec_checks import MOST_HEIGHTS
+
+PNG = b"\x89PNG\r\n\x1a\n"
+# Numbers kept for the user's own purposes, in keyframes and in <numeric>; of each at most 80 MB.
+MOST_NUMBERS = 10_000_000
+# Elements after <replicate>, and vertices that <composite> and <flexcomp> make.
+MOST_ELEMENTS = 1_000_000
+REPEATED = ("replicate", "composite", "flexcomp")
+# Points along each of the two directions of a builtin mesh.
+FINEST_MESH = 1000
+ARRAYS = ("hfield", "numeric", "mesh")
+USER = {
+    "nuser_body": "bodies", "nuser_jnt": "joints", "nuser_geom": "geoms", "nuser_site": "sites",
+    "nuser_cam": "cameras", "nuser_tendon": "tendons", "nuser_actuator": "actuators", "nuser_sensor": "sensors",
+}  # fmt: skip
+
+
+def check_text(path: Path) -> None:
+    """Refuse a file that asks for too much, itself or in a file that it includes, while MuJoCo parses it.
+
+    That is elements repeated too often, and arrays filled with zeros.
+
+    Raises:
+        ImportFileError: naming the element and its line.
+    """
+    waiting, seen = [path], set()
+    while waiting:
+        file = waiting.pop()
+        if file in seen or not file.is_file():
+            continue
+        seen.add(file)
+        waiting += [path.parent / name for name in _check_tags(path, file)]
+
+
+def _check_tags(path: Path, file: Path) -> list[str]:
+    """The files that a file includes. Raises ImportFileError, see :func:`check_text`."""
+    try:
+        data = read_text(file)
+    except ImportFileError:
+        return []  # MuJoCo's message tells who includes it
+    included, factors, total = [], [1], 0
+    for tag in tags(data):
+        if tag.ends:
+            if tag.name == "replicate" and len(factors) > 1:
+                factors.pop()
+            continue
+        if tag.name in ARRAYS:
+            _check_array(path, tag, _where(path, file, data, tag))
+        if tag.name == "include":
+            included.append(tag.attributes.get("file", ""))
+        times = factors[-1]
+        if tag.name in REPEATED:
+            times *= max(1, math.prod(_whole(word) for word in tag.attributes.get("count", "").split()))
+        if tag.name == "replicate" and not tag.alone:
+            factors.append(times)
+        total += times
+        if total > MOST_ELEMENTS:
+            message = f"makes {total} elements or more; at most {MOST_ELEMENTS} are supported"
+            raise ImportFileError(path, message, f"<{tag.name}> ({_where(path, file, data, tag)})")
+    return included
+
+
+def _where(path: Path, file: Path, data: bytes, tag: Tag) -> str:
+    line = data.count(b"\n", 0, tag.start) + 1
+    return f"line {line}" if file == path else f"{file.name}, line {line}"
+
+
+def _check_array(path: Path, tag: Tag, where: str) -> None:
+    given = tag.attributes
+    element = f"{tag.name} '{given.get('name', '')}' ({where})"
+    if tag.name == "hfield":
+        _check_grid(path, element, _whole(given.get("nrow", "0")), _whole(given.get("ncol", "0")))
+    if tag.name == "numeric":
+        _check_number(path, element, _whole(given.get("size", "0")))
+    if tag.name == "mesh" and "builtin" in given:
+        finest = max((_whole(word) for word in given.get("params", "").split()), default=0)
+        if finest > FINEST_MESH:
+            message = f"is divided {finest} times; at most {FINEST_MESH} are supported"
+            raise ImportFileError(path, message, element)
+
+
+def _check_grid(path: Path, element: str, rows: int, columns: int) -> None:
+    if rows * columns > MOST_HEIGHTS:
+        message = f"has {rows} x {columns} heights; at most {MOST_HEIGHTS} are supported, take a coarser grid"
+        raise ImportFileError(path, message, element)
+
+
+def _whole(word: str) -> int:
+    try:
+        return max(0, int(float(word)))
+    except (ValueError, OverflowError):
+        return 1  # MuJoCo's message tells
+
+
+def check_spec(path: Path, spec: Any) -> None:
+    """Refuse sizes in a parsed file for which the compiler would take memory, or overflow and crash.
+
+    Raises:
+        ImportFileError: naming the element.
+    """
+    for field in spec.hfields:
+        if field.file:
+            _check_grid(path, f"hfield '{field.name}' ({field.info})", *_grid(spec, field.file))
+    for name, elements in USER.items():
+        _check_number(path, f"<size> attribute '{name}'", getattr(spec, name) * len(getattr(spec, elements)))
+    _check_number(path, "<size> attribute 'nuserdata'", spec.nuserdata)
+    state = 7 * len(spec.joints) + len(spec.actuators) + 1
+    _check_number(path, "<size> attribute 'nkey'", spec.nkey * state)
+
+
+def _check_number(path: Path, element: str, count: int) -> None:
+    if count > MOST_NUMBERS:
+        raise ImportFileError(path, f"asks for {count} numbers; at most {MOST_NUMBERS} are supported", element)
+
+
+def _grid(spec: Any, name: str) -> tuple[int, int]:
+    """Rows and columns that the header of a heightfield's file states; none where there is no such file."""
+    for place in _places(spec, name):
+        try:
+            with place.open("rb") as file:
+                head = file.read(24)
+        except (OSError, ValueError):
+            continue
+        if len(head) == 24 and head.startswith(PNG):
+            columns, rows = struct.unpack(">II", head[16:24])
+            return rows, columns
+        if len(head) >= 8:
+            rows, columns = struct.unpack("<ii", head[:8])
+            return abs(rows), abs(columns)
+    return 0, 0
+
+
+def _places(spec: Any, name: str) -> Iterator[Path]:
+    """Where MuJoCo may look for the file of a heightfield."""
+    folder = Path(spec.modelfiledir)
+    short = Path(name).name
+    for inside in (name, short):
+        yield folder / spec.meshdir / inside
+        yield folder / inside
+
+
+def leave_out_pictures(mujoco: Any, spec: Any) -> None:
+    """Replace all textures by a single pixel: they have no meaning here, and a small file can hold a huge picture."""
+    for number, texture in enumerate(spec.textures):
+        # What MuJoCo calls a texture without a name after; only a sky needs none.
+        texture.name = texture.name or Path(texture.file).stem or f"texture {number}"
+        texture.file, texture.cubefiles = "", [""] * 6
+        texture.builtin, texture.type = mujoco.mjtBuiltin.mjBUILTIN_FLAT, mujoco.mjtTexture.mjTEXTURE_2D
+        texture.width = texture.height = 1

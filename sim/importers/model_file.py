@@ -1,0 +1,109 @@
+"""A model as bytes, for another process: arrays and plain data, so that reading them runs no code.
+
+A length, a JSON text with names, numbers and the tree of dataclasses, and the memory of all arrays one after another.
+"""
+
+import dataclasses
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sim.model.equalities import Equalities
+from sim.model.excluded_pairs import ExcludedPairs
+from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, Part
+
+CLASSES = {each.__name__: each for each in (Model, Frame, Geometry, Mesh, Part, Keyframe, Equalities)}
+DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1"}
+LENGTH = struct.Struct("<Q")
+
+
+def model_to_bytes(model: Model) -> bytes:
+    """The bytes from which :func:`model_from_bytes` makes the model again."""
+    writer = _Writer()
+    text = json.dumps(writer.plain(model)).encode()
+    return b"".join([LENGTH.pack(len(text)), text, *writer.blocks])
+
+
+def model_from_bytes(data: bytes) -> Model:
+    """The model that :func:`model_to_bytes` turned into bytes.
+
+    Raises:
+        ValueError: if these aren't such bytes.
+    """
+    try:
+        (length,) = LENGTH.unpack_from(data)
+        model = _Reader(data, LENGTH.size + length).value(json.loads(data[LENGTH.size : LENGTH.size + length]))
+    except (struct.error, KeyError, TypeError, IndexError, ValueError) as error:
+        raise ValueError(f"not the bytes of a model: {error}") from None
+    if not isinstance(model, Model):
+        raise ValueError("not the bytes of a model")
+    return model
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.blocks: list[bytes] = []
+        self._end = 0
+        self._meshes: dict[int, int] = {}
+
+    def plain(self, value: Any) -> Any:
+        """A value as JSON can hold it."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, tuple | list):
+            return [self.plain(each) for each in value]
+        if isinstance(value, Mapping):
+            return {"map": {str(key): self.plain(each) for key, each in value.items()}}
+        if isinstance(value, ExcludedPairs):
+            return {"pairs": [self._array(each) for each in value.arrays()]}
+        # Geometries that share a mesh still do so afterwards: its kernels' data are made once.
+        if isinstance(value, Mesh) and id(value) in self._meshes:
+            return {"mesh": self._meshes[id(value)]}
+        made = {field.name: self.plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        if isinstance(value, Mesh):
+            self._meshes[id(value)] = len(self._meshes)
+        return {"class": type(value).__name__, "fields": made}
+
+    def _array(self, array: np.ndarray) -> dict[str, Any]:
+        block = np.ascontiguousarray(array).tobytes()
+        self.blocks.append(block)
+        self._end += len(block)
+        return {"array": [array.dtype.str, list(array.shape), self._end - len(block)]}
+
+
+class _Reader:
+    def __init__(self, data: bytes, start: int):
+        self._data, self._start = data, start
+        self._meshes: list[Mesh] = []
+
+    def value(self, plain: Any) -> Any:
+        """What :meth:`_Writer.plain` was given; sequences are tuples."""
+        if isinstance(plain, list):
+            return tuple(self.value(each) for each in plain)
+        if not isinstance(plain, dict):
+            return plain
+        if "array" in plain:
+            return self._array(*plain["array"])
+        if "map" in plain:
+            return {key: self.value(each) for key, each in plain["map"].items()}
+        if "pairs" in plain:
+            return ExcludedPairs.from_arrays(*(self.value(each) for each in plain["pairs"]))
+        if "mesh" in plain:
+            return self._meshes[plain["mesh"]]
+        made: Any = CLASSES[plain["class"]](**{name: self.value(each) for name, each in plain["fields"].items()})
+        if isinstance(made, Mesh):
+            self._meshes.append(made)
+        return made
+
+    def _array(self, dtype: str, shape: list[int], offset: int) -> np.ndarray:
+        if dtype not in DTYPES:
+            raise ValueError(f"an array of type {dtype}")
+        count = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(self._data, dtype, count, self._start + offset).reshape(shape).copy()

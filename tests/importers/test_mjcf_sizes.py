@@ -1,0 +1,168 @@
+"""Small MJCF files that ask for much: refused before the memory is taken, and in time."""
+
+import struct
+import time
+import zlib
+
+import pytest
+
+import sim
+from sim.importers.mjcf.markup import root_tag, tags
+
+BODY = '<body name="b"><joint name="j"/><geom name="g" size="1"/></body>'
+WORLD = f"<worldbody>{BODY}</worldbody>"
+
+
+def asset(inside):
+    return f'<mujoco><asset>\n{inside}</asset><worldbody><geom type="hfield" hfield="h"/></worldbody></mujoco>'
+
+
+def png(width, height, rows=b""):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+FILES = {
+    "wide.png": png(20000, 20000),
+    "long.bin": struct.pack("<ii", 30000, 30000) + bytes(200),
+    "overflow.bin": struct.pack("<ii", 65536, 65536 + 1) + bytes(4 * 65536),
+    "part.xml": b'<mujoco>\n<custom>\n<numeric name="n" size="400000000"/></custom></mujoco>',
+}
+WRONG = {
+    "inline heights": (
+        asset('<hfield name="h" nrow="10000" ncol="9999" size="1 1 1 1"/>'),
+        r"hfield 'h' \(line 2\): has 10000 x 9999 heights; at most 10000000 are supported, take a coarser grid",
+    ),
+    "heights of a picture": (
+        asset('<hfield name="h" file="wide.png" size="1 1 1 1"/>'),
+        r"hfield 'h' \(line 2\): has 20000 x 20000 heights; at most",
+    ),
+    "heights of a binary file": (
+        asset('<hfield name="h" file="long.bin" size="1 1 1 1"/>'),
+        r"hfield 'h' \(line 2\): has 30000 x 30000 heights; at most",
+    ),
+    "heights whose product overflows": (
+        asset('<hfield name="h" file="overflow.bin" size="1 1 1 1"/>'),
+        r"hfield 'h' \(line 2\): has 65536 x 65537 heights; at most",
+    ),
+    "heights in a folder of assets": (
+        '<mujoco><compiler meshdir="meshes"/><asset><hfield name="h" file="wide.png" size="1 1 1 1"/></asset></mujoco>',
+        r"hfield 'h' \(line 1\): has 20000 x 20000 heights; at most",
+    ),
+    "numbers of the user": (
+        f'<mujoco><size nuser_geom="100000000"/>{WORLD}</mujoco>',
+        "<size> attribute 'nuser_geom': asks for 100000000 numbers; at most 10000000 are supported",
+    ),
+    "keyframes": (
+        f'<mujoco><size nkey="100000000"/>{WORLD}</mujoco>',
+        "<size> attribute 'nkey': asks for 800000000 numbers; at most",
+    ),
+    "data of the user": (
+        f'<mujoco><size nuserdata="100000000"/>{WORLD}</mujoco>',
+        "<size> attribute 'nuserdata': asks for 100000000 numbers; at most",
+    ),
+    "a fine mesh": (
+        '<mujoco><asset><mesh name="m" builtin="supertorus" params="3000 1 1 1"/></asset></mujoco>',
+        r"mesh 'm' \(line 1\): is divided 3000 times; at most 1000 are supported",
+    ),
+    "numeric": (
+        f'<mujoco><custom>\n<numeric name="n" size="400000000"/></custom>{WORLD}</mujoco>',
+        r"numeric 'n' \(line 2\): asks for 400000000 numbers; at most",
+    ),
+    "numeric of an included file": (
+        f'<mujoco>{WORLD}<include file="part.xml"/></mujoco>',
+        r"wrong\.xml: numeric 'n' \(part\.xml, line 3\): asks for 400000000 numbers; at most",
+    ),
+    "replicas of replicas": (
+        '<mujoco><worldbody><replicate count="2000">\n<replicate count="2000"><geom size="1"/></replicate>'
+        "</replicate></worldbody></mujoco>",
+        r"<replicate> \(line 2\): makes 4002002 elements or more; at most 1000000 are supported",
+    ),
+    "cloth": (
+        '<mujoco><worldbody><flexcomp name="f" type="grid" count="9999 9999 9"/></worldbody></mujoco>',
+        r"<flexcomp> \(line 1\): makes \d+ elements or more",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_refused_before_memory_is_taken(tmp_path, case):
+    text, message = WRONG[case]
+    (tmp_path / "meshes").mkdir()
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+        (tmp_path / "meshes" / name).write_bytes(data)
+    path = tmp_path / "wrong.xml"
+    path.write_text(text)
+    with pytest.raises(sim.ImportFileError, match=message):
+        sim.load(path)
+
+
+def test_a_texture_is_never_read(tmp_path):
+    """One of 1 GB in a file of 1 MB costs nothing, and one that is missing or broken is no error."""
+    (tmp_path / "huge.png").write_bytes(png(32000, 32000, bytes(32001)))
+    path = tmp_path / "robot.xml"
+    textures = (
+        '<texture name="t" type="2d" file="huge.png"/><texture name="s" type="skybox" fileleft="gone.png"/>'
+        '<texture name="c" type="cube" builtin="gradient" width="30000" height="30000"/>'
+        '<material name="m" texture="t" rgba="1 0 0 1"/><material name="k" texture="c"/>'
+    )
+    body = BODY.replace('size="1"', 'size="1" material="m"')
+    path.write_text(f"<mujoco><asset>{textures}</asset><worldbody>{body}</worldbody></mujoco>")
+    model = sim.load(path)
+    assert model.geometries[0].rgba == (1.0, 0.0, 0.0, 1.0)
+
+
+BOMBS = {
+    "comments": b"<!--" * 40_000,
+    "instructions": b"<?" * 80_000,
+    "declarations": b"<!DOCTYPE " * 16_000,
+    "tags": b"<" * 160_000,
+    "quotes": b"<a '" * 40_000,
+    "two quotes": b"<a \"'" * 32_000,
+    "a word": b"<a " + b"b" * 160_000,
+    "words": b"<a " + b"b " * 80_000 + b">",
+    "blanks": b"<a b" + b" " * 160_000 + b">",
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_text_is_read_once(tmp_path, case):
+    """Each takes less than a second, and 40 s where every comment looks for its end anew."""
+    path = tmp_path / "bomb.xml"
+    path.write_bytes(BOMBS[case])
+    start = time.process_time()
+    root_tag(path)
+    for tag in tags(BOMBS[case]):
+        assert len(tag.attributes) < 100
+    assert time.process_time() - start < 5.0
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        ("<?xml version='1.0'?><!-- <a> --><!DOCTYPE b><c d='>'/>", "c"),
+        ("<!-- -- <a> -- --><b/>", "b"),
+        ("no element", ""),
+        ("<!-- never closed <a>", "a"),
+        ("</a><b>", "b"),
+    ],
+)
+def test_first_element(tmp_path, text, root):
+    path = tmp_path / "file.xml"
+    path.write_text(text)
+    assert root_tag(path) == root
+
+
+def test_tags_and_their_attributes():
+    found = list(tags(b"<a b='1' c = \"x > y\" d><!-- <e/> --><f g='/'/></a>"))
+    assert [(tag.name, tag.ends, tag.alone) for tag in found] == [
+        ("a", False, False),
+        ("f", False, True),
+        ("a", True, False),
+    ]
+    assert found[0].attributes == {"b": "1", "c": "x > y", "d": ""}
+    assert found[1].attributes == {"g": "/"}
