@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import warp as wp
 
+from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
 SIZE = (640, 360)  # of animations [pixels]
@@ -72,6 +73,7 @@ def parse_example(
             parser.error(f"--{name.replace('_', '-')} must not be negative")
     if min(options.size) < 1:
         parser.error("--size: both numbers must be positive")
+    start_warp()
     try:
         wp.get_device(options.device)
     except (ValueError, RuntimeError):
