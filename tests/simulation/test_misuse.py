@@ -119,7 +119,7 @@ def test_more_worlds_than_memory_are_refused_before_any_is_taken():
     with pytest.raises(sim.ModelError) as caught:
         sim.Simulator(boxes(), 1e-3, num_worlds=2_000_000_000, device="cpu")
     words = str(caught.value).split()
-    total, each, there = int(words[words.index("take") + 1]), int(words[words.index('each,') - 1]), memory.host_memory()
+    total, each, there = int(words[words.index("take") + 1]), int(words[words.index("each,") - 1]), memory.host_memory()
     assert total == 2_000_000_000 * each
     assert total > there
     assert f"but cpu has {there}; at most {there // each} fit" in str(caught.value)
