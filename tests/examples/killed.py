@@ -56,23 +56,22 @@ def main() -> None:
     seconds = time.monotonic() - began
     whole = contents(folder / "whole")
     assert contents(folder / "timed") == whole
-    done = killed = 0
-    while done < kills:
-        out = folder / f"killed{done}"
-        for _ in range(min(per_run, kills - done)):
+    killed = runs = 0
+    while killed < kills:
+        out, runs = folder / f"killed{runs}", runs + 1
+        for _ in range(min(per_run, kills - killed)):
             child = start(name, constants, arguments, out)
             time.sleep(chance.uniform(0.1, 1.0) * seconds)
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
-            killed += status == signal.SIGKILL
-            done += 1
+            killed += status == signal.SIGKILL  # it may have ended before
         finish(out)
         found = contents(out)
         assert found.keys() == whole.keys(), f"{out}: {sorted(found)}"
         different = [file for file in whole if found[file] != whole[file]]
         assert not different, f"{out}: {different} differ from those of a whole run"
     resumed = sum(path.read_text().count("resuming from") for path in folder.glob("*.log"))
-    print(f"{name}: {killed} of {done} killed at work, {resumed} resumed, {seconds:.1f} s a run")
+    print(f"{name}: {killed} killed at work, {runs} runs, {resumed} resumed, {seconds:.1f} s each")
 
 
 if __name__ == "__main__":
