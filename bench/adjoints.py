@@ -17,6 +17,7 @@ import sim
 from bench.standing import standing
 from bench.timing import machine, pinned, time_call
 from scenes import crowd, quadruped
+from sim.output import write_text
 
 SWEEPS = (5, 10, 20, 50, 200)
 REFERENCE_SWEEPS = 2000  # taken as converged
@@ -82,7 +83,7 @@ def main() -> None:
     print_rows(rows)
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+        write_text(options.json, json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
 
 
 def scenes() -> Iterator[Scene]:

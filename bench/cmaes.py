@@ -26,6 +26,7 @@ from examples.resume import Progress
 from scenes import box, racecar
 from scenes import golf as golf_scene
 from scenes import throw as throw_scene
+from sim.output import write_text
 
 # Standard deviation of the first generation. For torques it is relative to a motor's strength; the other problems scale
 # their unknowns to match.
@@ -368,7 +369,7 @@ def main() -> None:
         part = ["--problems", *options.problems] if options.problems else []
         command = shlex.join(["python", "-m", "bench.cmaes", *part])
         record = {"machine": info, "command": command, "runs": [asdict(run) for run in runs]}
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
 
 
 def parse() -> argparse.Namespace:

@@ -17,6 +17,7 @@ import sim
 from bench.timing import machine, pinned, time_call
 from scenes import crowd
 from scenes.crowd import SIZE, Crowd
+from sim.output import write_text
 
 DT = 1.0 / 240.0
 WORLDS = 2
@@ -54,7 +55,7 @@ def main() -> None:
     print_rows(rows)
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+        write_text(options.json, json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
 
 
 def cases(quick: bool) -> Iterator[tuple[str, int, Crowd, dict[str, np.ndarray]]]:

@@ -17,6 +17,7 @@ import warp as wp
 from bench.timing import machine
 from examples import estimate
 from scenes import box
+from sim.output import write_text
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def main() -> None:
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         record = {"machine": info, "records": [asdict(record) for record in records]}
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
 
 
 def parse() -> argparse.Namespace:

@@ -20,6 +20,7 @@ import sim
 from scenes.mjcf import to_mjcf
 from scenes.physics.scene import Motion, PhysicsScene
 from scenes.physics.suite import scenes
+from sim.output import write_text
 
 # Stiffness of MuJoCo's contacts in scenes with restitution: an impact lasts only a few steps [1/s^2].
 CONTACT_STIFFNESS = 1.0e6
@@ -61,11 +62,11 @@ def main() -> None:
     print(table(rows))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        write_text(options.json, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     if options.markdown is not None:
         text = options.markdown.read_text()
         before, after = text.split(START)[0], text.split(END)[1]
-        options.markdown.write_text(f"{before}{START}\n{table(rows)}\n{END}{after}")
+        write_text(options.markdown, f"{before}{START}\n{table(rows)}\n{END}{after}")
 
 
 def measure(scene: PhysicsScene) -> list[Row]:

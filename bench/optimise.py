@@ -20,6 +20,7 @@ from examples.torques import Result
 from scenes import golf as golf_scene
 from scenes import racecar
 from scenes import throw as throw_scene
+from sim.output import write_text
 
 ITERATIONS = 50  # most iterations; friction has 20
 STOPS = np.linspace(0.3, 1.2, 10)  # stopping distances of the racecar [m]
@@ -113,7 +114,7 @@ def main() -> None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         command = f"python -m bench.optimise --targets {options.targets}"
         record = {"machine": info, "command": command, "trials": [asdict(trial) for trial in trials]}
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
 
 
 def parse() -> argparse.Namespace:

@@ -21,6 +21,7 @@ from examples.learning import Learning, robot_file
 from examples.pose_network import PoseNetwork, Reachable
 from examples.reach import FRAMES, HEADER, HELD_OUT, Errors, compare, train
 from scenes.manipulator import MANIPULATOR_URDF
+from sim.output import write_text
 
 PROPOSALS, ITERATIONS = 8, 60  # as in the example
 
@@ -47,7 +48,7 @@ def main() -> None:
         print(f"{path.stem}\n{HEADER}\n" + "\n".join(way.row for way in ways))
         records += [record(path.stem, learning, way) | {"machine": before} for way in ways]
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(records, indent=1) + "\n")
+    write_text(options.json, json.dumps(records, indent=1) + "\n")
 
 
 def record(robot: str, learning: Learning, way: Errors) -> dict[str, object]:

@@ -20,6 +20,7 @@ import sim
 from bench.timing import machine, pinned
 from examples.learning import robot_file
 from scenes import quadruped, throw
+from sim.output import write_text
 from sim.render import AmbientOcclusion, Renderer, fit_camera
 
 WIDTH, HEIGHT = 640, 480
@@ -65,7 +66,7 @@ def main() -> None:
                 rows.append(row)
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+        write_text(options.json, json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
 
 
 def scenes() -> Iterator[tuple[str, sim.Model, np.ndarray]]:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sim.output import write_text
+
 
 @dataclass
 class Record:
@@ -81,7 +83,7 @@ def write_json(path: Path, records: Sequence[Any], machine: dict[str, str]) -> N
     Missing folders are created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([{**asdict(record), "machine": machine} for record in records], indent=1) + "\n")
+    write_text(path, json.dumps([{**asdict(record), "machine": machine} for record in records], indent=1) + "\n")
 
 
 def _text(value: object) -> str:

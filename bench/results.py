@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import cmaes, robot_page
 from bench.tables import page as tables
+from sim.output import write_text
 
 RECORDS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -266,11 +267,11 @@ def main() -> None:
     parser.add_argument("--records", type=Path, default=RECORDS, help="folder of the records")
     parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the page and its plots")
     options = parser.parse_args()
-    (options.docs / "results.md").write_text(page(options.records), encoding="utf-8")
+    write_text(options.docs / "results.md", page(options.records))
     write_plots(options.docs, options.records)
     for page_name in dict.fromkeys(each.page for each in FIGURES):
         file = options.docs.parent / page_name
-        file.write_text(filled(page_name, file.read_text(encoding="utf-8"), options.records), encoding="utf-8")
+        write_text(file, filled(page_name, file.read_text(encoding="utf-8"), options.records))
     print(f"wrote results.md and its plots to {options.docs}, and figures to docs/robot.md and README.md")
 
 

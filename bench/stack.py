@@ -19,6 +19,7 @@ import sim
 from scenes.mjcf import to_mjcf
 from scenes.physics import piles
 from scenes.physics.scene import PhysicsScene
+from sim.output import write_text
 
 START, END = "<!-- table of the stack -->", "<!-- end of the stack -->"
 FALLEN = 0.1  # displacement beyond which a box counts as fallen [m]
@@ -69,11 +70,11 @@ def main() -> None:
     print(table(rows))
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        write_text(arguments.json, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     if arguments.markdown:
         text = arguments.markdown.read_text()
         before, after = text.split(START)[0], text.split(END)[1]
-        arguments.markdown.write_text(f"{before}{START}\n{table(rows)}\n{END}{after}")
+        write_text(arguments.markdown, f"{before}{START}\n{table(rows)}\n{END}{after}")
 
 
 def own(contact: sim.ContactOptions, boxes: int, seconds: float) -> Row:

@@ -15,6 +15,7 @@ import numpy as np
 
 import sim
 from scenes import quadruped
+from sim.output import write_text
 
 DT = 1.0 / 240.0  # [s]
 STEPS = 240
@@ -66,7 +67,7 @@ def main() -> None:
             found[f"{name}, {adjoint}"] = asdict(study)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_text(arguments.json, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ from tqdm import tqdm
 import sim
 import sim.torch
 from examples.fitting import Search, begin, downhill, iterate
-from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_motion
+from examples.options import command, example_parser, make_folder, parse_example
+from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays, write_motion
 from examples.posterior import Posterior, sample
 from examples.resume import Progress
 from scenes import box
@@ -434,6 +434,7 @@ def draw_errors(ax: Any, truth: np.ndarray, found: Estimate) -> None:
     ax.legend(fontsize=8)
 
 
+@command
 def main() -> None:
     options = parse()
     scene = box.build()
@@ -448,10 +449,10 @@ def main() -> None:
         f"{np.degrees(seen.orientation_noise.mean()):.1f} degrees"
     )
     problem = {"truth": truth, "seed": options.seed}
-    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
-    found = estimate(scene, seen, options.seed, options.iterations, options.device, kept)
-    print(report(truth, found))
-    write_files(options, scene, seen, truth, found)
+    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+        found = estimate(scene, seen, options.seed, options.iterations, options.device, kept)
+        print(report(truth, found))
+        write_files(options, scene, seen, truth, found)
 
 
 def write_files(
@@ -467,7 +468,7 @@ def write_files(
         axes.set_ylabel("mean square residual, in units of the noise")
         axes.set_title("Fit of the observed motion")
     write_plot(files[1], scene, seen, q, truth, found)
-    np.savez(
+    write_arrays(
         files[2], truth=truth, unknowns=found.unknowns, covariance=found.covariance, fitted=found.fitted,
         chi_square=found.chi_square, curve=found.curve, position=seen.position, orientation=seen.orientation, q=q,
         qd=qd, dt=scene.dt,

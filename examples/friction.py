@@ -20,7 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 import sim
-from examples.options import example_parser, make_folder, parse_example
+from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
 from scenes import racecar
@@ -98,24 +98,27 @@ def estimate(
     return Result(frictions, distances, q, qd, time.perf_counter() - start)
 
 
+@command
 def main() -> None:
     options = parse()
     scene = racecar.build()
     print(f"the car should stop at x = {options.distance:g} m, {scene.steps} steps of {1000.0 * scene.dt:.3g} ms")
-    kept = Progress(options.out / "interrupted.npz", {"distance": options.distance}, options.restart)
-    result = estimate(scene, options.distance, options.iterations, options.device, kept)
-    verdict = "found" if result.distances[-1] < GOAL else "not found"
-    closed = racecar.SPEED**2 / (2.0 * GRAVITY * options.distance)
-    print(
-        f"{verdict}: friction {result.frictions[-1]:.4f} after {len(result.distances) - 1} iterations, "
-        f"{result.seconds:.1f} s, {1000.0 * result.distances[-1]:.2f} mm from the mark; v^2 / (2 g x) is {closed:.4f}"
-    )
-    numbers = dict(frictions=result.frictions, distances=result.distances, q=result.q, qd=result.qd, dt=scene.dt)
-    # On both sides of the track, where the middle of the car should stop.
-    markers = [
-        Marker(side, (options.distance, y, 0.02), 0.02, MARK_COLOR) for side, y in (("left", 0.25), ("right", -0.25))
-    ]
-    write_result(options, "friction", "Where a sliding car stops", scene.model, numbers, goal=GOAL, markers=markers)
+    with Progress(options.out / "interrupted.npz", {"distance": options.distance}, options.restart) as kept:
+        result = estimate(scene, options.distance, options.iterations, options.device, kept)
+        verdict = "found" if result.distances[-1] < GOAL else "not found"
+        closed = racecar.SPEED**2 / (2.0 * GRAVITY * options.distance)
+        print(
+            f"{verdict}: friction {result.frictions[-1]:.4f} after {len(result.distances) - 1} iterations, "
+            f"{result.seconds:.1f} s, {1000.0 * result.distances[-1]:.2f} mm from the mark; "
+            f"v^2 / (2 g x) is {closed:.4f}"
+        )
+        numbers = dict(frictions=result.frictions, distances=result.distances, q=result.q, qd=result.qd, dt=scene.dt)
+        # On both sides of the track, where the middle of the car should stop.
+        markers = [
+            Marker(side, (options.distance, y, 0.02), 0.02, MARK_COLOR)
+            for side, y in (("left", 0.25), ("right", -0.25))
+        ]
+        write_result(options, "friction", "Where a sliding car stops", scene.model, numbers, goal=GOAL, markers=markers)
 
 
 def parse() -> argparse.Namespace:

@@ -19,7 +19,7 @@ import argparse
 import numpy as np
 
 from examples import torques
-from examples.options import example_parser, make_folder, parse_example
+from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
 from examples.torques import Problem, Result, resting_place
@@ -43,6 +43,7 @@ def optimise(
     return torques.optimise(problem, lambda q, qd: resting_place(q, ball, model.nv), iterations, device, kept, bar)
 
 
+@command
 def main() -> None:
     options = parse()
     if options.random_targets:
@@ -55,15 +56,15 @@ def main() -> None:
     scene = golf.build(tuple(target))
     print(f"target: {np.round(scene.target[:2], 3)} m, {scene.steps} steps of {1000.0 * scene.dt:g} ms, 3 motors")
     problem = {"target": scene.target, "steps": scene.steps, "dt": scene.dt}
-    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
-    result = optimise(scene, options.iterations, options.device, kept)
-    speed = float(np.linalg.norm(result.qd[-1, scene.model.qd_slice(scene.ball)][:3]))
-    print(f"{result}; final speed of the ball {100.0 * speed:.2f} cm/s")
-    marker = Marker("target", tuple(scene.target), radius=0.9 * golf.BALL_RADIUS, color=TARGET_COLOR)
-    write_result(
-        options, "golf", "A ball hit to rest at a target", scene.model, result.numbers(scene.target, scene.dt),
-        goal=GOAL, markers=[marker], trails=[Trail("path", result.q[:, scene.ball_position])],
-    )  # fmt: skip
+    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+        result = optimise(scene, options.iterations, options.device, kept)
+        speed = float(np.linalg.norm(result.qd[-1, scene.model.qd_slice(scene.ball)][:3]))
+        print(f"{result}; final speed of the ball {100.0 * speed:.2f} cm/s")
+        marker = Marker("target", tuple(scene.target), radius=0.9 * golf.BALL_RADIUS, color=TARGET_COLOR)
+        write_result(
+            options, "golf", "A ball hit to rest at a target", scene.model, result.numbers(scene.target, scene.dt),
+            goal=GOAL, markers=[marker], trails=[Trail("path", result.q[:, scene.ball_position])],
+        )  # fmt: skip
 
 
 def parse() -> argparse.Namespace:

@@ -38,8 +38,8 @@ import sim.torch
 from examples.arms import ON_A_WALL, Arm, pointer, write_arms
 from examples.bodies import Bodies, Drawing, moving_links, torque_columns
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, moving, verdict
-from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import BLUE, GREY, RED, draw_curve, plot
+from examples.options import command, example_parser, make_folder, parse_example
+from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays
 from examples.resume import Progress
 
 GOAL = 0.0124  # mean error of the masses
@@ -163,6 +163,7 @@ class LeastSquares:
         return float((a - b).norm() / b.norm())
 
 
+@command
 def main() -> None:
     parser, options = parse()
     robot = load_robot(parser, options, masses=True)
@@ -182,20 +183,22 @@ def main() -> None:
     )
 
     problem = {name: str(getattr(options, name)) for name in ("robot", "seed", *NUMBERS)}
-    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
-    learning = estimate(robot, drawing, record, true, new, options.iterations, kept)
-    with torch.no_grad():
-        learnt = Bodies.of(robot, links)
-        residual = float((record.residual(robot) / record.noise).square().mean().sqrt())
-    report(robot, links, drawing, true, learnt)
-    mass_error, torque_error = learning.figures[-1]
-    print(f"{verdict(mass_error < GOAL, learning)}: mean error of the masses {mass_error:.2%}")
-    print(f"error of the {linear.shown} combinations: {linear.error(learnt, true):.2%}")
-    print(f"residual of the recorded torques / noise: {residual:.4f}, with least squares {linear.residual:.4f}")
-    print(f"error of the torques of another motion: {torque_error:.2%}, with least squares {linear.torque_error:.2%}")
-    files = write(options, learning, robot, links, drawing.bodies, true, learnt)
-    files += show(options, actual, {GREY: drawn, BLUE: robot})
-    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+        learning = estimate(robot, drawing, record, true, new, options.iterations, kept)
+        with torch.no_grad():
+            learnt = Bodies.of(robot, links)
+            residual = float((record.residual(robot) / record.noise).square().mean().sqrt())
+        report(robot, links, drawing, true, learnt)
+        mass_error, torque_error = learning.figures[-1]
+        print(f"{verdict(mass_error < GOAL, learning)}: mean error of the masses {mass_error:.2%}")
+        print(f"error of the {linear.shown} combinations: {linear.error(learnt, true):.2%}")
+        print(f"residual of the recorded torques / noise: {residual:.4f}, with least squares {linear.residual:.4f}")
+        print(
+            f"error of the torques of another motion: {torque_error:.2%}, with least squares {linear.torque_error:.2%}"
+        )
+        files = write(options, learning, robot, links, drawing.bodies, true, learnt)
+        files += show(options, actual, {GREY: drawn, BLUE: robot})
+        print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 
 @torch.no_grad()
@@ -244,7 +247,7 @@ def write(
         for kind, bodies in (("drawn", drawn), ("true", true), ("learnt", learnt))
         for name in ("mass", "com", "inertia")
     }
-    np.savez(file, names=learning.names, figures=learning.figures, **numbers)
+    write_arrays(file, names=learning.names, figures=learning.figures, **numbers)
     with plot(curve) as (axes,):
         draw_curve(axes, learning["mass error"], GOAL, f"{GOAL:.2%} of the masses")
         axes.set_ylabel("mean error of the masses")

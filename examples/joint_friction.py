@@ -28,9 +28,9 @@ import torch
 
 import sim.torch
 from examples.arms import Arm, pointer, write_arms
-from examples.learning import Learning, add_robot_option, draw, learn, load_robot, moving, verdict
-from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import BLUE, GREY, RED, draw_curve, plot
+from examples.learning import Learning, add_robot_option, draw, learn, load_robot, moving, verdict, write_network
+from examples.options import command, example_parser, make_folder, parse_example
+from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays
 from examples.resume import Progress
 
 GOAL = 0.1  # prediction error relative to that without friction
@@ -199,6 +199,7 @@ def train(
     return learn(friction, optimiser, loss, measure, iterations, kept, scheduler=scheduler)
 
 
+@command
 def main() -> None:
     parser, options = parse()
     robot = load_robot(parser, options, masses=True)
@@ -213,21 +214,21 @@ def main() -> None:
 
     # The number of iterations is part of the problem, since the learning rate falls to zero over them.
     problem = {name: str(getattr(options, name)) for name in ("robot", "seed", "windows", "iterations")}
-    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
-    learning = train(robot, friction, seen, new, options.windows, options.seed + 300, options.iterations, kept)
-    with torch.no_grad():
-        low, high = (seen.qd.flatten(0, 1).quantile(share, dim=0) for share in (0.01, 0.99))
-        qd = low + torch.linspace(0.0, 1.0, POINTS).to(low)[:, None] * (high - low)
-        wanted, learnt = true(qd), friction(qd)
-    off = ((learnt - wanted).square().mean(0) / wanted.square().mean(0)).sqrt()
-    for joint, strong, error in zip(robot.joint_names, strength.tolist(), off.tolist(), strict=True):
-        print(f"{joint:>20}  dry friction {strong:6.3f}, error of the learnt curve {error:.1%}")
-    error = learning["error"][-1]
-    print(f"{verdict(error < GOAL, learning)}: velocities predicted with {error:.1%} of the error without friction")
-    files = write(options, learning, friction, robot.joint_names, qd, wanted, learnt)
-    another = observe(robot, true, SHOWN, (SHOWN_STEPS + 1) * DT, options.seed + 400)
-    files += show(options, robot, {GREY: NoFriction(), BLUE: friction}, another)
-    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+        learning = train(robot, friction, seen, new, options.windows, options.seed + 300, options.iterations, kept)
+        with torch.no_grad():
+            low, high = (seen.qd.flatten(0, 1).quantile(share, dim=0) for share in (0.01, 0.99))
+            qd = low + torch.linspace(0.0, 1.0, POINTS).to(low)[:, None] * (high - low)
+            wanted, learnt = true(qd), friction(qd)
+        off = ((learnt - wanted).square().mean(0) / wanted.square().mean(0)).sqrt()
+        for joint, strong, error in zip(robot.joint_names, strength.tolist(), off.tolist(), strict=True):
+            print(f"{joint:>20}  dry friction {strong:6.3f}, error of the learnt curve {error:.1%}")
+        error = learning["error"][-1]
+        print(f"{verdict(error < GOAL, learning)}: velocities predicted with {error:.1%} of the error without friction")
+        files = write(options, learning, friction, robot.joint_names, qd, wanted, learnt)
+        another = observe(robot, true, SHOWN, (SHOWN_STEPS + 1) * DT, options.seed + 400)
+        files += show(options, robot, {GREY: NoFriction(), BLUE: friction}, another)
+        print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 
 @torch.no_grad()
@@ -252,8 +253,8 @@ def write(
     files = [options.out / name for name in ("loss.png", "curves.png", "joint_friction.npz", "networks.pt")]
     curve, curves, file, networks = files
     arrays = {name: x.cpu().numpy() for name, x in (("qd", qd), ("true", true), ("learnt", learnt))}
-    np.savez(file, **{"names": np.array(learning.names), "figures": learning.figures, **arrays}, allow_pickle=False)
-    torch.save(friction.state_dict(), networks)
+    write_arrays(file, names=np.array(learning.names), figures=learning.figures, **arrays)
+    write_network(networks, friction)
     with plot(curve) as (axes,):
         draw_curve(axes, learning["error"], GOAL, f"{GOAL:.0%}", marker=None)
         axes.set_ylabel("error of predicted velocities")

@@ -17,6 +17,7 @@ from tqdm import tqdm
 import sim.torch
 from examples.resume import Progress
 from scenes.manipulator import MANIPULATOR_URDF
+from sim.output import write_file
 
 HARMONICS = 20
 SLOWEST = 0.05  # lowest frequency of a motion [Hz]
@@ -91,11 +92,9 @@ def learn(
             figures.append(list(measure().values()))
             progress.set_postfix_str(", ".join(f"{n} {x:.3g}" for n, x in zip(names, figures[-1], strict=True)))
             progress.update()
-            state = io.BytesIO()
-            torch.save([part.state_dict() for part in parts], state)
             kept.save(
-                names=names, figures=figures, losses=losses, state=np.frombuffer(state.getvalue(), dtype=np.uint8),
-                seconds=time.perf_counter() - start,
+                names=names, figures=figures, losses=losses, seconds=time.perf_counter() - start,
+                state=np.frombuffer(stored([part.state_dict() for part in parts]), dtype=np.uint8),
             )  # fmt: skip
         progress.total = progress.n
     kept.done()
@@ -112,6 +111,18 @@ def step(optimiser: Optimizer, loss: Callable[[int], torch.Tensor], iteration: i
         return value
 
     return torch.as_tensor(optimiser.step(closure)).item()  # type: ignore[arg-type]
+
+
+def stored(state: object) -> bytes:
+    """What torch.save would write."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def write_network(path: Path, network: torch.nn.Module) -> None:
+    """Write the state_dict of a network to a .pt file."""
+    write_file(path, (".pt",), lambda name: Path(name).write_bytes(stored(network.state_dict())))
 
 
 def add_robot_option(parser: argparse.ArgumentParser) -> None:

@@ -1,13 +1,31 @@
 """The command line shared by all examples."""
 
 import argparse
-from collections.abc import Sequence
+import functools
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import warp as wp
 
+from sim.arrays.kernels import start_warp
+from sim.errors import ModelError
+
 SIZE = (640, 360)  # of animations [pixels]
+
+
+def command(main: Callable[[], None]) -> Callable[[], None]:
+    """Decorator of an example's main function: what a user can mend ends it with one sentence and exit status 1."""
+
+    @functools.wraps(main)
+    def run() -> None:
+        try:
+            main()
+        except (ModelError, OSError) as error:
+            sys.exit(f"error: {error}")
+
+    return run
 
 
 def example_parser(description: str | None, *, out: str, iterations: int) -> argparse.ArgumentParser:
@@ -55,6 +73,7 @@ def parse_example(
             parser.error(f"--{name.replace('_', '-')} must not be negative")
     if min(options.size) < 1:
         parser.error("--size: both numbers must be positive")
+    start_warp()
     try:
         wp.get_device(options.device)
     except (ValueError, RuntimeError):

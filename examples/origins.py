@@ -33,8 +33,8 @@ import torch
 import sim.torch
 from examples.arms import Arm, pointer, write_arms
 from examples.learning import Learning, add_robot_option, draw, learn, load_robot, reach, verdict
-from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import BLUE, GREY, draw_curve, plot
+from examples.options import command, example_parser, make_folder, parse_example
+from examples.outputs import BLUE, GREY, draw_curve, plot, write_arrays
 from examples.resume import Progress
 from warp_kernels.types import REVOLUTE
 
@@ -168,6 +168,7 @@ def calibrate(
     return learn(robot, optimiser, loss, measure, iterations, kept, enough=ENOUGH)
 
 
+@command
 def main() -> None:
     parser, options = parse()
     robot = load_robot(parser, options, merge=False)
@@ -189,23 +190,23 @@ def main() -> None:
     print(f"{len(links)} joints, {options.poses} poses; positions determine {count} of {6 * len(links)} numbers")
 
     problem = {name: str(getattr(options, name)) for name in ("robot", "tip", "seed", "poses", "noise")}
-    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
-    learning = calibrate(robot, numbers, q, measured, options.noise, tip, built, new_q, options.iterations, kept)
-    with torch.no_grad():
-        after = torch.stack(compare(robot, built, new_q, links))
-    distances, angles = (torch.stack(both).cpu().numpy() for both in zip(before, after, strict=True))
-    for k, link in enumerate(links):
-        print(
-            f"{robot.model.joint_names[link]:>20}  axis off by {1e3 * distances[0, k]:6.2f} mm and "
-            f"{np.degrees(angles[0, k]):5.2f} deg before, {1e3 * distances[1, k]:6.3f} mm and "
-            f"{np.degrees(angles[1, k]):6.4f} deg after"
-        )
-    errors = learning["marker [mm]"]
-    outcome = verdict(errors[-1] < 1e3 * GOAL, learning)
-    print(f"{outcome}: marker predicted to within {errors[-1]:.3f} mm, {errors[0]:.1f} mm before")
-    files = write(options, learning, robot, links, distances, angles)
-    files += show(options, tip, built, {GREY: drawn, BLUE: robot}, new_q)
-    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+        learning = calibrate(robot, numbers, q, measured, options.noise, tip, built, new_q, options.iterations, kept)
+        with torch.no_grad():
+            after = torch.stack(compare(robot, built, new_q, links))
+        distances, angles = (torch.stack(both).cpu().numpy() for both in zip(before, after, strict=True))
+        for k, link in enumerate(links):
+            print(
+                f"{robot.model.joint_names[link]:>20}  axis off by {1e3 * distances[0, k]:6.2f} mm and "
+                f"{np.degrees(angles[0, k]):5.2f} deg before, {1e3 * distances[1, k]:6.3f} mm and "
+                f"{np.degrees(angles[1, k]):6.4f} deg after"
+            )
+        errors = learning["marker [mm]"]
+        outcome = verdict(errors[-1] < 1e3 * GOAL, learning)
+        print(f"{outcome}: marker predicted to within {errors[-1]:.3f} mm, {errors[0]:.1f} mm before")
+        files = write(options, learning, robot, links, distances, angles)
+        files += show(options, tip, built, {GREY: drawn, BLUE: robot}, new_q)
+        print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 
 @torch.no_grad()
@@ -264,7 +265,7 @@ def write(
     """Write plots, numbers and the learnt arm. Distances and angles are [2, joints], before and after."""
     files = [options.out / name for name in ("loss.png", "axes.png", "origins.npz", "learnt.urdf")]
     curve, bars, file, urdf = files
-    np.savez(file, names=learning.names, figures=learning.figures, distances=distances, angles=angles)
+    write_arrays(file, names=learning.names, figures=learning.figures, distances=distances, angles=angles)
     robot.save_urdf(urdf)
     with plot(curve) as (axes,):
         draw_curve(axes, learning["marker [mm]"], 1e3 * GOAL, f"{1e3 * GOAL:g} mm")

@@ -11,6 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 import sim
+from sim.output import write_file
 from sim.render import Marker, Trail, fit_camera, iterate_frames, write_gif
 from sim.usd import write_usd
 
@@ -31,8 +32,13 @@ def plot(path: Path, columns: int = 1, rows: int = 1) -> Iterator[list[Any]]:
     for each in axes.flat:
         each.grid(True, which="both", linewidth=0.3)
     yield list(axes.flat)
-    figure.savefig(path, dpi=150)
+    write_file(path, (".png",), lambda name: figure.savefig(name, dpi=150))
     pyplot.close(figure)
+
+
+def write_arrays(path: Path, **arrays: Any) -> None:
+    """Write arrays to an .npz file."""
+    write_file(path, (".npz",), lambda name: np.savez(name, **arrays))
 
 
 def draw_curve(
@@ -81,7 +87,7 @@ def write_result(
         trails: paths that grow with the motion, with points [steps + 1, 3].
     """
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
-    np.savez(file, **numbers)
+    write_arrays(file, **numbers)
     write_curve(curve, numbers["distances"], goal, title)
     motion = write_motion(options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails)
     print(f"wrote {', '.join(path.name for path in (curve, file, *motion))} to {options.out}")

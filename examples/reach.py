@@ -39,9 +39,9 @@ import torch
 
 import sim
 from examples.arms import Arm, pointer, write_arms
-from examples.learning import Learning, add_robot_option, learn, load_robot, verdict
-from examples.options import example_parser, make_folder, parse_example
-from examples.outputs import BLUE, GREY, RED, plot
+from examples.learning import Learning, add_robot_option, learn, load_robot, verdict, write_network
+from examples.options import command, example_parser, make_folder, parse_example
+from examples.outputs import BLUE, GREY, RED, plot, write_arrays
 from examples.pose_network import PoseNetwork, Reachable
 from examples.resume import Progress
 
@@ -261,6 +261,7 @@ def timed(way: str, call: Callable[[], Answers]) -> Errors:
 # ---- the command line --------------------------------------------------------------------------------------------
 
 
+@command
 def main() -> None:
     parser, options = parse()
     robot = load_robot(parser, options).float()
@@ -277,19 +278,19 @@ def main() -> None:
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{len(reachable.moving)} joints move '{frame}'; {options.proposals} proposals, {size} parameters to learn")
     problem = {name: str(getattr(options, name)) for name in ("robot", "iterations", "proposals", "seed")}
-    kept = Progress(options.out / "interrupted.npz", problem | {"frame": frame}, options.restart)
-    learning = train(network, options.iterations, options.seed, kept)
-    ways = compare(network, HELD_OUT, options.seed)
-    print(f"{HELD_OUT} unseen targets\n{HEADER}\n" + "\n".join(way.row for way in ways))
-    best = ways[PASSES]
-    distance, angle = best.means
-    print(
-        f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.way}, {1e3 * distance:.2f} mm and "
-        f"{math.degrees(angle):.2f} degrees mean error"
-    )
-    files = write(options.out, network, learning, ways)
-    files += show(options, {GREY: untrained, BLUE: network})
-    print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
+    with Progress(options.out / "interrupted.npz", problem | {"frame": frame}, options.restart) as kept:
+        learning = train(network, options.iterations, options.seed, kept)
+        ways = compare(network, HELD_OUT, options.seed)
+        print(f"{HELD_OUT} unseen targets\n{HEADER}\n" + "\n".join(way.row for way in ways))
+        best = ways[PASSES]
+        distance, angle = best.means
+        print(
+            f"{verdict(distance < GOAL[0] and angle < GOAL[1], learning)}: {best.way}, {1e3 * distance:.2f} mm and "
+            f"{math.degrees(angle):.2f} degrees mean error"
+        )
+        files = write(options.out, network, learning, ways)
+        files += show(options, {GREY: untrained, BLUE: network})
+        print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 
 def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Errors]) -> list[Path]:
@@ -305,8 +306,8 @@ def write(out: Path, network: PoseNetwork, learning: Learning, ways: Sequence[Er
             axes.set_ylabel(f"mean {name} from unseen targets [{unit}]")
             axes.legend()
     errors = {f"{kind}_{k}": getattr(way, kind) for k, way in enumerate(ways) for kind in ("distance", "angle")}
-    np.savez(files[1], names=learning.names, figures=learning.figures, ways=[way.way for way in ways], **errors)
-    torch.save(network.state_dict(), files[2])
+    write_arrays(files[1], names=learning.names, figures=learning.figures, ways=[way.way for way in ways], **errors)
+    write_network(files[2], network)
     return files
 
 

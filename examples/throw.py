@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from examples import torques
-from examples.options import example_parser, make_folder, parse_example
+from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
 from examples.torques import Problem, Result, resting_place
@@ -86,6 +86,7 @@ def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.n
     return end, q_seed, qd_seed
 
 
+@command
 def main() -> None:
     options = parse()
     draw = throw.random_places if options.settle else throw.random_targets
@@ -98,17 +99,17 @@ def main() -> None:
     scene = build(options, target)
     print(f"target: {np.round(scene.target, 3)} m, {scene.steps} steps of {1000.0 * scene.dt:g} ms, 9 motors")
     problem = {"target": scene.target, "steps": scene.steps, "dt": scene.dt}
-    kept = Progress(options.out / "interrupted.npz", problem, options.restart)
-    result = solve(scene, options.iterations, options.device, kept)
-    print(result)
-    if not result.hit:
-        print("more --iterations may help, if a ball thrown by the arm can reach the target in time")
-    # Slightly smaller than the ball, which hides it on a hit.
-    marker = Marker("target", tuple(scene.target), radius=0.9 * throw.BALL_RADIUS, color=TARGET_COLOR)
-    write_result(
-        options, "throw", "Throwing a ball at a target", scene.model, result.numbers(scene.target, scene.dt), goal=GOAL,
-        markers=[marker], trails=[Trail("path", result.q[:, scene.ball_position])],
-    )  # fmt: skip
+    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+        result = solve(scene, options.iterations, options.device, kept)
+        print(result)
+        if not result.hit:
+            print("more --iterations may help, if a ball thrown by the arm can reach the target in time")
+        # Slightly smaller than the ball, which hides it on a hit.
+        marker = Marker("target", tuple(scene.target), radius=0.9 * throw.BALL_RADIUS, color=TARGET_COLOR)
+        write_result(
+            options, "throw", "Throwing a ball at a target", scene.model, result.numbers(scene.target, scene.dt),
+            goal=GOAL, markers=[marker], trails=[Trail("path", result.q[:, scene.ball_position])],
+        )  # fmt: skip
 
 
 def build(options: argparse.Namespace, target: Sequence[float] | np.ndarray) -> throw.ThrowScene:

@@ -30,6 +30,7 @@ from bench.tables.measure import Row
 from bench.tables.mjx import PROBLEM
 from bench.timing import machine, pinned
 from scenes import quadruped
+from sim.output import write_text
 
 STEPS = (50, 100)
 CHUNK = 50
@@ -63,7 +64,7 @@ def main() -> None:
             "missing": missing,
         }
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
 
 
 def parse() -> argparse.Namespace:

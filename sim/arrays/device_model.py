@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.kernels import start_warp
 from sim.arrays.launch import record
 from sim.arrays.precision import scalars
 from sim.errors import ModelError
@@ -22,9 +23,12 @@ POSES = ("joint_placement", "geometry_placement", "anchor_a", "anchor_b")
 
 
 def find_device(device: wp.DeviceLike) -> wp.Device:
-    """The Warp device of a name. Raises ModelError, naming those there are, if there is none."""
+    """The Warp device of a name or ``torch.device``. Raises ModelError, naming those there are, if there is none."""
+    start_warp()
+    # A torch.device is told by its text, as "cuda:0".
+    named = device if device is None or isinstance(device, wp.Device) else str(device)
     try:
-        return wp.get_device(device)
+        return wp.get_device(named)
     except ValueError:
         there = ", ".join(str(each) for each in wp.get_devices())
         raise ModelError(f"device: there is no '{device}' on this machine; there is {there}") from None

@@ -1,17 +1,23 @@
 """Launch kernels by name: every argument of a kernel gets the array that has its name."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import warp as wp
 
 from sim.arrays.interrupts import check
+from sim.arrays.kernels import load_modules
 
 GRADIENT = "_bar"
 
 # Takes the arguments of a kernel out of those that are named and the sources after them.
 Plan = Callable[..., list[Any]]
 _plans: dict[tuple[Any, ...], Plan] = {}
+# Kernels whose module has been loaded since they were made, each with the name of the device.
+_loaded: set[tuple[wp.Kernel, Any]] = set()
+# What is launched while kernels are only being collected, in order.
+_collected: dict[wp.Kernel, None] | None = None
 
 
 def launch(
@@ -35,12 +41,54 @@ def launch(
     Raises:
         TypeError: as :func:`bind`.
     """
+    if _collected is not None:
+        _collected[kernel] = None
+        return
     check()  # a launch may first compile its module, which takes seconds
+    if (kernel, getattr(device, "alias", device)) not in _loaded:
+        load_kernels([kernel], device)
     wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_tape=record_tape)
+
+
+def load_launched(work: Callable[[], object], device: wp.DeviceLike) -> None:
+    """Load the kernels that a function will launch, all at once, so that those not cached are compiled together.
+
+    The function is called, but nothing that it launches is carried out. What it records with :func:`record` is, because
+    that is kept for later.
+    """
+    with collecting_kernels() as kernels:
+        work()
+    load_kernels(kernels, device)
+
+
+@contextmanager
+def collecting_kernels() -> Iterator[dict[wp.Kernel, None]]:
+    """Context in which kernels are collected instead of being launched."""
+    global _collected
+    before, _collected = _collected, {}
+    try:
+        yield _collected
+    finally:
+        _collected = before
+
+
+def is_collecting() -> bool:
+    """Whether kernels are collected instead of being launched."""
+    return _collected is not None
+
+
+def load_kernels(kernels: Iterable[wp.Kernel], device: wp.DeviceLike) -> None:
+    """Load the modules of kernels, unless that was done. Raises as :func:`sim.arrays.kernels.load_modules`."""
+    alias = getattr(device, "alias", device)
+    new = [kernel for kernel in kernels if (kernel, alias) not in _loaded]
+    modules = {kernel.module.name: kernel.module for kernel in new}
+    load_modules(modules.values(), wp.get_device(device))
+    _loaded.update((kernel, alias) for kernel in new)
 
 
 def record(kernel: wp.Kernel, dim: int | tuple[int, ...], *sources: object, device: wp.DeviceLike, **named: Any) -> Any:
     """A launch that can be repeated, as a :class:`wp.Launch`; it isn't carried out. Arguments as for :func:`launch`."""
+    load_kernels([kernel], device)
     return wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_cmd=True)
 
 

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line; None for the process's own.
 
     Returns:
-        the exit status: 0, 1 for a problem with a file, 2 for wrong arguments.
+        the exit status: 0, 1 for a problem with a file or the system, 2 for wrong arguments.
     """
     parser = argparse.ArgumentParser(
         prog="backswing",
@@ -72,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{given.parser.format_usage()}{given.parser.prog}: error: {error}", file=sys.stderr)
         return USAGE
     except ModelError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return PROBLEM
+    except OSError as error:  # of the system, such as a full disk
         print(f"error: {error}", file=sys.stderr)
         return PROBLEM
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from sim.cli.convert import USD
 from sim.cli.files import add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import every, world_poses
+from sim.output import write_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +35,8 @@ def run(given: argparse.Namespace) -> int:
     if suffix == ".npz":
         control = start(model, given.keyframe)[2]
         held = np.zeros(model.nu) if control is None else control
-        np.savez_compressed(given.out, q=q, qd=qd, dt=dt, control=held, joint_names=np.array(model.joint_names))
+        arrays: dict[str, Any] = dict(q=q, qd=qd, dt=dt, control=held, joint_names=np.array(model.joint_names))
+        write_file(given.out, (".npz",), lambda name: np.savez_compressed(name, **arrays))
     else:
         from sim.usd import write_usd  # here, since USD's libraries take long to load
 

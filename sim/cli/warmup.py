@@ -1,14 +1,13 @@
 """Compile and cache kernels ahead of time: those that a file needs, or without a file all of one precision."""
 
 import argparse
-import sys
 import time
 
 import numpy as np
 import warp as wp
-from tqdm import tqdm
 
 from sim.arrays.device_model import find_device
+from sim.arrays.kernels import load_modules
 from sim.cli.files import UsageError, add_file, read_file, say
 from sim.simulation.simulator import Simulator
 from warp_kernels.registry import all_modules
@@ -33,8 +32,7 @@ def run(given: argparse.Namespace) -> int:
     else:
         device = find_device(given.device)
         modules = all_modules(DTYPES[given.dtype], (1, LANES) if device.is_cpu else (1,))
-        for module in tqdm(modules, unit="module", disable=not sys.stderr.isatty()):
-            wp.load_module(module, device)
+        load_modules(modules, device)
     print(f"ready after {time.perf_counter() - began:.1f} s; kernels are cached in {wp.config.kernel_cache_dir}")
     return 0
 

@@ -11,14 +11,16 @@ the cache of the processor.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import bind, launch
+from sim.arrays.device_model import DeviceModel, find_device
+from sim.arrays.kernels import start_warp
+from sim.arrays.launch import bind, is_collecting, launch, load_launched
 from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
@@ -34,6 +36,7 @@ DYNAMICS_PARAMETERS = (
 CACHED_MODELS = 8
 WORLDS_AT_A_TIME = 512
 _cache: dict[tuple[int, str], DeviceModel] = {}
+_loaded: set[tuple[CodeType, Any, str]] = set()  # works whose kernels have been loaded, by their code
 
 
 @serialized
@@ -41,7 +44,7 @@ def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
     """The arrays of a model on the device of the first Warp array, or on Warp's current device."""
     if isinstance(model, DeviceModel):
         return model
-    device = next((array.device for array in arrays if isinstance(array, wp.array)), wp.get_device())
+    device = next((array.device for array in arrays if isinstance(array, wp.array)), None) or find_device(None)
     key = (id(model), str(device))
     if key not in _cache:
         # The entry keeps the model alive, so that its id stays its own.
@@ -83,7 +86,7 @@ def active_tape() -> wp.Tape | None:
 
 
 def _runtime() -> Any:
-    wp.init()
+    start_warp()
     return wp._src.context.runtime  # Warp has no public name for it
 
 
@@ -176,6 +179,7 @@ def run_in_chunks(
     """Do the work of an operation, on a CPU for some hundred worlds at a time."""
     worlds = result.shape[0]
     size = at_a_time if model.device.is_cpu else worlds
+    _load_kernels(work, model, result, inputs)
     if worlds <= size:
         with scratch_arrays():
             work(model, result, *inputs)
@@ -184,6 +188,15 @@ def run_in_chunks(
         part = slice(first, min(first + size, worlds))
         with scratch_arrays():
             work(model.part(part), result[part], *(None if array is None else array[part] for array in inputs))
+
+
+def _load_kernels(work: Work, model: DeviceModel, result: wp.array, inputs: Sequence[wp.array | None]) -> None:
+    """Load all kernels of a work together, the first time that it is done."""
+    key = (work.__code__, model.types.scalar, model.device.alias)
+    if key not in _loaded and not is_collecting():
+        with scratch_arrays():
+            load_launched(lambda: work(model, result, *inputs), model.device)
+        _loaded.add(key)
 
 
 def taped_backward(forward: Work) -> Work:
@@ -209,7 +222,7 @@ def launch_last(
     :func:`sim.arrays.launch.launch`.
     """
     tape = active_tape()
-    if tape is None:
+    if tape is None or is_collecting():
         launch(kernel, dim, *sources, device=device, **named)
     else:
         tape.record_launch(kernel, dim, 0, bind(kernel, *sources, **named), (), device)

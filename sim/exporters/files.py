@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.model import Geometry, Mesh
-from sim.output import check_target
+from sim.output import WritingFolder, check_target, system_errors
 
 
 class MeshFiles:
@@ -60,8 +59,7 @@ class MeshFiles:
             ET.fromstring(text)
         except ET.ParseError as error:
             raise ModelError(f"{target}: a name has characters that XML can't hold ({error}); rename it") from None
-        with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as name:
-            new = Path(name)
+        with system_errors(target), WritingFolder(target.parent) as new:
             (new / "robot").write_bytes(text)
             for key, mesh in self._texts.items():
                 (new / f"{key}.obj").write_text(mesh)

@@ -99,6 +99,21 @@ def joint_type(joint: str, type: str) -> JointType:
     return JOINT_TYPE_BY_NAME[type]
 
 
+def name_in_files(code: int, form: str, joint: str) -> str:
+    """The name of a joint's type in files of a format: "urdf", "mjcf" or "usd".
+
+    Raises:
+        ModelError: for a type that the format has no name for.
+    """
+    found = JOINT_TYPES.get(code)
+    names = getattr(found, form, None)
+    name = names[0] if isinstance(names, tuple) and names else names
+    if not name:
+        kind = f"type '{found.name}'" if found is not None else f"the unknown type {code}"
+        raise ModelError(f"joint '{joint}' has {kind}, for which {form.upper()} has no joint; replace it by others")
+    return str(name)
+
+
 def is_scalar(code: int) -> bool:
     """Whether joints of a type have one coordinate along or about an axis."""
     return JOINT_TYPES[int(code)].scalar

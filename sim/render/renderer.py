@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.device_model import find_device
 from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
@@ -117,7 +118,7 @@ class Renderer:
         self.offsets = np.asarray(offsets, dtype=np.float64)
         if self.offsets.ndim != 2 or self.offsets.shape[1] != 3 or not len(self.offsets):
             raise ModelError(f"offsets have shape {self.offsets.shape}; expected [num_worlds, 3]")
-        self.device = wp.get_device(device)
+        self.device = find_device(device)
         self.kernels = render_kernels()
         self.scene = self.kernels.Scene()
         self._collect(markers)

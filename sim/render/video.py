@@ -27,7 +27,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
 
     Raises:
         ModelError: without the package, for a wrong suffix, a missing folder, no frames, frames of a wrong shape or
-            type, an fps that is not positive, or a quality out of range.
+            type, an fps that is not positive, a quality out of range, or if the file cannot be written.
     """
     try:
         import imageio_ffmpeg
@@ -53,13 +53,28 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
             output_params=["-movflags", "faststart"],
         )
         video.send(None)
+        count = 0
         try:
             for picture in chain([first], pictures):
                 checked = check_pictures(picture, 3)
                 if checked.shape != first.shape:
                     raise ModelError(f"a picture has {checked.shape[:2]} pixels, but the first has {first.shape[:2]}")
                 video.send(np.ascontiguousarray(checked[:height, :width]))
+                count += 1
         finally:
             video.close()
+        _check_complete(name, count)
 
     return write_file(path, (".mp4",), write)
+
+
+def _check_complete(name: str, count: int) -> None:
+    """Raise OSError for a video with fewer pictures than it was given: ffmpeg's own errors get lost on the way."""
+    import imageio_ffmpeg
+
+    try:
+        found, _ = imageio_ffmpeg.count_frames_and_secs(name)
+    except RuntimeError:
+        found = 0
+    if found < count:
+        raise OSError(f"ffmpeg wrote {found} of {count} pictures; is the disk full?")

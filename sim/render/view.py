@@ -306,12 +306,15 @@ def _corners(geometry: Geometry) -> np.ndarray:
     else:
         radius, half_length = size[0], size[1]
         cap = radius if geometry.type == codes.CAPSULE else 0.0
-        high = {
+        extents = {
             codes.SPHERE: np.full(3, radius),
             codes.CAPSULE: np.array([radius, radius, half_length + cap]),
             codes.CYLINDER: np.array([radius, radius, half_length]),
             codes.BOX: np.asarray(size),
             codes.ELLIPSOID: np.asarray(size),
-        }[geometry.type]
+        }
+        if geometry.type not in extents:
+            raise ModelError(f"geometry '{geometry.name}': a shape of type {geometry.type} cannot be drawn")
+        high = extents[geometry.type]
         low = -high
     return np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])

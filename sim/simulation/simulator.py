@@ -30,7 +30,7 @@ class Simulator(Worlds):
         model: the model of one world.
         dt: time step [s].
         num_worlds: number of worlds.
-        device: Warp device or its name, such as "cpu" or "cuda:0"; None for Warp's current one.
+        device: Warp's or PyTorch's device or its name, such as "cpu" or "cuda:0"; None for Warp's current one.
         contact: options of the contact solver.
         parameters: parameters that differ from the model's, ``[n, ...]`` or per world ``[num_worlds, n, ...]``.
         check_finite: after each rollout and each backward pass, look for values that are not finite and raise
@@ -39,7 +39,9 @@ class Simulator(Worlds):
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not
-            positive, unknown or ill-shaped parameters.
+            positive, unknown or ill-shaped parameters, more worlds than there is memory for.
+
+    A simulator can be pickled, with its parameters; the one that is made again has arrays and threads of its own.
     """
 
     def __repr__(self) -> str:
@@ -136,7 +138,7 @@ class Simulator(Worlds):
             rollout is recorded as one operation.
 
         Raises:
-            ModelError: for wrong shapes, or an interval that is no whole number of at least 1.
+            ModelError: for wrong shapes, a state of another type, and numbers of steps that are not whole.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
         trajectory = self.run_steps(state, tau, steps, control, checkpoint_interval)
@@ -152,6 +154,10 @@ class Simulator(Worlds):
         checkpoint_interval: int = 1,
     ) -> Trajectory:
         """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is. Hold the lock of Warp."""
+        if not isinstance(state, State):
+            raise ModelError(
+                f"state is a {type(state).__name__}; it must be a sim.State: make one with simulator.state(q, qd)"
+            )
         q = self.batches.of_worlds(state.q, self.model.nq, "state.q")
         qd = self.batches.of_worlds(state.qd, self.model.nv, "state.qd")
         tau = self.batches.of_steps(tau, self.model.nv, "tau")
@@ -161,14 +167,16 @@ class Simulator(Worlds):
                 if steps not in (None, given.shape[0]):
                     raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
                 steps = given.shape[0]
-        if steps is None or steps < 0:
+        if steps is None:
             raise ModelError("rollout: give tau, control, or the number of steps")
+        if not is_whole(steps, 0):
+            raise ModelError(f"rollout: steps is {steps!r}; it must be a whole number of at least 0")
         if not is_whole(checkpoint_interval, 1):
             raise ModelError(
                 f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
             )
         state = State(q, qd, self.first_impulses(state.impulses))
-        return run_rollout(self, state, tau, control, steps, int(checkpoint_interval))
+        return run_rollout(self, state, tau, control, int(steps), int(checkpoint_interval))
 
     def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:
         """The rollout of one step whose inputs have no dimension of steps."""

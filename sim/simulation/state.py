@@ -1,9 +1,14 @@
 """State of all worlds at one time."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import warp as wp
+
+from sim.arrays.packed import PackedArray, pack, unpack
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,19 @@ class State:
         shapes = f"q {list(self.q.shape)}, qd {list(self.qd.shape)}{warm}"
         return f"State({shapes}, {self.q.dtype.__name__} on {self.q.device})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        warm = None if self.impulses is None else (pack(self.impulses.value), pack(self.impulses.key))
+        return _state, (pack(self.q), pack(self.qd), warm)
+
+    def __copy__(self) -> State:
+        return replace(self)
+
     def numpy(self) -> tuple[np.ndarray, np.ndarray]:
         """Copies of q and qd as numpy arrays."""
         return self.q.numpy().copy(), self.qd.numpy().copy()
+
+
+def _state(q: PackedArray, qd: PackedArray, warm: tuple[PackedArray, PackedArray] | None) -> State:
+    """A state again, with arrays of its own."""
+    impulses = None if warm is None else Impulses(unpack(warm[0]), unpack(warm[1]))
+    return State(unpack(q), unpack(qd), impulses)

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.launch import launch
+from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
@@ -110,6 +111,12 @@ class Trajectory:
         stored = f", checkpoint_interval {self.checkpoint_interval}" if self.checkpoint_interval > 1 else ""
         shapes = f"q {list(self.q.shape)}, qd {list(self.qd.shape)}, {self.q.dtype.__name__} on {self.q.device}"
         return f"Trajectory({steps} of {self.simulator.dt:g} s{stored}, {worlds}, {shapes})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
+        arrays = (self.q, self.qd, self.tau, self.control, *warm, self.bad_state)
+        further = {"parameters": self.parameters, "_fingerprint": self._fingerprint}
+        return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
 
     @property
     def stored_steps(self) -> np.ndarray:
@@ -362,3 +369,10 @@ def _clear_worlds(left_out: wp.array, *gradients: wp.array) -> None:
 def _rows_like(array: wp.array, rows: int) -> wp.array:
     """An array of ``rows`` rows shaped as those of ``array``, still to be written."""
     return wp.empty((rows, *array.shape[1:]), dtype=array.dtype, device=array.device)
+
+
+def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
+    """A trajectory again, with arrays of its own."""
+    q, qd, tau, control, value, key, bad_state = map(unpack, packed)
+    impulses = None if value is None else Impulses(value, key)
+    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state)

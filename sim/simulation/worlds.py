@@ -5,6 +5,7 @@ import itertools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
+from sim.simulation.memory import require_memory
 from sim.simulation.options import ContactOptions
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.state import State
@@ -80,6 +82,10 @@ class Worlds(ABC):
         self._shards_by_layout = {self._present_layout: self.shards}
         self._pool = ShardPool(self._threads)
         self.bad_state: wp.array | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self._values)
+        return type(self), (*arguments, self.check_finite, self._threads)
 
     @abstractmethod
     def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
@@ -217,17 +223,18 @@ class Worlds(ABC):
         collision = CollisionModel(self.model, self.device)
         room = self.contact.max_contacts
         room = default_max_contacts(self.model) if room is None else room
-        shards = []
-        for first, last in itertools.pairwise(bounds):
+        contacts = room if collision.num_pairs else 0
+        layout = constraint_layout(self.model, self._values)
+
+        def make_step(first: int, last: int) -> DifferentiableStep:
             parameters = {name: self._slice(name, first, last) for name in self._values}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
-            layout = constraint_layout(self.model, self._values)
-            contacts = room if collision.num_pairs else 0
             world_range = (self.num_worlds, first)
-            step = DifferentiableStep(device_model, collision, layout, self.contact, self.dt, world_range, contacts)
-            shards.append(Shard(step))
-        return shards
+            return DifferentiableStep(device_model, collision, layout, self.contact, self.dt, world_range, contacts)
+
+        require_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds))
+        return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
 
     def _per_world(self, name: str) -> bool:
         return self._values[name].ndim > self.model.parameters[name].ndim

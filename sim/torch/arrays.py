@@ -6,6 +6,8 @@ from typing import Any
 import torch
 import warp as wp
 
+from sim.arrays.device_model import find_device
+from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -31,7 +33,8 @@ def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> 
 def warp_device(device: torch.device) -> wp.Device:
     """The Warp device of a torch device. Raises ModelError for one that Warp doesn't have."""
     if device.type == "cpu":
-        return wp.get_device("cpu")
+        return find_device("cpu")
+    start_warp()
     try:
         return wp.device_from_torch(device)
     except (RuntimeError, ValueError):

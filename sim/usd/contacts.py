@@ -7,6 +7,7 @@ from pxr import Gf, Sdf, Usd, UsdGeom, Vt
 
 from sim.model.model import Model
 from sim.simulation.contacts import Contacts
+from sim.usd.layers import layer_errors
 from sim.usd.materials import linear_color
 
 RED = (0.85, 0.15, 0.12)
@@ -31,7 +32,8 @@ class ContactWriter:
         weight = float(model.parameters["mass"].sum() * np.linalg.norm(model.parameters["gravity"]))
         self._scale = force_scale if force_scale is not None else WEIGHT_LENGTH / weight if weight else 1.0
         root = stage.GetRootLayer()
-        self._layer = Sdf.Layer.CreateNew(str(Path(root.realPath).with_name(name)))
+        with layer_errors():
+            self._layer = Sdf.Layer.CreateNew(str(Path(root.realPath).with_name(name)))
         root.subLayerPaths.append(f"./{name}")
         self._stage = Usd.Stage.Open(self._layer)
         UsdGeom.SetStageUpAxis(self._stage, UsdGeom.Tokens.z)
@@ -73,4 +75,5 @@ class ContactWriter:
     def finish(self) -> None:
         """Write the layer."""
         self._stage.SetStartTimeCode(0.0)
-        self._layer.Save()
+        with layer_errors():
+            self._layer.Save()

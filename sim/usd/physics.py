@@ -7,7 +7,7 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
-from sim.model.joint_types import JOINT_TYPES
+from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_text, kept_text
@@ -125,7 +125,7 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
 
 def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths: list[Sdf.Path]) -> None:
     kind = int(model.joint_type[link])
-    schema = getattr(UsdPhysics, str(JOINT_TYPES[kind].usd))
+    schema = getattr(UsdPhysics, name_in_files(kind, "usd", model.joint_names[link]))
     joint = schema.Define(stage, path)
     parent = int(model.link_parent[link])
     if parent >= 0:

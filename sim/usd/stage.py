@@ -11,6 +11,7 @@ from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
 from sim.usd.annotations import keep, keep_parameters, keep_text
 from sim.usd.instances import add_instancers
+from sim.usd.layers import layer_errors
 from sim.usd.links import add_frames, link_paths
 from sim.usd.materials import Materials, linear_color
 from sim.usd.motion import InstanceMotion, XformMotion
@@ -69,7 +70,8 @@ class StageWriter:
 
     def flush(self) -> None:
         """Write new frames to the file, so that they need not stay in memory."""
-        self.stage.GetRootLayer().Save()
+        with layer_errors():
+            self.stage.GetRootLayer().Save()
 
     def finish(self) -> None:
         """Complete the stage, which has at least one frame, and write it."""
@@ -80,7 +82,8 @@ class StageWriter:
 
 
 def _new_stage(name: str, fps: float) -> Usd.Stage:
-    stage = Usd.Stage.CreateNew(name)
+    with layer_errors():
+        stage = Usd.Stage.CreateNew(name)
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
     UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)

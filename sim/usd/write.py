@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.model import Model
-from sim.output import check_target, write_file
+from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
 from sim.simulation.contacts import Contacts
 from sim.usd.contacts import ContactWriter
@@ -54,8 +53,8 @@ def write_usd(
         the path.
 
     Raises:
-        ModelError: for another suffix, a missing folder, poses of another shape or not finite, or an fps that is
-            not positive.
+        ModelError: for another suffix, a missing folder, poses of another shape or not finite, an fps that is
+            not positive, or if the file cannot be written.
     """
     _check_fps(fps)
     checked = check_world_poses(model, poses)
@@ -105,9 +104,15 @@ class UsdRecorder:
             raise ModelError(f"num_worlds is {num_worlds}; it must be at least one")
         self._target = check_target(path, SUFFIXES)
         self._model, self._num_worlds, self._scale = model, num_worlds, force_scale
-        self._folder = tempfile.TemporaryDirectory(prefix=".writing-", dir=self._target.parent)
-        name = Path(self._folder.name) / f"new{self._target.suffix.lower()}"
-        self._writer = StageWriter(str(name), model, float(fps), num_worlds, markers, (), camera)
+        with system_errors(self._target):
+            self._folder = WritingFolder(self._target.parent)
+        name = self._folder.path / f"new{self._target.suffix.lower()}"
+        try:
+            with system_errors(self._target):
+                self._writer = StageWriter(str(name), model, float(fps), num_worlds, markers, (), camera)
+        except BaseException:
+            self._folder.close()
+            raise
         self._contacts: ContactWriter | None = None
         self._unwritten = 0
 
@@ -129,24 +134,32 @@ class UsdRecorder:
         self._writer.append(check_poses(self._model, worlds))
         if contacts is not None and self._contacts is None:
             layer = self._target.with_name(f"{self._target.stem}_contacts{self._target.suffix.lower()}")
-            self._contacts = ContactWriter(self._writer.stage, layer.name, self._model, self._scale, frame)
+            with system_errors(self._target):
+                self._contacts = ContactWriter(self._writer.stage, layer.name, self._model, self._scale, frame)
         if self._contacts is not None:
             self._contacts.append(frame, contacts)
         self._unwritten += worlds.size
         if self._unwritten > FLUSH_AFTER and self._target.suffix.lower() != ".usda":
-            self._writer.flush()
+            with system_errors(self._target):
+                self._writer.flush()
             self._unwritten = 0
 
     def close(self) -> None:
         """Complete the stage and move the file into place; without a frame none is written."""
-        if self._writer.frames:
-            self._writer.finish()
-            written = Path(self._folder.name)
-            if self._contacts is not None:
-                self._contacts.finish()
-                (written / self._contacts.name).replace(self._target.with_name(self._contacts.name))
-            (written / f"new{self._target.suffix.lower()}").replace(self._target)
-        self._folder.cleanup()
+        try:
+            if self._writer.frames:
+                with system_errors(self._target):
+                    self._finish()
+        finally:
+            self._folder.close()
+
+    def _finish(self) -> None:
+        self._writer.finish()
+        written = self._folder.path
+        if self._contacts is not None:
+            self._contacts.finish()
+            (written / self._contacts.name).replace(self._target.with_name(self._contacts.name))
+        (written / f"new{self._target.suffix.lower()}").replace(self._target)
 
     def __enter__(self) -> UsdRecorder:
         return self

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.viewer.origins import own_pages_only
 
 if TYPE_CHECKING:
     from viser import ViserServer
 
 
 def serve(host: str, port: int) -> ViserServer:
-    """Start a server.
+    """Start a server that answers its own page only, and never opens a public address.
 
     Args:
         host: address to listen on.
@@ -40,8 +41,18 @@ def serve(host: str, port: int) -> ViserServer:
         raise ModelError(
             f"Viewer: cannot listen on {host}, port {port}: {reason}; choose another port, or 0 for any"
         ) from None
-    with quiet():
-        return viser.ViserServer(host=host, port=int(port), verbose=False)
+
+    class PrivateServer(viser.ViserServer):
+        """A server that nobody on the page can open to the public."""
+
+        def request_share_url(self, verbose: bool = True) -> str | None:
+            return None
+
+        def disconnect_share_url(self) -> None:
+            pass
+
+    with quiet(), own_pages_only(host):
+        return PrivateServer(host=host, port=int(port), verbose=False)
 
 
 def address(server: ViserServer) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from examples import __main__ as command
-from examples.resume import Progress
+from examples.resume import RUNNING, Progress
 
 # Options and constants with which each is done soon. examples.estimate is longer, and has a test of its own.
 SMALL: dict[str, tuple[list[str], dict[str, float]]] = {
@@ -63,7 +63,8 @@ def test_goes_on_with_what_was_kept(tmp_path, capsys):
     assert Progress(tmp_path / "interrupted.npz", {"target": [1.0, 2.0]}, restart=True).load() is None
     assert Progress(tmp_path / "interrupted.npz", {"target": [1.0, 3.0]}).load() is None
     assert "belongs to another problem" in capsys.readouterr().out
-    kept.done()
+    with kept:
+        kept.done()
     assert kept.load() is None
 
 
@@ -140,7 +141,7 @@ def test_goes_on_after_a_real_kill(tmp_path):
         __main__.main()"""
     first = subprocess.run([sys.executable, "-c", kill, *arguments], check=False)
     assert first.returncode == -signal.SIGKILL
-    assert [path.name for path in tmp_path.iterdir()] == ["interrupted.npz"]
+    assert {path.name for path in tmp_path.iterdir()} == {"interrupted.npz", RUNNING}
     again = subprocess.run([sys.executable, "-m", "examples", *arguments], check=True, capture_output=True, text=True)
     assert "resuming from" in again.stdout
     assert (tmp_path / "friction.usda").is_file()

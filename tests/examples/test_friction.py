@@ -59,7 +59,8 @@ def test_goes_on_after_an_interruption(monkeypatch, tmp_path, device, iterations
         patch.setattr(example.sim.Simulator, "set_parameter", interrupted)
         with pytest.raises(KeyboardInterrupt):
             example.estimate(scene, 0.8, 20, device, kept)
-    result = example.estimate(scene, 0.8, iterations, device, kept)
+    with kept:
+        result = example.estimate(scene, 0.8, iterations, device, kept)
     count = len(whole.distances) if iterations == 20 else 3
     assert result.distances == whole.distances[:count]
     assert result.frictions == whole.frictions[:count]

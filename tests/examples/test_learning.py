@@ -48,7 +48,8 @@ def test_goes_on_as_if_not_interrupted(kind, tmp_path):
     kept = Progress(tmp_path / "interrupted.npz", {})
     with pytest.raises(KeyboardInterrupt):
         fit(kind, 8, kept, stop=5)
-    np.testing.assert_array_equal(fit(kind, 8, kept), whole)
+    with kept:
+        np.testing.assert_array_equal(fit(kind, 8, kept), whole)
     assert not list(tmp_path.iterdir())
 
 

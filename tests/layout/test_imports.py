@@ -10,7 +10,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "errors": (),
     "output": ("errors",),
     "model": ("errors",),
-    "arrays": ("model",),
+    "arrays": ("model", "output"),
     "dynamics": ("arrays",),
     "simulation": ("dynamics",),
     "diagnostics": ("simulation",),

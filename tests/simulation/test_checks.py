@@ -75,7 +75,7 @@ class TestShapes:
             simulator.rollout(state, np.zeros((5, NV)), steps=4)
         with pytest.raises(sim.ModelError, match="number of steps"):
             simulator.rollout(state)
-        with pytest.raises(sim.ModelError, match="number of steps"):
+        with pytest.raises(sim.ModelError, match="steps is -1; it must be a whole number of at least 0"):
             simulator.rollout(state, steps=-1)
 
     def test_cotangents(self, simulator):

@@ -1,145 +1,147 @@
-"""Arguments of the wrong kind are refused in words; threads and forked processes get what a single one gets."""
+"""What a simulator is given by mistake, and what is copied of it or sent to another process."""
 
-import os
-import signal
-import threading
+import copy
+import pickle
+import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
+import warp as wp
 
 import sim
 import sim.torch
+from sim.simulation import memory
+from sim.simulation.contacts import Contacts
 
-DT = 1.0 / 240.0
 
-
-def box(dtype: str = "float64") -> sim.Model:
+def boxes(dtype="float32"):
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8)
-    builder.add_box(half_extents=(0.1, 0.12, 0.08), mass=1.3, position=(0.0, 0.0, 0.09))
+    builder.add_ground(friction=0.5)
+    builder.add_box(name="box", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.1))
     return builder.finalize(dtype)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("num_worlds", 1.5), ("num_worlds", "2"), ("threads", 0), ("dt", "a"), ("dt", None), ("contact", {"sweeps": 3})],
-)
-def test_simulator_arguments(name, value):
-    arguments = {"dt": DT, "device": "cpu", name: value}
-    with pytest.raises(sim.ModelError, match=f"Simulator: {name} is"):
-        sim.Simulator(box(), **arguments)
+@pytest.fixture
+def simulator():
+    contact = sim.ContactOptions(warm_start=True)
+    simulator = sim.Simulator(boxes(), 2e-3, num_worlds=3, device="cpu", contact=contact, threads=1)
+    simulator.set_parameter("friction", np.tile([0.3, 0.7], (3, 1)))
+    return simulator
 
 
-def test_a_builder_is_no_model():
-    with pytest.raises(sim.ModelError, match="model is a ModelBuilder"):
-        sim.Simulator(sim.ModelBuilder(), DT)  # type: ignore[arg-type]
+@pytest.mark.parametrize("steps", [100.0, "3", -1, np.float32(2.0)])
+def test_a_number_of_steps_that_is_not_whole(simulator, steps):
+    with pytest.raises(sim.ModelError, match="rollout: steps is .*; it must be a whole number of at least 0"):
+        simulator.rollout(simulator.initial_state(), steps=steps)
 
 
-def test_numbers_of_numpy():
-    simulator = sim.Simulator(box(), np.float32(DT), np.int64(2), "cpu")
-    assert simulator.step(simulator.initial_state()).q.shape == (2, 7)
+def test_a_whole_number_of_numpy_is_one(simulator):
+    assert simulator.rollout(simulator.initial_state(), steps=np.int64(2)).steps == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("sweeps", 2.5), ("sweeps", "3"), ("max_contacts", 1.5), ("max_contacts", -1)]
-)
-def test_options(name, value):
-    with pytest.raises(sim.ModelError, match=f"ContactOptions: {name} is"):
-        sim.ContactOptions(**{name: value})
+@pytest.mark.parametrize("method", ["rollout", "step", "contacts"])
+def test_a_state_of_another_type(simulator, method):
+    state = simulator.initial_state()
+    given = {"steps": 2} if method == "rollout" else {}
+    for wrong in ((state.q, state.qd), None, state.q):
+        with pytest.raises(sim.ModelError, match=rf"state is a {type(wrong).__name__}; it must be a sim.State: make"):
+            getattr(simulator, method)(wrong, **given)
 
 
-class TestTensors:
-    """A PyTorch tensor is an array like any other, but a gradient is never lost in silence."""
-
-    wanting = torch.zeros(2, 6, dtype=torch.float64, requires_grad=True)
-
-    def test_plain(self):
-        simulator = sim.Simulator(box(), DT, 2, "cpu")
-        state = simulator.state(torch.tensor(simulator.model.q0))
-        assert simulator.step(state, torch.zeros(2, 6)).q.shape == (2, 7)
-
-    def test_requiring_a_gradient(self):
-        simulator = sim.Simulator(box(), DT, 2, "cpu")
-        state = simulator.initial_state()
-        with pytest.raises(sim.ModelError, match="tau is a PyTorch tensor that requires a gradient"):
-            simulator.step(state, self.wanting)
-        with pytest.raises(sim.ModelError, match="qd is a PyTorch tensor"):
-            simulator.state(simulator.model.q0, self.wanting)
-        with pytest.raises(sim.ModelError, match="parameter 'friction' is a PyTorch tensor"):
-            simulator.set_parameter("friction", torch.ones(2, requires_grad=True))
-
-    @pytest.mark.parametrize("value", [np.zeros(7), [0.0] * 7, None])
-    def test_other_things_for_tensors(self, value):
-        simulator = sim.Simulator(box(), DT, 1, "cpu")
-        good = torch.zeros(1, 6, dtype=torch.float64)
-        with pytest.raises(sim.ModelError, match="q is a .*expected a torch.Tensor"):
-            sim.torch.rollout(simulator, value, good, steps=1)
-        with pytest.raises(sim.ModelError, match="tau is a .*expected a torch.Tensor"):
-            sim.torch.rollout(simulator, torch.zeros(1, 7, dtype=torch.float64), good, [[0.0] * 6])
+def test_a_device_of_torch_is_a_device():
+    device, model = torch.device("cpu"), boxes()
+    assert sim.Simulator(model, 1e-3, device=device).device.is_cpu
+    assert sim.DeviceModel(model, device).device.is_cpu
+    assert sim.torch.Robot(model, device=device).mass.device == device
+    with pytest.raises(sim.ModelError, match="there is no 'meta' on this machine; there is cpu"):
+        sim.Simulator(model, 1e-3, device=torch.device("meta"))
 
 
-@pytest.mark.parametrize("tau", ["a", [[1.0, 2.0], [3.0]], np.zeros((2, 6), complex)])
-def test_no_numbers(tau):
-    simulator = sim.Simulator(box(), DT, 2, "cpu")
-    with pytest.raises(sim.ModelError, match="tau is not an array of numbers"):
-        simulator.rollout(simulator.initial_state(), tau)
+def copies():
+    return [lambda thing: pickle.loads(pickle.dumps(thing)), copy.deepcopy]
 
 
-def test_no_steps():
-    """A rollout of no steps is its initial state, and its gradient the loss's own."""
-    simulator = sim.Simulator(box(), DT, 2, "cpu")
-    trajectory = simulator.rollout(simulator.initial_state(), np.zeros((0, 2, 6)))
-    assert trajectory.steps == 0
-    gradients = trajectory.backward(np.ones((2, 7)), parameters=["friction"])
-    np.testing.assert_array_equal(gradients.q.numpy(), np.ones((2, 7)))
-    np.testing.assert_array_equal(gradients.parameters["friction"], np.zeros(2))
-    assert gradients.tau is not None
-    assert gradients.tau.shape == (0, 2, 6)
+@pytest.mark.parametrize("again", copies(), ids=["pickle", "deepcopy"])
+def test_copies_of_a_simulator_step_as_it_does(simulator, again):
+    simulator.step(simulator.initial_state())  # the pool and the graphs are not copied
+    other = again(simulator)
+    assert (other.dt, other.num_worlds, other.contact) == (simulator.dt, 3, simulator.contact)
+    np.testing.assert_array_equal(other.parameter("friction"), simulator.parameter("friction"))
+    one, two = (each.rollout(each.initial_state(), steps=20) for each in (simulator, other))
+    np.testing.assert_array_equal(one.q.numpy(), two.q.numpy())
+    other.set_parameter("friction", [0.0, 0.0])
+    assert simulator.parameter("friction").shape == (3, 2)
 
 
-def test_one_name_instead_of_a_list():
-    simulator = sim.Simulator(box(), DT, 1, "cpu")
-    with pytest.raises(sim.ModelError, match="give a list of names"):
-        simulator.rollout(simulator.initial_state(), steps=1).backward(parameters="friction")
+@pytest.mark.parametrize("again", copies(), ids=["pickle", "deepcopy"])
+def test_copies_of_a_state_are_where_it_is(simulator, again):
+    state = simulator.step(simulator.initial_state())
+    other = again(state)
+    for name in ("q", "qd"):
+        np.testing.assert_array_equal(getattr(other, name).numpy(), getattr(state, name).numpy())
+    np.testing.assert_array_equal(other.impulses.value.numpy(), state.impulses.value.numpy())
+    assert other.q.ptr != state.q.ptr
+    steps = [simulator.step(each).q.numpy() for each in (state, other)]
+    np.testing.assert_array_equal(*steps)
+    assert copy.copy(state).q is state.q
+    leaf = sim.State(wp.clone(state.q, requires_grad=True), state.qd)
+    assert again(leaf).q.requires_grad
+    assert again(leaf).impulses is None
 
 
-def gradient(simulator: sim.Simulator, speed: float) -> tuple[float, float]:
-    model = simulator.model
-    trajectory = simulator.rollout(simulator.state(model.q0, np.full(model.nv, speed)), steps=30)
-    gradients = trajectory.backward(np.ones((simulator.num_worlds, model.nq)), parameters=["friction"])
-    return float(trajectory.q.numpy()[-1].sum()), float(gradients.q.numpy().sum())
+@pytest.mark.parametrize("again", copies(), ids=["pickle", "deepcopy"])
+@pytest.mark.parametrize("interval", [1, 4])
+def test_copies_of_a_trajectory_have_its_gradient(simulator, again, interval):
+    tau = np.zeros((10, 3, 6))
+    tau[:, :, 0] = 1.0
+    trajectory = simulator.rollout(simulator.initial_state(), tau, checkpoint_interval=interval)
+    other = again(trajectory)
+    np.testing.assert_array_equal(other.q.numpy(), trajectory.q.numpy())
+    assert (other.steps, other.checkpoint_interval) == (10, interval)
+    seed = np.ones((3, 7), dtype=np.float32)
+    first, second = (each.backward(seed, parameters=["friction"]) for each in (trajectory, other))
+    np.testing.assert_array_equal(first.tau.numpy(), second.tau.numpy())
+    np.testing.assert_array_equal(first.parameters["friction"], second.parameters["friction"])
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_threads(shared):
-    """Simulators may be used from several threads, one simulator too."""
-    model = box()
-    common = sim.Simulator(model, DT, 4, "cpu", threads=1)
-    found: dict[int, set] = {}
-
-    def work(number: int) -> None:
-        own = common if shared else sim.Simulator(model, DT, 4, "cpu", threads=1)
-        found[number] = {gradient(own, 0.1 * number) for _ in range(10)}
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == {number: {gradient(common, 0.1 * number)} for number in range(4)}
+def test_a_model_and_contacts_are_copied(simulator):
+    model = pickle.loads(pickle.dumps(simulator.model))
+    assert model.joint_names == simulator.model.joint_names
+    np.testing.assert_array_equal(model.q0, simulator.model.q0)
+    assert isinstance(pickle.loads(pickle.dumps(simulator.contacts(simulator.initial_state()))), Contacts)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_forked_process():
-    """The threads of a simulator don't exist in a forked process; it makes its own instead of waiting for them."""
-    simulator = sim.Simulator(box(), DT, 64, "cpu", threads=2)
-    assert len(simulator.shards) > 1
-    simulator.rollout(simulator.initial_state(), steps=3)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        simulator.rollout(simulator.initial_state(), steps=3)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+def test_more_worlds_than_memory_are_refused_before_any_is_taken():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(sim.ModelError) as caught:
+        sim.Simulator(boxes(), 1e-3, num_worlds=2_000_000_000, device="cpu")
+    words = str(caught.value).split()
+    total, each, there = int(words[words.index("take") + 1]), int(words[words.index("each,") - 1]), memory.host_memory()
+    assert total == 2_000_000_000 * each
+    assert total > there
+    assert f"but cpu has {there}; at most {there // each} fit" in str(caught.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kB"
+
+
+def test_the_bytes_of_a_world_are_those_it_takes():
+    """Measured by the growth of a process that makes more and more worlds."""
+    script = """if True:
+        import numpy as np, sys
+        import sim
+        from sim.simulation import memory
+        from tests.simulation.test_misuse import boxes
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * 4096
+        steps = []
+        sim.Simulator(boxes(), 1e-3, num_worlds=1000, device="cpu")
+        before = resident()
+        simulator = sim.Simulator(boxes(), 1e-3, num_worlds=60_000, device="cpu")
+        took = (resident() - before) / 60_000
+        told = sum(memory.bytes_of(shard.step) for shard in simulator.shards) / 60_000
+        print(took, told)"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    took, told = map(float, done.stdout.split()[-2:])
+    assert 0.7 * took < told < 1.3 * took

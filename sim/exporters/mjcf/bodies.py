@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.exporters.losses import Losses
 from sim.exporters.text import number, numbers, wxyz
-from sim.model.joint_types import JOINT_TYPES
+from sim.model.joint_types import name_in_files
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
@@ -130,7 +130,8 @@ class Bodies:
         """Add the joint of a link whose frame is at ``place`` in the body."""
         model, parameters = self.model, self.model.parameters
         kind, dof = int(model.joint_type[link]), int(model.joint_qd_start[link])
-        joint = ET.SubElement(body, "joint", name=model.joint_names[link], type=JOINT_TYPES[kind].mjcf or "")
+        name = model.joint_names[link]
+        joint = ET.SubElement(body, "joint", name=name, type=name_in_files(kind, "mjcf", name))
         for key in ("damping", "armature", "friction_loss", "stiffness"):
             if value := float(parameters[key][dof]):
                 joint.set(key.replace("_", ""), number(value))

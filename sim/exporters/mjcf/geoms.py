@@ -35,7 +35,7 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
     """Add all geometries; without ``meshes`` only those that collide.
 
     Raises:
-        ModelError: for a plane on a link that moves; without ``meshes`` for a mesh.
+        ModelError: for a plane on a link that moves and for an unknown shape; without ``meshes`` for a mesh.
     """
     model = bodies.model
     small = {g.name: g for g in model.geometries if g.mesh is not None and len(g.mesh.vertices) < FEWEST_POINTS}
@@ -45,6 +45,8 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
     for index, geometry in enumerate(model.geometries):
         if geometry.name in small or (meshes is None and not geometry.collides):
             continue
+        if geometry.type not in SHAPES:
+            raise ModelError(f"{losses.path}: geometry '{geometry.name}': MJCF has no shape of type {geometry.type}")
         kind, count = SHAPES[geometry.type]
         if geometry.type == codes.PLANE and geometry.link >= 0 and model.link_tail_dof[geometry.link] >= 0:
             raise ModelError(f"{losses.path}: geometry '{geometry.name}': MuJoCo has no planes on links that move")

@@ -1,7 +1,6 @@
 """URDF: write new values of physical parameters into a robot file."""
 
 import os
-import tempfile
 import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from sim.exporters.text import number
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
 from sim.model.builder import ModelBuilder
 from sim.model.model import Model
+from sim.output import WritingFolder, system_errors
 from warp_kernels.types import FREE
 
 # Before and after, by the name of the parameter.
@@ -72,9 +72,9 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
 
 def _write(text: bytes, path: Path) -> None:
     """Write a file after reading it once without merging links, so that errors are about its values."""
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=path.parent) as folder, warnings.catch_warnings():
+    with system_errors(path), WritingFolder(path.parent) as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", URDFWarning)  # these were issued when the robot was read
-        new = Path(folder) / path.name
+        new = folder / path.name
         new.write_bytes(text)
         builder = ModelBuilder()
         try:

@@ -13,7 +13,7 @@ from sim.exporters.text import number, numbers
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
 from sim.exporters.urdf.losses import check_expressible, lose_values
 from sim.exporters.urdf.shapes import ShapeWriter
-from sim.model.joint_types import JOINT_TYPES
+from sim.model.joint_types import name_in_files
 from sim.model.model import Frame, Model
 from sim.model.names import free_name
 from sim.model.poses import is_identity
@@ -112,7 +112,7 @@ class _Writer:
         kind, name = int(model.joint_type[link]), model.joint_names[link]
         parent = self.links[int(model.link_parent[link])]
         joint = _joint(
-            root, name, JOINT_TYPES[kind].urdf[0], parent, self.links[link], parameters["joint_placement"][link]
+            root, name, name_in_files(kind, "urdf", name), parent, self.links[link], parameters["joint_placement"][link]
         )
         if kind == codes.FIXED:
             return

@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.interrupts import check
+from sim.arrays.launch import load_launched
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from warp_kernels.checkpoint import checkpoint_kernels
 
@@ -39,7 +40,8 @@ class Shard:
     def record_forward(self) -> None:
         """Capture the forward step, unless that was done. Call it from one thread only."""
         if self._forward is None:
-            self.step.forward()  # compiles and loads the kernels, which a capture must not do
+            load_launched(self._forward_step, self.step.device)
+            self.step.forward()  # loads what is left, which a capture must not do
             self._forward = self._capture(self._forward_step)
 
     def record_again(self) -> None:
@@ -55,6 +57,7 @@ class Shard:
         step.prepare_backward()
         step.watch_parameters(names)
         if names not in self._backward:
+            load_launched(step.backward_step, step.device)
             step.run_adjoint()
             self._backward[names] = self._capture(step.backward_step)
 

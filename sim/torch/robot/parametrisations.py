@@ -124,10 +124,19 @@ def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
             f"its value {matrix.tolist()} is not positive definite, so no body has it; set it to a physical one "
             "first, or use Unconstrained()"
         )
-    return factor.tril(-1) + torch.diag(factor.diagonal().log())
+    return below_diagonal(factor) + torch.diag(factor.diagonal().log())
 
 
 def from_log_cholesky(free: torch.Tensor) -> torch.Tensor:
     """A positive definite matrix from any square one, whose entries above the diagonal are ignored."""
-    factor = free.tril(-1) + torch.diag(free.diagonal().exp())
+    factor = below_diagonal(free) + torch.diag(free.diagonal().exp())
     return factor @ factor.T
+
+
+def below_diagonal(matrix: torch.Tensor) -> torch.Tensor:
+    """The entries of a matrix below its diagonal, zero elsewhere.
+
+    ``torch.tril`` wakes all threads of OpenMP even for a matrix of 4x4, which takes milliseconds on busy cores.
+    """
+    place = torch.arange(len(matrix), device=matrix.device)
+    return torch.where(place[:, None] > place, matrix, 0.0)

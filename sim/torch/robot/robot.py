@@ -30,6 +30,7 @@ from sim.dynamics.momentum import (
 )
 from sim.dynamics.wrenches import link_wrench_operation
 from sim.errors import ModelError
+from sim.importers.formats import reader_of
 from sim.importers.load import load
 from sim.model.frames import frame_names
 from sim.model.model import Model
@@ -90,7 +91,10 @@ class Robot(RobotModule):
             model, path = source, None
             default = torch.float64 if model.dtype == "float64" else torch.float32
         else:
-            defaults = {"visual": False, "collision": False, "collapse_fixed": False, "mimic": "free"}
+            defaults: dict[str, Any] = {"visual": False, "collision": False, "collapse_fixed": False}
+            found = reader_of(source)
+            if found is not None and found.name == "urdf":
+                defaults["mimic"] = "free"
             model, path = load(source, **{**defaults, **options}), Path(source).resolve()
             default = torch.get_default_dtype()
         super().__init__(model, path, dtype or default, device)

@@ -7,10 +7,12 @@ of launches, see :mod:`sim.torch.runtime.graph`; large batches go through it in 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from types import CodeType
 
 import torch
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import collecting_kernels, load_kernels
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.model.model import Model
@@ -51,6 +53,7 @@ class Engine:
         self.base = DeviceModel(self.model, warp_device(device))
         self._parameters: dict[tuple, ParameterArrays] = {}
         self._calls: Counter[Task] = Counter()
+        self._loaded: set[tuple[CodeType, CodeType]] = set()
         self.graphs: dict[Task, Graph] = {}
 
     def value(self, signature: CallSignature, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -64,6 +67,8 @@ class Engine:
         if path is not None:
             return path(tensors)
         operation, flat = signature.operation, signature.flat(tensors)
+        if signature.leaves:
+            self._load_kernels(operation, flat)
         result = self.forward(operation, flat, signature.shape)
         self._find_value_path(signature)
         needed = [*flat, result] if operation.needs_result else flat
@@ -89,6 +94,25 @@ class Engine:
         self._find_gradient_path(signature, leaves, wanted)
         shapes = [shape for shape, want in zip(signature.shapes, wanted, strict=True) if want]
         return [gradient.view(shape) for gradient, shape in zip(found, shapes, strict=True)]
+
+    @serialized
+    def _load_kernels(self, operation: DifferentiableOp, tensors: Sequence[torch.Tensor]) -> None:
+        """Load the kernels of an operation together with those of its gradient, the first time that it is done."""
+        key = (operation.forward.__code__, operation.backward.__code__)
+        if key in self._loaded:
+            return
+        inputs = len(tensors) - len(operation.parameters)
+        result = new_tensor(tensors[0], (tensors[0].shape[0], *operation.shape))
+        value = Call(operation, tensors, [result])
+        wanted = (*[True] * inputs, *[False] * len(operation.parameters))
+        gradients = [torch.empty_like(tensor) for tensor in tensors[:inputs]]
+        gradient = Call(operation, [*tensors, result], gradients, result, wanted)
+        with paused_tape(), on_torch_stream(self.device), collecting_kernels() as kernels:
+            for call in (value.contiguous(), gradient.contiguous()):
+                names = operation.parameters
+                Launches(ParameterArrays(self.base, names, call.parameters, frozenset()), call).launch()
+        load_kernels(kernels, self.base.device)
+        self._loaded.add(key)
 
     @serialized
     def _find_value_path(self, signature: CallSignature) -> None:

@@ -1,0 +1,151 @@
+"""Compiling and loading kernels: several modules at a time, one line of progress, and silence where they are cached.
+
+Warp greets, and says of every module how it was loaded, at its log level INFO, its default. While this package starts
+Warp and loads modules the level is WARNING; at any other level than INFO, which a user chose, nothing is changed.
+"""
+
+import contextlib
+import ctypes
+import functools
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from pathlib import Path
+
+import warp as wp
+from tqdm import tqdm
+
+from sim.arrays.interrupts import interruptible
+from sim.errors import ModelError
+from sim.output import reason
+
+NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
+CACHE_HINT = "set WARP_CACHE_PATH to a folder that can be written to and has room"
+
+
+@functools.cache
+def start_warp() -> None:
+    """Start Warp, unless that was done: without its greeting, and on a machine without CUDA without the warning.
+
+    Raises:
+        ModelError: if its cache of kernels cannot be made.
+    """
+    try:
+        with quiet(), contextlib.nullcontext() if _has_cuda_driver() else _without_driver_warning():
+            wp.init()
+    except OSError as error:
+        raise ModelError(
+            f"Warp's cache of kernels cannot be made in {error.filename}: {reason(error)}; {CACHE_HINT}"
+        ) from None
+
+
+def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
+    """Load modules, and compile those that aren't cached, on all cores.
+
+    Raises:
+        ModelError: if the compiled kernels cannot be written to Warp's cache.
+    """
+    modules = list(modules)
+    with quiet():
+        missing = [module for module in modules if not _is_cached(module, device)]
+        if missing:
+            _compile(missing, device)
+        for module in modules:
+            wp.load_module(module, device)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Context without Warp's messages at its default log level; those of warnings and errors remain."""
+    before = wp.config.log_level
+    if before == wp.LOG_INFO:
+        wp.config.log_level = wp.LOG_WARNING
+    try:
+        yield
+    finally:
+        wp.config.log_level = before
+
+
+def _compile(modules: list[wp.Module], device: wp.Device) -> None:
+    """Compile modules in several threads; the compiler lets others run meanwhile."""
+    pool = _compilers(os.getpid())
+    futures = [pool.submit(wp.load_module, module, device) for module in modules]
+    try:
+        with interruptible():
+            for future in _shown(futures):
+                future.result()
+    except Exception as error:
+        problem = error if isinstance(error, OSError) else _cache_problem()
+        if problem is None:
+            raise
+        folder = wp.config.kernel_cache_dir
+        raise ModelError(f"kernels cannot be written to {folder}: {reason(problem)}; {CACHE_HINT}") from None
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
+
+
+@functools.cache
+def _compilers(process: int) -> ThreadPoolExecutor:
+    """The threads of a process that compile; they stay, since each keeps what it has made of the compiler's headers."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ThreadPoolExecutor(cores)
+
+
+def _shown(futures: list[Future]) -> Iterator[Future]:
+    """The futures as they are completed, with a line of progress on standard error."""
+    count = len(futures)
+    if not sys.stderr.isatty():
+        print(f"compiling {count} {'module' if count == 1 else 'modules'} of kernels", file=sys.stderr, flush=True)
+    form = "compiling {n_fmt} of {total_fmt} modules of kernels [{elapsed}]"
+    with tqdm(total=count, bar_format=form, leave=False, disable=not sys.stderr.isatty()) as progress:
+        for future in as_completed(futures):
+            progress.update()
+            yield future
+
+
+def _is_cached(module: wp.Module, device: wp.Device) -> bool:
+    """Whether Warp finds the compiled module in its cache."""
+    block_dim = 1 if device.is_cpu else module.options["block_dim"]
+    folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block_dim)
+    kinds = ("*.o",) if device.is_cpu else ("*.cubin", "*.ptx")
+    return any(any(folder.glob(kind)) for kind in kinds)
+
+
+def _cache_problem() -> OSError | None:
+    """What the system says to a file of a megabyte in the cache; the compiler's own error doesn't tell."""
+    try:
+        with tempfile.TemporaryFile(dir=wp.config.kernel_cache_dir) as file:
+            file.write(bytes(1_000_000))
+    except OSError as error:
+        return error
+    return None
+
+
+def _has_cuda_driver() -> bool:
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _without_driver_warning() -> Iterator[None]:
+    """Context in which Warp's native library, which writes to standard error itself, does not miss a driver."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as written:
+        stderr = os.dup(2)
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            written.seek(0)
+            for line in written:
+                if NO_DRIVER not in line:
+                    os.write(2, line)

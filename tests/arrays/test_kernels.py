@@ -1,0 +1,119 @@
+"""Loading kernels: what is said meanwhile, what a broken cache says, and that collecting kernels launches none."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import warp as wp
+
+from sim.arrays import launch
+from sim.arrays.kernels import quiet
+
+# Two modules of one kernel each; the first start compiles both together.
+WORK = """
+import sys
+import warp as wp
+{before}
+from sim.arrays.device_model import find_device
+from sim.arrays.launch import launch, load_launched
+
+def kernel_of(name):
+    @wp.kernel(module=wp.get_module(name), enable_backward=False)
+    def double(x: wp.array(dtype=float)):
+        i = wp.tid()
+        x[i] = 2.0 * x[i]
+    return double
+
+device = find_device("cpu")
+x = wp.array([1.0, 2.0], dtype=float, device=device)
+kernels = [kernel_of("test.first"), kernel_of("test.second")]
+
+def work():
+    for kernel in kernels:
+        launch(kernel, 2, device=device, x=x)
+
+load_launched(work, device)
+assert x.numpy().tolist() == [1.0, 2.0], "collected, but not launched"
+work()
+assert x.numpy().tolist() == [4.0, 8.0]
+{after}
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def start(cache, before="", after=""):
+    code = WORK.format(before=before, after=after)
+    (cache / "work.py").write_text(code)
+    paths = {"WARP_CACHE_PATH": str(cache / "kernels"), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.run(
+        [sys.executable, str(cache / "work.py")], env={**os.environ, **paths}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+
+def test_one_line_while_they_are_compiled_and_silence_when_they_are_cached(cache):
+    first = start(cache, after="assert wp.config.log_level == wp.LOG_INFO")
+    assert (first.returncode, first.stdout, first.stderr) == (0, "", "compiling 2 modules of kernels\n")
+    again = start(cache)
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    chosen = start(cache, before="wp.config.log_level = wp.LOG_DEBUG")
+    assert "Warp 1." in chosen.stdout + chosen.stderr
+    assert "Module test.first" in chosen.stdout + chosen.stderr
+
+
+def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "kernels").write_text("a file in its place")
+    done = start(tmp_path)
+    assert done.stderr.splitlines()[-1].startswith("sim.errors.ModelError: Warp's cache of kernels cannot be made in ")
+    assert "set WARP_CACHE_PATH to a folder that can be written to" in done.stderr
+    command = [sys.executable, "-m", "sim", "warmup", "scenes/robots/arm.urdf"]
+    environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path / "kernels")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: Warp's cache of kernels cannot be made in ")
+    assert done.returncode == 1
+
+
+def test_a_full_disk_is_one_sentence(tmp_path):
+    full = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))"""
+    done = start(tmp_path, before=full)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("sim.errors.ModelError: kernels cannot be written to "), done.stderr
+    assert "File too large; set WARP_CACHE_PATH to a folder" in last
+
+
+def test_only_the_default_log_level_is_changed(monkeypatch):
+    for before, inside in ((wp.LOG_INFO, wp.LOG_WARNING), (wp.LOG_DEBUG, wp.LOG_DEBUG), (wp.LOG_ERROR, wp.LOG_ERROR)):
+        monkeypatch.setattr(wp.config, "log_level", before)
+        with quiet():
+            assert wp.config.log_level == inside
+        assert wp.config.log_level == before
+
+
+def test_nothing_is_launched_while_kernels_are_collected(device):
+    @wp.kernel(module=wp.get_module("test.add_one"), enable_backward=False)
+    def add_one(x: wp.array(dtype=float)):
+        i = wp.tid()
+        x[i] = x[i] + 1.0
+
+    x = wp.zeros(3, dtype=float, device=device)
+    with launch.collecting_kernels() as kernels:
+        assert launch.is_collecting()
+        launch.launch(add_one, 3, device=x.device, x=x)
+        recorded = launch.record(add_one, 3, device=x.device, x=x)
+    assert list(kernels) == [add_one]
+    assert not launch.is_collecting()
+    np.testing.assert_array_equal(x.numpy(), 0.0)
+    launch.launch(add_one, 3, device=x.device, x=x)
+    recorded.launch()
+    np.testing.assert_array_equal(x.numpy(), 2.0)

@@ -1,0 +1,78 @@
+"""Kills an example at random moments, resumes it until it ends, and compares its files with those of a whole run.
+
+``python tests/examples/killed.py FOLDER KILLS KILLS_PER_RUN SEED CONSTANTS NAME [options]``. Every run is a process of
+its own, forked from one that has imported everything. CONSTANTS, a JSON object, replace those of the example.
+"""
+
+import importlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+
+def start(name: str, constants: dict[str, float], arguments: list[str], out: Path) -> int:
+    """Fork a process that runs the example. Returns its number."""
+    module = importlib.import_module(f"examples.{name}")
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    log = os.open(out.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    vars(module).update(constants)
+    sys.argv = [name, *arguments, "--out", str(out)]
+    status = 1
+    try:
+        module.main()
+        status = 0
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def main() -> None:
+    folder, kills, per_run, seed = Path(sys.argv[1]), *map(int, sys.argv[2:5])
+    constants, name, arguments = json.loads(sys.argv[5]), sys.argv[6], sys.argv[7:]
+    chance = random.Random(seed)
+
+    def finish(out: Path) -> None:
+        _, status = os.waitpid(start(name, constants, arguments, out), 0)
+        assert status == 0, out.with_suffix(".log").read_text()
+
+    finish(folder / "whole")  # may compile kernels
+    began = time.monotonic()
+    finish(folder / "timed")
+    seconds = time.monotonic() - began
+    whole = contents(folder / "whole")
+    assert contents(folder / "timed") == whole
+    killed = runs = 0
+    while killed < kills:
+        out, runs = folder / f"killed{runs}", runs + 1
+        for _ in range(min(per_run, kills - killed)):
+            child = start(name, constants, arguments, out)
+            time.sleep(chance.uniform(0.1, 1.0) * seconds)
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            killed += status == signal.SIGKILL  # it may have ended before
+        finish(out)
+        found = contents(out)
+        assert found.keys() == whole.keys(), f"{out}: {sorted(found)}"
+        different = [file for file in whole if found[file] != whole[file]]
+        assert not different, f"{out}: {different} differ from those of a whole run"
+    resumed = sum(path.read_text().count("resuming from") for path in folder.glob("*.log"))
+    print(f"{name}: {killed} killed at work, {runs} runs, {resumed} resumed, {seconds:.1f} s each")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Writing files: whole or not at all, whatever happens, and nothing left behind."""
+
+import contextlib
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sim
+from sim import output
+from sim.cli.main import main
+from sim.exporters import write_mjcf, write_urdf
+from sim.render import write_gif, write_mp4, write_png
+from sim.usd import UsdRecorder, write_usd
+
+ROOT = Path(__file__).parents[1]
+LITTLE = 200  # bytes that a file may have on the full disk
+
+
+@contextlib.contextmanager
+def full_disk():
+    """No file grows beyond LITTLE bytes: the system refuses to write more, as it does on a full disk."""
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def ball():
+    builder = sim.ModelBuilder()
+    builder.add_sphere(name="ball", radius=0.1, mass=1.0)
+    return builder.finalize("float64")
+
+
+def arm():
+    builder = sim.ModelBuilder()
+    builder.add_link("upper", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="upper", lower=-1.0, upper=1.0)
+    return builder.finalize("float64")
+
+
+def poses(frames):
+    return np.tile([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], (frames, 1, 1))
+
+
+def record(path):
+    with UsdRecorder(path, ball(), fps=25.0) as recorder:
+        recorder.append(poses(1)[0])
+
+
+PICTURES = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
+WRITERS = {
+    "a.usda": lambda path: write_usd(path, ball(), poses(20), fps=25.0),
+    "a.usdc": lambda path: write_usd(path, ball(), poses(20), fps=25.0),
+    "recorded.usdc": record,
+    "a.urdf": lambda path: write_urdf(path, arm()),
+    "a.xml": lambda path: write_mjcf(path, ball()),
+    "a.gif": lambda path: write_gif(path, PICTURES, 25.0),
+    "a.png": lambda path: write_png(path, PICTURES[0]),
+    "a.mp4": lambda path: write_mp4(path, PICTURES, 25.0),
+    "a.json": lambda path: output.write_text(path, "[1]" * LITTLE),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_is_one_sentence_and_the_old_file_stays(name, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(b"old")
+    with full_disk(), pytest.raises(sim.ModelError) as caught:
+        WRITERS[name](path)
+    assert str(caught.value).startswith(f"{path}: cannot be written: ")
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+    WRITERS[name](path)
+    assert path.read_bytes() != b"old"
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_read_only_folder_is_one_sentence(name, monkeypatch, tmp_path):
+    def refused(*given, **named):
+        raise PermissionError(13, "Permission denied", "/tmp/secret")
+
+    monkeypatch.setattr(output.tempfile, "TemporaryDirectory", refused)
+    with pytest.raises(sim.ModelError) as caught:
+        WRITERS[name](tmp_path / name)
+    assert str(caught.value) == f"{tmp_path / name}: cannot be written: Permission denied"
+
+
+def test_the_command_line_says_it_in_one_sentence(tmp_path, capsys):
+    out = tmp_path / "states.npz"
+    with full_disk():
+        status = main(["simulate", str(ROOT / "scenes/robots/arm.urdf"), "--steps", "50", "--out", str(out)])
+    assert status == 1
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {out}: cannot be written: File too large"
+    assert not out.exists()
+
+
+def test_leftovers_of_a_killed_process_go_and_those_of_a_living_one_stay(tmp_path):
+    stay = f"""if True:
+        import sys, time
+        sys.path.insert(0, {str(ROOT)!r})
+        from sim.output import write_file
+        def write(name):
+            open(name, "w").write("half")
+            print(name, flush=True)
+            time.sleep(100.0)
+        write_file(sys.argv[1], (".txt",), write)"""
+    command = [sys.executable, "-c", stay, str(tmp_path / "a.txt")]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second,
+    ):
+        half, other = (Path(process.stdout.readline().strip()) for process in (first, second))
+        assert half.parent != other.parent
+        first.kill()
+        first.wait()
+        assert half.read_text() == "half"
+        output.write_text(tmp_path / "b.txt", "whole")
+        assert not half.parent.exists()
+        assert other.read_text() == "half"
+        second.kill()
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_a_folder_taken_before_it_is_locked_is_made_again(monkeypatch, tmp_path):
+    lock, taken = output._lock, []
+
+    def steal(folder):
+        if not taken:
+            taken.append(folder)
+            folder.rmdir()
+        return lock(folder)
+
+    monkeypatch.setattr(output, "_lock", steal)
+    output.write_text(tmp_path / "a.txt", "whole")
+    assert (tmp_path / "a.txt").read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.txt"]
+
+
+def test_every_file_is_written_beside_its_place():
+    """Nothing else in these packages opens a file for writing."""
+    # Those of the benchmarks write into temporary folders, or not into files; the one of kernels has no name.
+    known = {
+        "sim/arrays/kernels.py",
+        "sim/output.py", "sim/exporters/files.py", "sim/exporters/urdf/changes.py", "examples/learning.py",
+        "bench/peers.py", "bench/processes.py", "bench/resident.py", "bench/robot.py", "bench/tables/__main__.py",
+    }  # fmt: skip
+    signs = (".write_text(", ".write_bytes(", '"w")', '"wb")', "tempfile")
+    found = {
+        str(path.relative_to(ROOT))
+        for package in ("sim", "examples", "bench")
+        for path in (ROOT / package).rglob("*.py")
+        if any(sign in path.read_text() for sign in signs)
+    }
+    assert found - known == set()
