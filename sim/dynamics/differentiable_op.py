@@ -23,8 +23,8 @@ from sim.arrays.kernels import start_warp
 from sim.arrays.launch import bind, is_collecting, launch, load_launched
 from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
+from sim.dynamics.coordinate_checks import require_coordinates
 from sim.errors import ModelError
-from sim.model.coordinate_checks import require_coordinates
 from sim.model.model import Model
 from warp_kernels.types import LANES
 

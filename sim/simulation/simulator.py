@@ -4,10 +4,10 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.warp_lock import serialized
+from sim.dynamics.coordinate_checks import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.checks import is_whole
-from sim.model.coordinate_checks import require_coordinates
 from sim.model.names import counted
 from sim.model.parameters import as_numbers, require_finite
 from sim.simulation.batches import ArrayLike

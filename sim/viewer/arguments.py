@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.dynamics.coordinate_checks import require_coordinates
 from sim.errors import ModelError
-from sim.model.coordinate_checks import require_coordinates
 from sim.model.model import Model
 from sim.model.parameters import as_numbers
 
