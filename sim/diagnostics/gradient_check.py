@@ -11,6 +11,7 @@ from sim.arrays.warp_lock import serialized
 from sim.diagnostics.finite_differences import INPUTS, Differences, Problem, finite_differences, start_state
 from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
+from sim.diagnostics.jumps import Jump, find_jumps
 from sim.errors import ModelError
 from sim.model.parameters import as_numbers
 from sim.simulation.batches import ArrayLike
@@ -40,7 +41,8 @@ def check_gradients(
     Both are computed in float64, whatever the simulator's dtype, by a separate simulator with the same model, options
     and parameters. All perturbed rollouts are worlds of one simulator and run together. One-sided differences with
     several widths distinguish an error from a kink, where the motion has two derivatives (see docs/contact.md). A
-    mismatch does not raise; see :meth:`GradientReport.raise_if_wrong`.
+    mismatch does not raise; see :meth:`GradientReport.raise_if_wrong`. Where the loss changes by something else than
+    the integral of its derivatives, the report says that the motion jumps (:attr:`GradientReport.jumps`).
 
     A change of a quaternion is a rotation about an axis [rad], and a change of an inertia keeps it symmetric.
     Parameters are changed separately in each world, even if all worlds share them. Entries without a derivative on both
@@ -75,6 +77,7 @@ def check_gradients(
     gradients = trajectory.backward(*weights, [name for name in names if name not in INPUTS])
     rng = np.random.default_rng(seed)
     checked: list[CheckedEntry] = []
+    jumps: list[Jump] = []
     totals = dict.fromkeys(names, 0)
     for place, world in enumerate(chosen_worlds):
         problem = _problem(trajectory, weights, place)
@@ -88,9 +91,10 @@ def check_gradients(
             gradient = _of_world(gradients, name, place)
             analytic = np.array([entry.direction.along(gradient) for entry in some])
             checked += judge(some, world, analytic, differences[name], bound)
+        jumps += find_jumps(problem, chosen, world, np.random.default_rng(seed))
     norms = replace(trajectory.gradient_norms(*weights), worlds=tuple(chosen_worlds))
     about = _about(simulator, trajectory.steps, residual, q_grad is None and qd_grad is None, seed)
-    return GradientReport(tuple(checked), totals, norms, about)
+    return GradientReport(tuple(checked), totals, norms, about, tuple(jumps))
 
 
 def _doubled(

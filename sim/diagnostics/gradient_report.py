@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.diagnostics.gradient_entries import Entry
+from sim.diagnostics.jumps import Jump
 from sim.errors import GradientError
 from sim.simulation.gradient_norms import GradientNorms
 
@@ -58,12 +59,14 @@ class GradientReport:
         totals: number of entries of each argument, of which at most ``most`` were compared.
         norms: norms of the derivatives in each state of the worlds that were checked.
         about: lines that describe what was compared.
+        jumps: where the loss changes by something else than the integral of its derivatives, over 5 cm or 0.05 rad.
     """
 
     entries: tuple[CheckedEntry, ...]
     totals: dict[str, int]
     norms: GradientNorms
     about: tuple[str, ...]
+    jumps: tuple[Jump, ...] = ()
 
     @property
     def wrong(self) -> tuple[CheckedEntry, ...]:
@@ -104,6 +107,7 @@ class GradientReport:
             lines += ["", *map(str, found[:LISTED])] if found else []
             if len(found) > LISTED:
                 lines.append(f"... and {len(found) - LISTED} more {verdict}")
+        lines += ["", *map(str, self.jumps)] if self.jumps else []
         return "\n".join([*lines, "", self._growth()])
 
     def _growth(self) -> str:

@@ -287,6 +287,7 @@ def test_parameters_of_the_simulator_are_used():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")
 def test_what_is_refused():
     simulator, state, tau = hopping()
     for message, arguments in (
@@ -346,3 +347,31 @@ def test_verdicts(analytic, left, right, doubt, verdict):
     numbers = (left, right, central, doubt / 2, doubt / 2, 1e-3, 1e-12)
     (found,) = judge([entry], 0, np.array([analytic]), Differences(*(np.array([number]) for number in numbers)), 1e-6)
     assert found.verdict == verdict
+
+
+def test_jumps_are_reported():
+    """A ball that bounces: its height after a time doesn't follow that before, while all gradients are right."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.0)
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
+    simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
+    height = np.eye(7)[2:3]
+    report = sim.check_gradients(simulator, simulator.initial_state(), wrt=["q"], steps=500, q_grad=height)
+    assert not report.wrong
+    (jump,) = report.jumps
+    # The height at the end, a fall from h and a rise at e of the speed: d z / d h of continuous time, and of a step.
+    fall, rise = np.sqrt(2.0 * 0.5 / 9.81), 0.5 - np.sqrt(2.0 * 0.5 / 9.81)
+    slope = 0.8 / (fall * 9.81) * (9.81 * rise) - (0.8 * fall * 9.81 - 9.81 * rise) / (fall * 9.81)
+    sign = np.sign(jump.integral)
+    assert jump.integral == pytest.approx(sign * 0.1, rel=1e-2)
+    assert jump.change == pytest.approx(sign * 0.1 * slope, abs=6e-3)
+    assert "The motion jumps on the way" in str(report)
+
+
+def test_kinks_are_no_jumps():
+    """A ball thrown up just so that it doesn't weigh on the ground in the first step."""
+    simulator, state = sliding(1.0)
+    state = simulator.state(state.q, [1.0, 0.0, 9.81 * DT, 0.0, 0.0, 0.0])
+    report = sim.check_gradients(simulator, state, wrt=["qd"], steps=20)
+    assert report.kinks
+    assert not report.jumps
