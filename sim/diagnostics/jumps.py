@@ -36,9 +36,8 @@ class Jump:
 
     def __str__(self) -> str:
         return (
-            f"jump: along a random direction in {self.argument} of world {self.world}, from {-REACH:g} to {REACH:g}, "
-            f"the loss changes by {self.change:.3g}, but its derivatives add up to {self.integral:.3g}. The motion "
-            "jumps on the way, for example where a bounce moves to another step; the gradient says nothing of that."
+            f"jump: {self.argument} of world {self.world}: from {-REACH:g} to {REACH:g} along a random direction the loss "
+            f"changes by {self.change:.3g}, but its derivatives add up to {self.integral:.3g}; see docs/gradients.md"
         )
 
 

@@ -365,7 +365,7 @@ def test_jumps_are_reported():
     sign = np.sign(jump.integral)
     assert jump.integral == pytest.approx(sign * 0.1, rel=1e-2)
     assert jump.change == pytest.approx(sign * 0.1 * slope, abs=6e-3)
-    assert "The motion jumps on the way" in str(report)
+    assert "jump: q of world 0: from -0.05 to 0.05" in str(report)
 
 
 def test_kinks_are_no_jumps():
