@@ -36,8 +36,9 @@ class Jump:
 
     def __str__(self) -> str:
         return (
-            f"jump: {self.argument} of world {self.world}: from {-REACH:g} to {REACH:g} along a random direction the loss "
-            f"changes by {self.change:.3g}, but its derivatives add up to {self.integral:.3g}; see docs/gradients.md"
+            f"jump: {self.argument} of world {self.world}: from {-REACH:g} to {REACH:g} along a random direction the "
+            f"loss changes by {self.change:.3g}, but its derivatives add up to {self.integral:.3g}; "
+            "see docs/gradients.md"
         )
 
 
