@@ -42,8 +42,7 @@ def run_rollout(
 def _begun_with(first: wp.array, rows: int) -> wp.array:
     """An array of ``rows`` rows of which the first is ``first``; the others are still to be written."""
     array: wp.array = wp.empty((rows, *first.shape), dtype=first.dtype, device=first.device)
-    if first.size > 0:
-        wp.copy(array[0], first)
+    wp.copy(array[0], first)
     return array
 
 

@@ -185,8 +185,8 @@ class Simulator(Worlds):
         return self.run_steps(state, tau, 1, control)
 
     def first_impulses(self, given: Impulses | None) -> Impulses | None:
-        """What a warm start begins with; zeros where nothing was given."""
-        if not self.contact.warm_start:
+        """What a warm start begins with; zeros where nothing was given. None if there can be no constraint."""
+        if not self.shards[0].step.warm:
             return None
         shape = (self.num_worlds, self.shards[0].step.max_constraints)
         if given is None:

@@ -302,3 +302,16 @@ def test_contacts_of_convex_shapes_are_known_again(device):
         assert sorted(source) == list(range(12))
         np.testing.assert_array_equal(step.start.numpy()[:12, 0], before[source])
     assert simulator.residual.max() < 1e-4, "the impulses have arrived"
+
+
+def test_a_model_without_constraints(device):
+    builder = sim.ModelBuilder()
+    link = builder.add_link("pendulum", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("pivot", "continuous", child=link, axis=(0.0, 1.0, 0.0), q0=(0.3,))
+    model = builder.finalize("float64")
+    warm, cold = (sim.Simulator(model, DT, 1, device, sim.ContactOptions(warm_start=each)) for each in (True, False))
+    trajectories = [each.rollout(each.initial_state(), steps=3) for each in (warm, cold)]
+    np.testing.assert_array_equal(*(trajectory.q.numpy() for trajectory in trajectories))
+    gradients = [trajectory.backward(np.ones((1, 1))).q.numpy() for trajectory in trajectories]
+    np.testing.assert_array_equal(*gradients)
+    assert (gradients[0] != 0.0).all()
