@@ -9,6 +9,9 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.types import kernel_module, warp_types
 
+# By how much the length of a unit quaternion may be off.
+UNIT_TO_ROUNDING = {"float32": 5e-7, "float64": 1e-15}
+
 
 @functools.cache
 def parameter_kernels(scalar: Any) -> SimpleNamespace:
@@ -16,6 +19,7 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
     t, a = warp_types(scalar), algebra(scalar)
     mat33, transform = t.mat33, t.transform
     module = kernel_module("parameters", scalar)
+    rounding = scalar(UNIT_TO_ROUNDING[scalar.__name__])
 
     @wp.kernel(module=module, enable_backward=False)
     def unit_poses(
@@ -24,12 +28,13 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         pose: wp.array2d(dtype=transform),
     ):
-        """Poses with quaternions of unit length."""
+        """Poses with quaternions of unit length; one whose length is one to rounding stays as it is."""
         row, item = wp.tid()
         placement = given[row, item]
-        pose[row, item] = transform(
-            wp.transform_get_translation(placement), a.unit(wp.transform_get_rotation(placement))
-        )
+        q = wp.transform_get_rotation(placement)
+        if wp.abs(wp.length(q) - scalar(1.0)) > rounding:
+            q = a.unit(q)
+        pose[row, item] = transform(wp.transform_get_translation(placement), q)
 
     @wp.kernel(module=module, enable_backward=False)
     def symmetric_parts(

@@ -16,6 +16,7 @@ from sim.errors import ModelError
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter
+from warp_kernels.parameters import UNIT_TO_ROUNDING
 from warp_kernels.precision import precision_kernels
 from warp_kernels.types import warp_types
 
@@ -163,6 +164,7 @@ class DeviceModel:
         self._per_world[name] = np.ndim(value) > len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
         if name in POSES:
             norm = np.linalg.norm(array[..., 3:], axis=-1, keepdims=True)
+            norm = np.where(np.abs(norm - 1.0) <= UNIT_TO_ROUNDING["float64"], 1.0, norm)
             self._given_norm[name] = norm
             array = np.concatenate([array[..., :3], array[..., 3:] / norm], axis=-1)
         if name == "inertia":

@@ -2,12 +2,13 @@
 
 import argparse
 import sys
+import warnings
 
 import numpy as np
 from tqdm import tqdm
 
 from sim.cli.files import UsageError
-from sim.errors import ModelError
+from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
@@ -68,7 +69,9 @@ def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> 
         for first in range(0, steps, STEPS_AT_ONCE):
             count = min(STEPS_AT_ONCE, steps - first)
             inputs = None if control is None else np.tile(control, (count, given.worlds, 1))
-            trajectory = simulator.rollout(state, steps=count, control=inputs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotFiniteWarning)  # an error at the end
+                trajectory = simulator.rollout(state, steps=count, control=inputs)
             state = trajectory.final_state
             for parts, array in zip(found, (trajectory.q, trajectory.qd), strict=True):
                 parts.append(array.numpy()[1:])

@@ -13,21 +13,16 @@ IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Pose a then b, with a quaternion of unit length."""
-    if a is IDENTITY:
-        return b
     ax, ay, az, x, y, z, w = _entries(a)
     px, py, pz, bx, by, bz, bw = _entries(b)
-    moved = _turned(x, y, z, w, px, py, pz)
-    pose = (
-        ax + moved[0],
-        ay + moved[1],
-        az + moved[2],
+    mx, my, mz = _turned(x, y, z, w, px, py, pz)
+    turned = _unit(
         w * bx + x * bw + y * bz - z * by,
         w * by - x * bz + y * bw + z * bx,
         w * bz + x * by - y * bx + z * bw,
         w * bw - x * bx - y * by - z * bz,
     )
-    return np.array(pose).T
+    return np.array((ax + mx, ay + my, az + mz, *turned)).T
 
 
 def inverse(a: np.ndarray) -> np.ndarray:
@@ -40,8 +35,12 @@ def inverse(a: np.ndarray) -> np.ndarray:
 def _entries(pose: np.ndarray) -> tuple:
     """The seven entries, those of the quaternion with length one: floats of one pose, arrays [n] of many."""
     px, py, pz, x, y, z, w = pose.tolist() if pose.ndim == 1 else pose.T
-    over = (x * x + y * y + z * z + w * w) ** -0.5
-    return px, py, pz, x * over, y * over, z * over, w * over
+    return px, py, pz, *_unit(x, y, z, w)
+
+
+def _unit(x: Any, y: Any, z: Any, w: Any) -> tuple:
+    length = (x * x + y * y + z * z + w * w) ** 0.5
+    return x / length, y / length, z / length, w / length
 
 
 def _turned(x: Any, y: Any, z: Any, w: Any, px: Any, py: Any, pz: Any) -> tuple:

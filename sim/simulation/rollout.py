@@ -25,10 +25,8 @@ def run_rollout(
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward()
-    # Of what the caller holds, a copy: it may have other values by the time of the way back.
-    own_tau, own_control = (None if x is None else wp.clone(x, requires_grad=False) for x in (tau, control))
     bad_state = wp.full(simulator.num_worlds, -1, dtype=wp.int32, device=simulator.device)
-    trajectory = Trajectory(simulator, q, qd, own_tau, own_control, impulses, steps, interval, bad_state)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state)
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     simulator.bad_state = bad_state

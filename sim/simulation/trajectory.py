@@ -202,8 +202,12 @@ class Trajectory:
         return wp.array(np.maximum(left_out.numpy(), steps), dtype=wp.int32, device=left_out.device)
 
     def remember(self) -> None:
-        """Remember what the states and inputs are, so that :meth:`backward` notices if they have been changed."""
-        self._fingerprint = self._fingerprint_now()
+        """Copy the inputs, which are the caller's, and notice at :meth:`backward` if the states have been changed."""
+        if self._fingerprint is None:
+            self.tau, self.control = (
+                None if given is None else wp.clone(given, requires_grad=False) for given in (self.tau, self.control)
+            )
+            self._fingerprint = self._fingerprint_now()
 
     def _fingerprint_now(self) -> np.ndarray:
         impulses = None if self.impulses is None else self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))

@@ -20,12 +20,12 @@ from examples import golf, resume
 from examples.resume import Progress
 
 ROOT = Path(__file__).parents[2]
-# Kills in all, between two that end, constants, and options.
+# Kills in all, between two that end, constants, and options; tests/examples/killed.py does it as often as wanted.
 FAST = {"golf": (2, 2, {}, ["--iterations", "1"])}
 SLOW = {
-    "throw": (16, 4, {}, ["--iterations", "3"]),
-    "golf": (12, 3, {}, ["--iterations", "3"]),
-    "estimate": (12, 4, {"GUESSES": 64, "SAMPLES": 32}, ["--iterations", "3"]),
+    "throw": (6, 3, {}, ["--iterations", "3"]),
+    "golf": (4, 2, {}, ["--iterations", "3"]),
+    "estimate": (4, 2, {"GUESSES": 64, "SAMPLES": 32}, ["--iterations", "3"]),
 }
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,13 @@ from tests.importers.mjcf_zoo import PART, ZOO
 from tests.importers.test_scaling import chain
 
 NEST = "#usda 1.0\n" + 'def Xform "a" {\n' * 100_000 + "}" * 100_000
+
+
+def crashing(folder: Path) -> Path:
+    """A file that makes the USD library crash: its sublayer is nested too deep."""
+    (folder / "deep.usda").write_text(NEST)
+    (folder / "nest.usda").write_text("#usda 1.0\n(\n    subLayers = [@./deep.usda@]\n)\n")
+    return folder / "nest.usda"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +104,7 @@ def test_the_same_errors(process, tmp_path):
 
 
 def test_a_crash_is_an_error_and_the_next_file_is_read(process, tmp_path):
-    (tmp_path / "nest.usda").write_text(NEST)
+    crashing(tmp_path)
     with pytest.raises(sim.ImportFileError, match=r"nest\.usda: made the process that read it crash \(SIGSEGV: "):
         process.load(tmp_path / "nest.usda", {})
     assert process.load(chain(tmp_path / "good.urdf", 3), {}).nv == 2
@@ -142,6 +150,6 @@ def test_check(tmp_path, capsys):
     assert "good, 0 warnings" in capsys.readouterr().out
     assert main(["check", "--untrusted", "--ground", "0", str(good)]) == 2
     assert "--ground can't be combined with --untrusted" in capsys.readouterr().err
-    (tmp_path / "nest.usda").write_text(NEST)
+    crashing(tmp_path)
     assert main(["check", "--untrusted", str(tmp_path / "nest.usda")]) == 1
     assert "error: " in capsys.readouterr().err

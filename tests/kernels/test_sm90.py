@@ -34,12 +34,10 @@ class Build:
     messages: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="module", params=SCALARS, ids=lambda scalar: scalar.__name__)
-def build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Build:
+def compiled(scalar: type, folder: Path) -> Build:
     result = Build()
-    folder = tmp_path_factory.mktemp(f"sm{ARCH}_{request.param.__name__}")
     with warp_messages() as messages:
-        for module in all_modules(request.param):
+        for module in all_modules(scalar):
             try:
                 result.ptx[module.name] = compile_ahead(module, folder)
             except Exception as error:  # Warp raises many kinds; all belong in one list
@@ -53,20 +51,21 @@ def test_registry_finds_the_kernels() -> None:
     assert {"kinematics", "aba", "solve_mass_matrix"} <= names
 
 
-def test_every_module_compiles(build: Build) -> None:
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: scalar.__name__)
+def test_every_module_compiles(scalar: type, tmp_path: Path) -> None:
+    """Compiled once for all that is to be seen of it, which takes a minute."""
+    build = compiled(scalar, tmp_path)
     assert not build.errors, "\n".join(f"{name}: {text}" for name, text in build.errors.items())
     for path in build.ptx.values():
         assert f".target sm_{ARCH}" in path.read_text(errors="replace")
-
-
-def test_no_adjoint_is_generated_that_warp_doubts(build: Build) -> None:
     sources = [path.read_text() for path in (ROOT / "warp_kernels").rglob("*.py")]
     remarks = differentiation_warnings(build.messages, sources)
     assert not remarks, "\n".join(remarks)
+    write_resources(build)
 
 
-def test_registers_and_spills(build: Build) -> None:
-    """Write registers and spills of every kernel to out/sm90_<precision>.txt; no bound is asserted."""
+def write_resources(build: Build) -> None:
+    """Assemble all kernels and write their registers and spills to out/sm90_<precision>.txt; no bound is asserted."""
     ptxas = find_ptxas()
     if ptxas is None:
         pytest.skip("no ptxas here; the package nvidia-cuda-nvcc has it")

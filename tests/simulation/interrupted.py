@@ -175,6 +175,7 @@ def lines_of(call: Callable[[], Result]) -> int:
 
 def main(kind: str, times: int) -> None:
     """Interrupt a kind of call, and compare what follows."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started this with SIGINT ignored
     call, rng = CALLS[kind](), random.Random(0)
     expected = call()
     start = time.perf_counter()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,14 @@ def test_what_follows_an_interrupt(kinds):
     assert done.returncode == 0, done.stderr[-2000:]
     stopped = dict(line.split() for line in done.stdout.splitlines() if line.split()[0] in kinds)
     assert all(int(stopped[kind]) > FEWEST[kind] * times for kind, times in kinds.items()), stopped
+
+
+@pytest.fixture(autouse=True)
+def default_handler() -> Iterator[None]:
+    """As in a terminal; a shell starts what it runs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(then: Callable[[], object]) -> None:

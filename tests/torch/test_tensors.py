@@ -1,6 +1,7 @@
 """Tensors in and out: memory that is shared, layouts, and what is refused."""
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,17 +19,15 @@ class Spy:
     def __init__(self, simulator: sim.Simulator, monkeypatch: pytest.MonkeyPatch):
         self.given: list[int] = []
         self.made: list[int] = []
-        rollout = simulator.rollout
+        run_steps = simulator.run_steps
 
-        def noted(
-            state: sim.State, tau: wp.array | None = None, steps: int | None = None, **others: wp.array | None
-        ) -> sim.Trajectory:
-            trajectory = rollout(state, tau, steps, **others)
+        def noted(state: sim.State, *inputs: Any) -> sim.Trajectory:
+            trajectory = run_steps(state, *inputs)
             self.given = [state.q.ptr, state.qd.ptr, *([] if trajectory.tau is None else [trajectory.tau.ptr])]
             self.made = [trajectory.q.ptr, trajectory.qd.ptr]
             return trajectory
 
-        monkeypatch.setattr(simulator, "rollout", noted)
+        monkeypatch.setattr(simulator, "run_steps", noted)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -52,9 +51,9 @@ def test_backward_reads_what_was_saved(device, monkeypatch):
     used = []
     backward = sim.Trajectory.backward
 
-    def noted(trajectory: sim.Trajectory, *arguments: object) -> sim.Gradients:
+    def noted(trajectory: sim.Trajectory, *arguments: Any, **options: Any) -> sim.Gradients:
         used.extend([trajectory.q.ptr, trajectory.qd.ptr, trajectory.tau.ptr])
-        return backward(trajectory, *arguments)
+        return backward(trajectory, *arguments, **options)
 
     monkeypatch.setattr(sim.Trajectory, "backward", noted)
     loss(q, qd).backward()
