@@ -7,7 +7,7 @@ import pytest
 import warp as wp
 
 from tests.collision.harness import Bench, random_bench
-from warp_kernels.collision.frame import frame_functions, pole_basis
+from warp_kernels.collision.frame import geometry_frame_functions, pole_basis
 from warp_kernels.types import BOX, CAPSULE, PLANE, SPHERE, warp_types
 
 COMMON = np.array([v for v in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(v)])
@@ -16,7 +16,7 @@ COMMON /= np.linalg.norm(COMMON, axis=1)[:, None]
 
 def frame_kernel(scalar):
     t = warp_types(scalar)
-    function = frame_functions(scalar).contact_frame
+    function = geometry_frame_functions(scalar).contact_frame
 
     @wp.kernel(module="unique")
     def contact_frames(normal: wp.array(dtype=t.vec3), result: wp.array(dtype=t.mat33)):

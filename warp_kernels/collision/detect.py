@@ -11,7 +11,7 @@ from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
 from warp_kernels.collision.field.candidates import candidate_functions
 from warp_kernels.collision.field.hull.candidates import field_hull_functions
-from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.near import bounding_functions, next_near
 from warp_kernels.collision.pairs import (
     CLOSED_FORM,
@@ -32,7 +32,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     """Kernel ``detect`` of one precision and family of pairs, launched over (world,), one family after the other."""
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    frame = frame_functions(scalar)
+    frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     bounds = bounding_functions(scalar)

@@ -10,7 +10,7 @@ from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
-from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES, ROUND_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
@@ -25,7 +25,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     """Kernel ``evaluate`` of one precision and family of pairs, launched over (slot, world)."""
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
-    frame = frame_functions(scalar)
+    frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     materials = material_functions(scalar)

@@ -32,7 +32,7 @@ def pole_basis() -> np.ndarray:
 
 
 @functools.cache
-def frame_functions(scalar: Any) -> SimpleNamespace:
+def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of references, poses and contact frames for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)

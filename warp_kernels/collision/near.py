@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.plane import plane_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, kernel_module, warp_types
@@ -93,7 +93,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that bound the geometries and test the pairs, for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
-    frame = frame_functions(scalar)
+    frame = geometry_frame_functions(scalar)
     bounds = bounding_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
     plane = plane_functions(scalar)

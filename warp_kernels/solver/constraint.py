@@ -18,7 +18,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
@@ -52,7 +52,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     joint_rows = joint_row_functions(scalar)
     limit = limit_functions(scalar)
     factor = factor_kernels(scalar)
-    frames = frame_functions(scalar)
+    frames = geometry_frame_functions(scalar)
     vec2, vec3 = t.vec2, t.vec3
     module = kernel_module("constraint", scalar)
     structs = solver_structs(scalar)

@@ -11,7 +11,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -21,7 +21,7 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
     """Kernel ``contact_identity`` of one precision, launched over (slot, world) once contacts have been evaluated."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
-    frame = frame_functions(scalar)
+    frame = geometry_frame_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
     module = kernel_module("collision.convex.identity", scalar)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.frame import frame_functions
+from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.solver.structs import Constrained, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -19,7 +19,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels ``evaluate_anchors`` and ``evaluate_couplings`` of one precision."""
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
-    frames = frame_functions(scalar)
+    frames = geometry_frame_functions(scalar)
     Options = solver_structs(scalar).Options
     module = kernel_module("equalities", scalar)
 
