@@ -10,8 +10,8 @@ from sim.diagnostics.gradient_entries import Entry
 
 # How far to look, relative to the scale of an entry: 5 cm, 0.05 rad.
 REACH = 0.05
-# The derivative is integrated by its values in the middle of so many intervals: of few, and where these do not add up,
-# of many, which resolve steep parts such as a landing's, h times the speed wide.
+# Intervals of the midpoint rule that integrates the derivative. Few come first; if they do not add up, many resolve the
+# steep parts, such as a landing, which is as wide as the speed times h.
 INTERVALS = (16, 512)
 STEP = 1e-6
 # What the derivatives may leave unexplained, as a share of their integral or of the change, whichever is larger.

@@ -108,6 +108,17 @@ class Element:
         return values
 
 
+def read_text(path: Path) -> bytes:
+    """The bytes of a file. Raises ImportFileError if it can't be read or is empty."""
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise ImportFileError(path, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+    if not data.strip():
+        raise ImportFileError(path, "the file is empty")
+    return data
+
+
 def parse_xml(path: Path) -> Element:
     """Read an XML file.
 
@@ -120,12 +131,7 @@ def parse_xml(path: Path) -> Element:
     Raises:
         ImportFileError: if the file can't be read, is empty or is not well-formed.
     """
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise ImportFileError(path, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if not data.strip():
-        raise ImportFileError(path, "the file is empty")
+    data = read_text(path)
     parser = expat.ParserCreate()
     roots: list[Element] = []
     open_elements: list[Element] = []

@@ -14,7 +14,7 @@ SECONDS = 1.0
 
 
 def check_rest(model: sim.Model, count: int) -> sim.Contacts:
-    """The last body, of 1 kg, stays where it was put, on so many contacts that bear its weight."""
+    """The last body, of 1 kg, stays where it was put, on all the contacts that bear its weight."""
     q, qd, simulator = run(model, SECONDS)
     np.testing.assert_allclose(q, np.tile(q[0], (len(q), 1)), rtol=0.0, atol=1e-9)
     contacts = simulator.contacts(simulator.state(q[-1], qd[-1]))

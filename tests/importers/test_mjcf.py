@@ -1,4 +1,4 @@
-"""What single elements of an MJCF file become; what is left out is said."""
+"""What single elements of an MJCF file become, and the warnings about what is left out."""
 
 import re
 import warnings

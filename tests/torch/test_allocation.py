@@ -106,7 +106,7 @@ def test_other_systems(take_away, monkeypatch):
 def test_large_results():
     """A large batch gives what its rows give in small ones, in memory of its own, and so do gradients."""
     robot = sim.torch.Robot(ARM, dtype=torch.float64)
-    rows = LARGE // (8 * robot.nq) + 3  # gradients of so many rows are large, too
+    rows = LARGE // (8 * robot.nq) + 3  # the gradients of this many rows are large, too
     q = torch.rand(rows, robot.nq, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     first = robot.mass_matrix(q)
     kept = first.detach().clone()

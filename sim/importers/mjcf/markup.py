@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.errors import ImportFileError
+from sim.importers.xmltree import read_text
 
 # What is no element, and how it ends.
 SKIPPED = ((b"<!--", b"-->"), (b"<?", b"?>"), (b"<!DOCTYPE", b">"))
@@ -37,17 +37,6 @@ class Tag:
     def attributes(self) -> dict[str, str]:
         """The attributes by name."""
         return {_text(name): _text(a or b) for name, a, b in ATTRIBUTE.findall(self.inside)}
-
-
-def read_text(path: Path) -> bytes:
-    """The bytes of a file. Raises ImportFileError if it can't be read or is empty."""
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise ImportFileError(path, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if not data.strip():
-        raise ImportFileError(path, "the file is empty")
-    return data
 
 
 def tags(data: bytes) -> Iterator[Tag]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import ImportFileError
-from sim.importers.mjcf.markup import Tag, read_text, tags
+from sim.importers.mjcf.markup import Tag, tags
+from sim.importers.xmltree import read_text
 from sim.model.spec_checks import MOST_HEIGHTS
 
 PNG = b"\x89PNG\r\n\x1a\n"

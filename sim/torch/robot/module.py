@@ -221,7 +221,7 @@ class RobotModule(torch.nn.Module):
     def _require_regular_mass_matrix(self) -> None:
         """Look once, at the first call that divides by it; what a parameter becomes later is its owner's affair."""
         # Inside of a transform of torch.func the parameters have no numbers to look at.
-        if self._regular or self.model.massless_links or torch._C._are_functorch_transforms_active():
+        if self.model.massless_links or torch._C._are_functorch_transforms_active():
             return
         values = dict(zip(INERTIAL, self._values(INERTIAL), strict=True))
         check_mass_matrix(self.model, {name: value.detach().cpu().numpy() for name, value in values.items()}, dt=0.0)

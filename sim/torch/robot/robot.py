@@ -281,7 +281,8 @@ class Robot(RobotModule):
         """
         on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
         make = lambda: forward_dynamics_operation(self.model, passive)  # noqa: E731
-        self._require_regular_mass_matrix()
+        if not self._regular:
+            self._require_regular_mass_matrix()
         key = "forward dynamics" if passive else "forward dynamics without passive forces"
         return self._dynamics(key, make, q=q, qd=qd, tau=tau, **on_links)
 
@@ -291,7 +292,8 @@ class Robot(RobotModule):
 
     def mass_matrix_inverse(self, q: torch.Tensor) -> torch.Tensor:
         """Inverse of the joint-space mass matrix [..., nv, nv]."""
-        self._require_regular_mass_matrix()
+        if not self._regular:
+            self._require_regular_mass_matrix()
         return self._dynamics("mass matrix inverse", lambda: mass_matrix_inverse_operation(self.model), q=q)
 
     def gravity_forces(self, q: torch.Tensor) -> torch.Tensor:
