@@ -6,29 +6,47 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from warp_kernels.solver.projection import FRICTION_MODELS
 
+SOLVERS = ("pgs", "newton")
+
 
 @dataclass(frozen=True)
 class ContactOptions:
     """How contacts, joint limits and dry friction are solved.
 
     Attributes:
-        sweeps: Gauss-Seidel sweeps per step.
+        solver: "pgs": a number of sweeps of projected Gauss-Seidel. "newton": the solution, by Newton's method, of a
+            problem that ``regularisation`` makes well posed. docs/contact.md says how to choose.
+        sweeps: of "pgs": Gauss-Seidel sweeps per step.
         friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own).
+        regularisation: of "newton": inverse mass that is added to each row of a constraint, as a share of the mean
+            inverse mass of its rows. A body at rest on another gives way by this share of the velocity that
+            its weight would give it in a step.
+        recovery_time: of "newton": the time, beside that of the step, in which an overlap fades [s].
+        iterations: of "newton": the most linear systems per step; see :attr:`sim.Simulator.residual`.
         erp: part of the signed distance that one step removes; the same inside and outside the surface, so that the
             resting state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
-        cfm: softness added to the diagonal of the Delassus matrix [1/kg].
+            With "newton" the part of an overlap is removed in the time step and ``recovery_time`` together.
+        cfm: of "pgs": softness added to the diagonal of the Delassus matrix [1/kg].
         margin: contacts and limits closer than this, plus the way that they may close in one step, take part [m, rad].
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s].
         restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
         max_contacts: room for contacts per world; None picks it from the model, 0 turns contact off.
-        adjoint: "unrolled": the exact gradient of the sweeps that were run; "implicit": that of the solution to which
-            they converge, cheaper and without their history, see :attr:`sim.Simulator.adjoint_residual`.
-        tolerance: sweeps end early in a world once one changes no row's velocity by as much [m/s]; 0 for all sweeps.
-        warm_start: begin with the impulses of the step before, which are then part of the state, rather than with zero.
+        adjoint: of "pgs": "unrolled": the exact gradient of the sweeps that were run; "implicit": that of the solution
+            to which they converge, cheaper and without their history, see :attr:`sim.Simulator.adjoint_residual`.
+            "newton" has one gradient, that of its solution.
+        tolerance: of "pgs": sweeps end early in a world once one changes no row's velocity by as much [m/s]; 0 for all
+            sweeps. Of "newton": the residual that may be left, as a share of the momenta at hand; 0 for as little as
+            rounding allows.
+        warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
+            with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
     """
 
+    solver: str = "pgs"
     sweeps: int = 50
     friction: str = "cone"
+    regularisation: float = 1e-3
+    recovery_time: float = 0.02
+    iterations: int = 100
     erp: float = 1.0
     cfm: float = 0.0
     margin: float = 0.02
@@ -41,20 +59,34 @@ class ContactOptions:
 
     def __post_init__(self) -> None:
         """Check the ranges; raises ModelError naming the option."""
-        if not is_whole(self.sweeps, 1):
-            raise ModelError(f"ContactOptions: sweeps is {self.sweeps!r}; it must be a whole number of at least 1")
+        if self.solver not in SOLVERS:
+            raise ModelError(f"ContactOptions: solver is '{self.solver}'; it must be {_either(SOLVERS)}")
+        for name in ("sweeps", "iterations"):
+            value = getattr(self, name)
+            if not is_whole(value, 1):
+                raise ModelError(f"ContactOptions: {name} is {value!r}; it must be a whole number of at least 1")
         if self.friction not in FRICTION_MODELS:
-            raise ModelError(
-                f"ContactOptions: friction is '{self.friction}'; it must be {' or '.join(map(repr, FRICTION_MODELS))}"
-            )
+            raise ModelError(f"ContactOptions: friction is '{self.friction}'; it must be {_either(FRICTION_MODELS)}")
         if self.adjoint not in ("unrolled", "implicit"):
             raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; it must be 'unrolled' or 'implicit'")
         if not 0.0 <= self.erp <= 1.0:
             raise ModelError(f"ContactOptions: erp is {self.erp}; it must lie between 0 and 1")
-        for name in ("tolerance", "cfm", "margin", "max_correction", "restitution_threshold"):
+        if not 0.0 < self.regularisation <= 1.0:
+            raise ModelError(
+                f"ContactOptions: regularisation is {self.regularisation}; it must lie above 0 and not above 1"
+            )
+        if self.solver == "newton" and self.warm_start:
+            raise ModelError(
+                'ContactOptions: warm_start is for solver="pgs"; "newton" begins with the velocities of the step before'
+            )
+        for name in ("tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time"):
             if not getattr(self, name) >= 0.0:
                 raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")
         if self.max_contacts is not None and not is_whole(self.max_contacts, 0):
             raise ModelError(
                 f"ContactOptions: max_contacts is {self.max_contacts!r}; it must be a whole number, not negative"
             )
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    return " or ".join(map(repr, choices))

@@ -35,7 +35,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         return tree
 
     @wp.func
-    def list_incidences(count: int, world: int, dof_tree: wp.array(dtype=int), constraints: Constraints, c: Couplings):
+    def sort_incidences(count: int, world: int, dof_tree: wp.array(dtype=int), constraints: Constraints, c: Couplings):
         """Sort the sides of the first ``count`` constraints by tree."""
         trees = c.tree_start.shape[0] - 1
         for tree in range(trees + 1):
@@ -69,6 +69,19 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
             tree = trees - back
             c.tree_start[tree, world] = c.tree_start[tree - 1, world]
         c.tree_start[0, world] = 0
+
+    @wp.kernel(module=module, enable_backward=False)
+    def list_incidences(
+        # Model
+        trees: TreeDofs,
+        # Data in
+        constraints: Constraints,
+        # Data out
+        couplings: Couplings,
+    ):
+        """Which constraints hold on to each tree, without the matrix through which they act on each other."""
+        world = wp.tid()
+        sort_incidences(constraints.count[world], world, trees.dof_tree, constraints, couplings)
 
     @wp.func
     def constraint_at(at: int, end: int, world: int, c: Couplings):
@@ -167,17 +180,17 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         count = int(constraints.count[world])
         contacts = int(contact_count[world])
-        list_incidences(count, world, trees.dof_tree, constraints, couplings)
+        sort_incidences(count, world, trees.dof_tree, constraints, couplings)
         fits = list_rows(count, world, trees.dof_tree, constraints, couplings)
         while fits < count and contacts > 0:
             # Few tries, none of which leaves out much more than it must.
             contacts -= wp.max(contacts // 8, 1)
             count = without_contacts(contacts, count, world, constraints)
-            list_incidences(count, world, trees.dof_tree, constraints, couplings)
+            sort_incidences(count, world, trees.dof_tree, constraints, couplings)
             fits = list_rows(count, world, trees.dof_tree, constraints, couplings)
         if fits < count:
             # The rows before had room with entries for the constraints after them, so that they have it without.
-            list_incidences(fits, world, trees.dof_tree, constraints, couplings)
+            sort_incidences(fits, world, trees.dof_tree, constraints, couplings)
             list_rows(fits, world, trees.dof_tree, constraints, couplings)
         constraints.count[world] = fits
         constraint_overflow[world] = contact_count[world] - contacts + count - fits
@@ -246,4 +259,6 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
                         matrix[couplings.mirror[entry, world], world] = wp.transpose(total)
                     entry += 1
 
-    return SimpleNamespace(module=module, list_couplings=list_couplings, delassus=delassus)
+    return SimpleNamespace(
+        module=module, list_incidences=list_incidences, list_couplings=list_couplings, delassus=delassus
+    )

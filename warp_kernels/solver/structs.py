@@ -128,7 +128,8 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             dt: time step [s].
-            erp: share of a position error that a step removes.
+            erp: share of a position error that is removed in the time ``recovery``.
+            recovery: the time step, or longer [s].
             cfm: what is added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
             max_correction: largest velocity that removes an error [m/s or rad/s].
             restitution_threshold: slowest approach that bounces [m/s].
@@ -137,6 +138,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
         dt: scalar
         erp: scalar
+        recovery: scalar
         cfm: scalar
         max_correction: scalar
         restitution_threshold: scalar

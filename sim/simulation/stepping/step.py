@@ -19,6 +19,7 @@ from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.rows.cones import cone_kernels
 from warp_kernels.solver.rows.equalities import equality_kernels
@@ -106,11 +107,26 @@ class Step(Workspace):
         """Which constraints there are in each world, which of them act on each other, and their rows."""
         kernels, matrix = constraint_kernels(self.scalar), delassus_kernels(self.scalar)
         self._launch(kernels.list_constraints, self.num_worlds)
-        self._launch(matrix.list_couplings, self.num_worlds)
-        self._launch_over_constraints(kernels.constraint_rows)
-        self._launch_over_constraints(matrix.delassus)
+        if self.newton:
+            self._launch(matrix.list_incidences, self.num_worlds)
+            self._launch_over_constraints(kernels.constraint_rows)
+        else:
+            self._launch(matrix.list_couplings, self.num_worlds)
+            self._launch_over_constraints(kernels.constraint_rows)
+            self._launch_over_constraints(matrix.delassus)
 
     def _solve_constraints(self) -> None:
+        if self.newton:
+            self._solve_by_newton()
+        else:
+            self._sweep()
+
+    def _solve_by_newton(self) -> None:
+        kernels = newton_kernels(self.scalar, self.contact_options.friction)
+        self._launch_over_constraints(kernels.regularise)
+        self._launch(kernels.newton_solve, self.num_worlds)
+
+    def _sweep(self) -> None:
         if self.warm:
             identity = contact_identity(self)
             kernel = warm_start_kernels(self.scalar).match_constraints

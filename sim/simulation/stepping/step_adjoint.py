@@ -19,6 +19,7 @@ from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
@@ -58,7 +59,10 @@ class DifferentiableStep(Step):
         self.impulse_bar, self.start_bar = (worlds_last(constraints, t.vec3) for _ in range(2))
         self.rhs_bar = worlds_last(constraints, t.vec3)
         self.bound_bar, self.softness_bar = (worlds_last(constraints, scalar) for _ in range(2))
-        if self.contact_options.adjoint == "unrolled":
+        if self.newton:
+            self.own_bar = worlds_last(constraints, scalar)
+            self._allocate_responses()
+        elif self.contact_options.adjoint == "unrolled":
             self._allocate_unrolled()
         else:
             self.value = worlds_last(constraints, t.vec3)
@@ -89,7 +93,7 @@ class DifferentiableStep(Step):
 
     def _allocate_unrolled(self) -> None:
         t, constraints = self.device_model.types, self.max_constraints
-        histories, responses = self.sweeps * constraints, self.max_incidences * self.trees.max_tree_dofs
+        histories = self.sweeps * constraints
 
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
@@ -101,7 +105,14 @@ class DifferentiableStep(Step):
         self.own_bar = worlds_last(constraints, t.mat33)
         self.scale_bar = worlds_last(constraints, t.vec3)
         self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
-        self.constraint_response, self.coupled_response = (worlds_last(responses, t.vec3) for _ in range(2))
+        self._allocate_responses()
+
+    def _allocate_responses(self) -> None:
+        """What impulses do to the trees that they act on."""
+        shape = (self.max_incidences * self.trees.max_tree_dofs, self.num_worlds)
+        self.constraint_response, self.coupled_response = (
+            wp.zeros(shape, dtype=self.device_model.types.vec3, device=self.device) for _ in range(2)
+        )
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recording of the way back adds to."""
@@ -166,7 +177,9 @@ class DifferentiableStep(Step):
         if self.warm:
             self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
         if self.max_constraints:
-            if self.contact_options.adjoint == "unrolled":
+            if self.newton:
+                self._newton_adjoint()
+            elif self.contact_options.adjoint == "unrolled":
                 self._sweeps_adjoint()
             else:
                 self._solution_adjoint()
@@ -178,6 +191,12 @@ class DifferentiableStep(Step):
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds)
         self._motion_adjoint()
+
+    def _newton_adjoint(self) -> None:
+        kernels = newton_adjoint_kernels(self.scalar, self.contact_options.friction)
+        self._launch(kernels.solution_adjoint, self.num_worlds)
+        self._launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
+        self._launch_over_constraints(kernels.own_response)
 
     def _solution_adjoint(self) -> None:
         """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""

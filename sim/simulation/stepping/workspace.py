@@ -15,6 +15,7 @@ from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
+from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 
 # Fields of the kernels' structs, and the parameters that they hold.
@@ -77,6 +78,7 @@ class Workspace:
         self.structs = solver_structs(self.scalar)
         self.options = self._options(dt)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
+        self.regularisation, self.iterations = self.scalar(options.regularisation), options.iterations
         self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
         self.constrained = self._constrained()
         self.paths = fill(
@@ -92,7 +94,7 @@ class Workspace:
         # A constraint touches one tree or two, and where there is one, all of them.
         trees = self.model.num_trees
         self.max_incidences = min(trees, 2) * self.max_constraints
-        self.max_couplings = self.max_constraints**2
+        self.max_couplings = 0 if self.newton else self.max_constraints**2
         if trees > 1:
             self.max_couplings = min(self.max_couplings, COUPLINGS_PER_CONSTRAINT * self.max_constraints)
         self._allocate()
@@ -177,7 +179,37 @@ class Workspace:
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)
         self.response = worlds_last(nv, scalar)
+        if self.newton:
+            self._allocate_newton()
         self._gather()
+
+    def _allocate_newton(self) -> None:
+        t = self.device_model.types
+        constraints, nv = self.max_constraints, self.model.nv
+
+        def worlds_last(count: int, dtype: Any) -> wp.array:
+            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
+
+        structs = newton_structs(self.scalar)
+        self.grip = worlds_last(constraints, t.vec2)
+        self.iterate = fill(
+            structs.Iterate,
+            **{name: worlds_last(nv, self.scalar) for name in ("z", "residual", "step", "work")},
+            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip")},
+            impulse=self.impulse,
+            held=worlds_last(constraints, self.scalar),
+        )
+        self.system = fill(
+            structs.System,
+            place=self._integers(_leaves_first(self.model)),
+            first=worlds_last(nv, wp.int32),
+            **{name: worlds_last(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
+        )
+
+    @property
+    def newton(self) -> bool:
+        """Whether the problem of a step is solved by Newton's method."""
+        return self.contact_options.solver == "newton"
 
     @property
     def warm(self) -> bool:
@@ -207,6 +239,16 @@ class Workspace:
         self.equalities = fill(s.Equalities, **{field: getattr(self, field) for field in s.Equalities.vars})
         self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness)
+        if self.newton:
+            self.problem = fill(
+                newton_structs(self.scalar).Problem,
+                row=self.row,
+                rhs=self.rhs,
+                bound=self.bound,
+                grip=self.grip,
+                resistance=self.contact_resistance,
+                inverse_mass=self.factor_d,
+            )
 
     def _options(self, dt: float) -> Any:
         options = self.contact_options
@@ -214,7 +256,8 @@ class Workspace:
             self.structs.Options,
             dt=self.scalar(dt),
             erp=self.scalar(options.erp),
-            cfm=self.scalar(options.cfm),
+            recovery=self.scalar(dt + options.recovery_time if self.newton else dt),
+            cfm=self.scalar(0.0 if self.newton else options.cfm),
             max_correction=self.scalar(options.max_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
             limit_margin=self.scalar(options.margin),
@@ -278,3 +321,10 @@ class Workspace:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
         sources = (self, self.device_model, self.parameters, self.collision)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
+
+
+def _leaves_first(model: Model) -> np.ndarray:
+    """The place of each degree of freedom with those of each tree in reverse [nv]."""
+    starts = np.append(model.joint_qd_start, model.nv)[model.tree_link_start]
+    tree = model.link_tree[model.dof_link]
+    return np.asarray(starts[tree] + starts[tree + 1] - 1 - np.arange(model.nv))

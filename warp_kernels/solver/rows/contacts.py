@@ -103,8 +103,8 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
             spring_bar[item, world] = vec2(bars[1], bars[2])
         elif approach < scalar(0.0) and restitution * approach < bias:
             restitution_bar[item, world] = bias_bar * approach
-        elif bias > -options.max_correction:
-            distance_bar[item, world] = bias_bar * options.erp / options.dt
+        else:
+            distance_bar[item, world] = common.correction_adjoint(distance, options, bias_bar)
 
     return SimpleNamespace(
         bouncing_approach=bouncing_approach,

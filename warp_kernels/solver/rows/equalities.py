@@ -44,7 +44,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
     @wp.func
     def bounded_correction(error: vec3, options: Options):
         """Velocity bias that removes an error, no longer than the largest correction."""
-        bias = error * (options.erp / options.dt)
+        bias = error * (options.erp / options.recovery)
         square = wp.dot(bias, bias)
         if square > options.max_correction * options.max_correction:
             bias = bias * (options.max_correction / wp.sqrt(square))
@@ -130,7 +130,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
             - offset
         )
         coupling_bias[i, world] = wp.clamp(
-            error * (options.erp / options.dt), -options.max_correction, options.max_correction
+            error * (options.erp / options.recovery), -options.max_correction, options.max_correction
         )
 
     return SimpleNamespace(module=module, evaluate_anchors=evaluate_anchors, evaluate_couplings=evaluate_couplings)

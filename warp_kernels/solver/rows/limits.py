@@ -61,10 +61,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
             common.add_at(bars.stiffness, world, dof, found[1])
             common.add_at(bars.damping, world, dof, found[2])
             return found[0]
-        gap_bar = scalar(0.0)
-        if common.correction(gap, options) > -options.max_correction:
-            gap_bar = bias_bar * options.erp / options.dt
-        return gap_bar
+        return common.correction_adjoint(gap, options, bias_bar)
 
     @wp.func
     def limit_adjoint(

@@ -19,9 +19,23 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return scalar(2 * side - 1)
 
     @wp.func
+    def correction_time(distance: scalar, options: Options):
+        """How long closing a gap, or resolving an overlap, may take."""
+        if distance < scalar(0.0):
+            return options.recovery
+        return options.dt
+
+    @wp.func
     def correction(distance: scalar, options: Options):
-        """Velocity bias of a hard row: linear in the signed distance across the resting state, bounded far inside."""
-        return wp.max(options.erp * distance / options.dt, -options.max_correction)
+        """Velocity bias of a hard row: linear in the signed distance on either side of the surface, bounded far inside."""
+        return wp.max(options.erp * distance / correction_time(distance, options), -options.max_correction)
+
+    @wp.func
+    def correction_adjoint(distance: scalar, options: Options, bias_bar: scalar):
+        """Adjoint of the distance."""
+        if correction(distance, options) > -options.max_correction:
+            return bias_bar * options.erp / correction_time(distance, options)
+        return scalar(0.0)
 
     @wp.func
     def value_of(parameter: wp.array2d(dtype=scalar), world: int, item: int):
@@ -34,4 +48,10 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         if target.shape[0] > 0:
             wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
 
-    return SimpleNamespace(side_sign=side_sign, correction=correction, value_of=value_of, add_at=add_at)
+    return SimpleNamespace(
+        side_sign=side_sign,
+        correction=correction,
+        correction_adjoint=correction_adjoint,
+        value_of=value_of,
+        add_at=add_at,
+    )

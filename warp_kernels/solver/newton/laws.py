@@ -1,0 +1,156 @@
+"""What a constraint answers to the value of its rows: an impulse, and how that changes with the value.
+
+With the row values r (velocity after the step plus bias) a row that holds answers with ``-r / R``, R = eps W, within its bounds:
+a contact or a limit pushes only; friction lies in the disc (or square) that the normal impulse allows; dry friction and actuators
+lie within a bound of their own. W is the effective inverse mass of the constraint, the mean over its rows, so that the
+regularisation weighs the same for a gram and for a thousand tons (Castro et al., *An Unconstrained Convex Formulation of Compliant
+Contact*, 2021, section IV). Bounds held, each answer is minus the gradient of a convex function of r.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
+
+
+@functools.cache
+def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """Warp functions of the laws for one precision and friction model. ``grip`` is 1 / R of the first row and of the others."""
+    t = warp_types(scalar)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    zero = scalar(0.0)
+
+    if friction == "cone":
+
+        @wp.func
+        def tangent_answer(r: vec2, grip: scalar, limit: scalar):
+            """Impulse within a disc, against the slip."""
+            size = wp.length(r)
+            factor = grip
+            if size * grip > limit:
+                factor = limit / size
+            return -factor * r
+
+        @wp.func
+        def tangent_slope(r: vec2, grip: scalar, limit: scalar):
+            """Derivatives of the answer: [0, 0], [0, 1], [1, 1]."""
+            size = wp.length(r)
+            if size * grip > limit:
+                t = r / size
+                factor = limit / size
+                return vec3(-factor * t[1] * t[1], factor * t[0] * t[1], -factor * t[0] * t[0])
+            return vec3(-grip, zero, -grip)
+
+        @wp.func
+        def tangent_limit_slope(r: vec2, grip: scalar, limit: scalar):
+            """Derivative of the answer with respect to its limit."""
+            size = wp.length(r)
+            if size * grip > limit:
+                return -r / size
+            return vec2(zero, zero)
+
+    else:
+
+        @wp.func
+        def tangent_answer(r: vec2, grip: scalar, limit: scalar):
+            """Impulse within a square."""
+            return vec2(wp.clamp(-grip * r[0], -limit, limit), wp.clamp(-grip * r[1], -limit, limit))
+
+        @wp.func
+        def tangent_slope(r: vec2, grip: scalar, limit: scalar):
+            """Derivatives of the answer: [0, 0], [0, 1], [1, 1]."""
+            slope = vec3()
+            if wp.abs(grip * r[0]) <= limit:
+                slope[0] = -grip
+            if wp.abs(grip * r[1]) <= limit:
+                slope[2] = -grip
+            return slope
+
+        @wp.func
+        def tangent_limit_slope(r: vec2, grip: scalar, limit: scalar):
+            """Derivative of the answer with respect to its limit."""
+            slope = vec2()
+            if wp.abs(grip * r[0]) > limit:
+                slope[0] = -wp.sign(r[0])
+            if wp.abs(grip * r[1]) > limit:
+                slope[1] = -wp.sign(r[1])
+            return slope
+
+    @wp.func
+    def row_count(kind: int):
+        """Rows of a constraint: three, or one of a joint."""
+        if kind != CONTACT and kind <= COUPLING:
+            return scalar(1.0)
+        return scalar(3.0)
+
+    @wp.func
+    def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
+        """Impulses of a constraint.
+
+        bounds: of a contact what its friction may be; of TORSION those of spinning and of rolling; otherwise the constraint's own.
+        """
+        result = vec3()
+        if kind < FRICTION_LOSS:
+            tangent = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[0])
+            result = vec3(wp.max(zero, -grip[0] * r[0]), tangent[0], tangent[1])
+        elif kind <= COUPLING:
+            result[0] = wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0])
+        elif kind == TORSION:
+            roll = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[1])
+            result = vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), roll[0], roll[1])
+        else:
+            result = vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
+        return result
+
+    @wp.func
+    def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
+        """Derivative of the impulses with respect to the row values, with the bounds held: symmetric, not positive."""
+        result = mat33()
+        first = zero
+        pair = vec3()
+        if kind < FRICTION_LOSS:
+            if r[0] < zero:
+                first = -grip[0]
+            pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[0])
+        elif kind <= COUPLING:
+            if wp.abs(grip[0] * r[0]) <= bounds[0]:
+                first = -grip[0]
+        elif kind == TORSION:
+            if wp.abs(grip[0] * r[0]) <= bounds[0]:
+                first = -grip[0]
+            pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[1])
+        else:
+            first = -grip[0]
+            pair = vec3(-grip[1], zero, -grip[1])
+        result[0, 0] = first
+        result[1, 1] = pair[0]
+        result[1, 2] = pair[1]
+        result[2, 1] = pair[1]
+        result[2, 2] = pair[2]
+        return result
+
+    @wp.func
+    def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
+        """Derivative of the impulses with respect to what the bounds grow with, at the rates ``share``.
+
+        For a contact that is its own normal impulse, for TORSION that of its contact; for dry friction and actuators the bound.
+        """
+        result = vec3()
+        if kind < FRICTION_LOSS:
+            tangent = tangent_limit_slope(vec2(r[1], r[2]), grip[1], bounds[0])
+            result = vec3(zero, tangent[0] * share[0], tangent[1] * share[0])
+        elif kind <= COUPLING:
+            if wp.abs(grip[0] * r[0]) > bounds[0]:
+                result[0] = -wp.sign(r[0]) * share[0]
+        elif kind == TORSION:
+            roll = tangent_limit_slope(vec2(r[1], r[2]), grip[1], bounds[1])
+            if wp.abs(grip[0] * r[0]) > bounds[0]:
+                result[0] = -wp.sign(r[0]) * share[0]
+            result[1] = roll[0] * share[1]
+            result[2] = roll[1] * share[1]
+        return result
+
+    return SimpleNamespace(row_count=row_count, answer=answer, slope=slope, bound_slope=bound_slope)

@@ -1,0 +1,141 @@
+"""How far an iterate is from the solution, and the system whose solution is the next step towards it."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.laws import law_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.system import system_functions
+from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import CONTACT, TORSION, warp_types
+
+# What friction is bounded by: the normal impulses of the iterate, or those that were set aside.
+COUPLED = 0
+HELD = 1
+
+
+@functools.cache
+def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """Warp functions for one precision and friction model."""
+    t = warp_types(scalar)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    laws = law_functions(scalar, friction)
+    linear = system_functions(scalar)
+    products = product_functions(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    zero = scalar(0.0)
+
+    @wp.func
+    def normal_impulse(contact: int, world: int, mode: int, problem: Problem, iterate: Iterate):
+        """The normal impulse that bounds a contact's friction."""
+        if mode == HELD:
+            return iterate.held[contact, world]
+        return wp.max(zero, -problem.grip[contact, world][0] * iterate.value[contact, world][0])
+
+    @wp.func
+    def bound_rates(constraint: int, kind: int, item: int, world: int, problem: Problem):
+        """What a constraint's bounds are multiples of: friction coefficients, or the bound itself. A contact is its own slot."""
+        rates = vec2(problem.bound[constraint, world], zero)
+        if kind == TORSION:
+            rates = problem.resistance[item, world]
+        return rates
+
+    @wp.func
+    def bounds_of(constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate):
+        """The bounds of a constraint's impulses, see :func:`warp_kernels.solver.newton.laws.law_functions`."""
+        bounds = bound_rates(constraint, kind, item, world, problem)
+        if kind == CONTACT or kind == TORSION:
+            bounds = bounds * normal_impulse(item, world, mode, problem, iterate)
+        return bounds
+
+    @wp.func
+    def evaluate(
+        world: int,
+        count: int,
+        nv: int,
+        mode: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """Row values, impulses and residual at z. Returns the square of the residual, as kinetic energy measures it."""
+        for k in range(nv):
+            iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
+        for i in range(count):
+            value = problem.rhs[i, world] + products.velocity(i, world, paths, constraints, problem.row, iterate.z)
+            iterate.value[i, world] = value
+            kind = constraints.kind[i, world]
+            bounds = bounds_of(i, kind, constraints.item[i, world], world, mode, problem, iterate)
+            impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
+            iterate.impulse[i, world] = impulse
+            if wp.dot(impulse, impulse) > zero:
+                products.add_push(i, -impulse, world, paths, constraints, problem.row, iterate.residual)
+        square = zero
+        for k in range(nv):
+            square += iterate.residual[k, world] * iterate.residual[k, world] * problem.inverse_mass[k, world]
+        return square
+
+    @wp.func
+    def assemble(
+        world: int,
+        count: int,
+        nv: int,
+        mode: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+        system: System,
+    ):
+        """The derivative of the residual with respect to z. Returns whether it is symmetric."""
+        symmetric = int(1)
+        linear.clear(world, nv, problem.inverse_mass, system)
+        for i in range(count):
+            kind = constraints.kind[i, world]
+            item = constraints.item[i, world]
+            value = iterate.value[i, world]
+            grip = problem.grip[i, world]
+            bounds = bounds_of(i, kind, item, world, mode, problem, iterate)
+            slope = laws.slope(kind, value, grip, bounds)
+            # Where friction slides, it follows the normal impulse.
+            follows = vec3()
+            if mode == COUPLED and (kind == CONTACT or kind == TORSION):
+                if bounds[0] > zero or bounds[1] > zero:
+                    rates = bound_rates(i, kind, item, world, problem)
+                    follows = laws.bound_slope(kind, value, grip, bounds, rates) * -problem.grip[item, world][0]
+                    if wp.dot(follows, follows) > zero:
+                        symmetric = int(0)
+            if kind == CONTACT:
+                slope[1, 0] = follows[1]
+                slope[2, 0] = follows[2]
+            if wp.ddot(slope, slope) > zero:
+                linear.add_product(world, i, i, slope, paths, constraints, problem.row, system)
+            if kind == TORSION and wp.dot(follows, follows) > zero:
+                slope = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
+                linear.add_product(world, i, item, slope, paths, constraints, problem.row, system)
+        return symmetric
+
+    @wp.func
+    def hold_normal_impulses(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """Set the normal impulses of the iterate aside."""
+        for i in range(count):
+            if constraints.kind[i, world] == CONTACT:
+                iterate.held[i, world] = normal_impulse(i, world, COUPLED, problem, iterate)
+
+    return SimpleNamespace(
+        laws=laws,
+        linear=linear,
+        products=products,
+        bound_rates=bound_rates,
+        bounds_of=bounds_of,
+        normal_impulse=normal_impulse,
+        evaluate=evaluate,
+        assemble=assemble,
+        hold_normal_impulses=hold_normal_impulses,
+    )

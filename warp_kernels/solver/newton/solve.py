@@ -1,0 +1,297 @@
+"""Newton's method on the regularised problem of a step, with Coulomb's friction coupled to the normal impulses.
+
+With z = L (v+ - v*) and the row values r = r* + row z, the impulses answer to the values (:mod:`warp_kernels.solver.newton.laws`) and
+
+    D z = row' impulse(r)
+
+is solved. With the bounds of friction held this is the minimum of a convex function, which Newton's method with an exact
+line search always finds. The bounds follow the normal impulses, so that the whole is a fixed point. It is sought by Newton's method on the
+coupled equations, whose matrix is not symmetric where something slides; where that gets no nearer, a convex round with the bounds of
+the iterate comes between (Castro et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*,
+2014, for the convex part).
+
+A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.projection import FRICTION_MODELS
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import ACTUATOR, kernel_module, warp_types
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
+
+# Newton steps of a convex round, after which the coupled equations are tried again.
+ROUND = 8
+# A step of the line search must leave less than this of the slope.
+SLOPE = 0.1
+
+
+@functools.cache
+def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
+    """The solver for one precision and friction model, one thread per world."""
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
+    f = residual_functions(scalar, friction)
+    laws, linear, products = f.laws, f.linear, f.products
+    factor = factor_kernels(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    module = kernel_module(f"newton.{friction}", scalar)
+    zero, one = scalar(0.0), scalar(1.0)
+    precision = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def regularise(
+        # Model
+        threads: int,
+        paths: Paths,
+        regularisation: scalar,
+        # Data in
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        softness: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        # Data out
+        grip: wp.array2d(dtype=vec2),
+    ):
+        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, or the softness of a spring if that is more."""
+        thread, world = wp.tid()
+        for i in range(thread, constraints.count[world], threads):
+            total = zero
+            for side in range(2):
+                here = 2 * i + side
+                tail = constraints.tail[here, world]
+                if tail >= 0:
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        entry = row[here * paths.max_depth + d, world]
+                        total += wp.dot(entry, entry) * factor_d[k, world]
+            kind = constraints.kind[i, world]
+            hard = regularisation * total / f.laws.row_count(kind)
+            first = softness[i, world]
+            if kind != ACTUATOR:
+                first = wp.max(first, hard)
+            pair = vec2()
+            if first > zero:
+                pair[0] = one / first
+            if hard > zero:
+                pair[1] = one / hard
+            grip[i, world] = pair
+
+    @wp.func
+    def find_step(world: int, nv: int, symmetric: int, system: System, iterate: Iterate):
+        """Factor the system and find the step. Returns whether there is one."""
+        least = linear.factorise(world, nv, symmetric, system)
+        if not least > scalar(10.0 * precision):
+            return int(0)
+        for k in range(nv):
+            iterate.work[system.place[k], world] = -iterate.residual[k, world]
+        linear.solve(world, nv, system, iterate.work)
+        for k in range(nv):
+            iterate.step[k, world] = iterate.work[system.place[k], world]
+        return int(1)
+
+    @wp.func
+    def move(world: int, nv: int, length: scalar, iterate: Iterate):
+        for k in range(nv):
+            iterate.z[k, world] += length * iterate.step[k, world]
+
+    @wp.func
+    def slope_along(
+        world: int, count: int, nv: int, length: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Derivative of the convex function along the step, at a length of it."""
+        total = zero
+        for k in range(nv):
+            s = iterate.step[k, world]
+            total += s * (iterate.z[k, world] + length * s) / problem.inverse_mass[k, world]
+        for i in range(count):
+            kind = constraints.kind[i, world]
+            bounds = f.bounds_of(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
+            value = iterate.value[i, world] + length * iterate.slip[i, world]
+            total -= wp.dot(laws.answer(kind, value, problem.grip[i, world], bounds), iterate.slip[i, world])
+        return total
+
+    @wp.func
+    def exact_length(
+        world: int,
+        count: int,
+        nv: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """Where along the step the convex function is least: between bounds that close by secants and halves."""
+        for i in range(count):
+            iterate.slip[i, world] = products.velocity(i, world, paths, constraints, problem.row, iterate.step)
+        low = zero
+        low_slope = slope_along(world, count, nv, zero, constraints, problem, iterate)
+        high = one
+        high_slope = slope_along(world, count, nv, one, constraints, problem, iterate)
+        goal = scalar(SLOPE) * wp.abs(low_slope)
+        if wp.abs(high_slope) <= goal or high_slope < zero:
+            return one
+        length = one
+        for search in range(20):
+            secant = low - low_slope * (high - low) / (high_slope - low_slope)
+            length = secant
+            if search % 3 == 2:
+                length = scalar(0.5) * (low + high)
+            slope = slope_along(world, count, nv, length, constraints, problem, iterate)
+            if wp.abs(slope) <= goal:
+                break
+            if slope < zero:
+                low = length
+                low_slope = slope
+            else:
+                high = length
+                high_slope = slope
+        return length
+
+    @wp.func
+    def begin(
+        world: int,
+        count: int,
+        nv: int,
+        dt: scalar,
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """Set z to the start that is nearer to the solution. Returns the square of its residual."""
+        for k in range(nv):
+            iterate.z[k, world] = zero
+        free = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        if free == zero:
+            return free
+        for k in range(nv):
+            value = qdd[world, k]
+            for d in range(paths.dof_depth[k]):
+                at = paths.dof_row_start[k] + d
+                value += factor_l[at, world] * qdd[world, paths.ancestor[at]]
+            iterate.z[k, world] = -dt * value
+        square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        if square > free:
+            for k in range(nv):
+                iterate.z[k, world] = zero
+            square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        return square
+
+    @wp.func
+    def momentum_square(
+        world: int,
+        nv: int,
+        dt: scalar,
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        paths: Paths,
+        problem: Problem,
+    ):
+        """Twice the kinetic energy of the velocity before the step and of its change without impulses: what rounding scales with."""
+        total = zero
+        for k in range(nv):
+            speed = wp.abs(qd[world, k]) + dt * wp.abs(qdd[world, k])
+            for d in range(paths.dof_depth[k]):
+                at = paths.dof_row_start[k] + d
+                j = paths.ancestor[at]
+                speed += wp.abs(factor_l[at, world]) * (wp.abs(qd[world, j]) + dt * wp.abs(qdd[world, j]))
+            total += speed * speed / problem.inverse_mass[k, world]
+        return total
+
+    @wp.kernel(module=module, enable_backward=False)
+    def newton_solve(
+        # Model
+        paths: Paths,
+        dt: scalar,
+        regularisation: scalar,
+        iterations: int,
+        tolerance: scalar,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        problem: Problem,
+        # Data out
+        system: System,
+        iterate: Iterate,
+        residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
+    ):
+        """residual: the largest change of a velocity that would still come [m/s or rad/s]; sweep_count: systems solved."""
+        world = wp.tid()
+        count = constraints.count[world]
+        residual[world] = zero
+        sweep_count[world] = 0
+        if count == 0:
+            return
+        nv = paths.dof_depth.shape[0]
+        square = begin(world, count, nv, dt, qdd, factor_l, paths, constraints, problem, iterate)
+        if square == zero:
+            return
+        linear.outline(world, count, nv, paths, constraints, system)
+        rounding = scalar(precision) / regularisation
+        relative = wp.max(tolerance, scalar(0.5) * rounding)
+        scale = momentum_square(world, nv, dt, qd, qdd, factor_l, paths, problem)
+        goal = relative * relative * scale
+        stalled = scalar(1.0e4) * rounding * rounding * scale
+        solved = int(0)
+        while solved < iterations and square > goal:
+            symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
+            found = find_step(world, nv, symmetric, system, iterate)
+            solved += 1
+            nearer = int(0)
+            if found == 1:
+                length = one
+                move(world, nv, length, iterate)
+                for _search in range(3):
+                    reached = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    if reached < (one - scalar(0.5) * length) * square:
+                        square = reached
+                        nearer = int(1)
+                        break
+                    shorter = scalar(0.25) * length
+                    move(world, nv, shorter - length, iterate)
+                    length = shorter
+                if nearer == 0:
+                    move(world, nv, -length, iterate)
+                    square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+            if nearer == 0:
+                if square < stalled:
+                    break
+                # A convex round from here.
+                f.hold_normal_impulses(world, count, constraints, problem, iterate)
+                convex = f.evaluate(world, count, nv, HELD, paths, constraints, problem, iterate)
+                enough = wp.max(scalar(1.0e-4) * convex, goal)
+                for _inner in range(ROUND):
+                    if convex <= enough:
+                        break
+                    f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
+                    find_step(world, nv, 1, system, iterate)
+                    solved += 1
+                    length = exact_length(world, count, nv, paths, constraints, problem, iterate)
+                    move(world, nv, length, iterate)
+                    convex = f.evaluate(world, count, nv, HELD, paths, constraints, problem, iterate)
+                square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        largest = zero
+        for k in range(nv):
+            largest = wp.max(largest, wp.abs(iterate.residual[k, world]) * problem.inverse_mass[k, world])
+        residual[world] = largest
+        sweep_count[world] = solved
+
+    return SimpleNamespace(module=module, regularise=regularise, newton_solve=newton_solve)

@@ -1,0 +1,82 @@
+"""What the kernels of Newton's method share."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def newton_structs(scalar: Any) -> SimpleNamespace:
+    """The structs of one precision. ``nc`` is the room for constraints of a world."""
+    t = warp_types(scalar)
+
+    @wp.struct
+    class Problem:
+        """What the impulses of a step solve.
+
+        The unknown is z = L (v+ - v*), with M = L' D L and v* the velocity without impulses; rows act on z.
+
+        Attributes:
+            row: rows along both paths, times L^-1 [2 nc max_depth, world].
+            rhs: row values without impulses [nc, world], m/s or rad/s.
+            bound: friction coefficient, or largest impulse [nc, world].
+            grip: 1 / R of the first row and of the others [nc, world], kg or kg m^2.
+            resistance: torsional and rolling friction of each contact [contact, world], m.
+            inverse_mass: 1 / D [nv, world].
+        """
+
+        row: wp.array2d(dtype=t.vec3)
+        rhs: wp.array2d(dtype=t.vec3)
+        bound: wp.array2d(dtype=scalar)
+        grip: wp.array2d(dtype=t.vec2)
+        resistance: wp.array2d(dtype=t.vec2)
+        inverse_mass: wp.array2d(dtype=scalar)
+
+    @wp.struct
+    class Iterate:
+        """Where the iteration is.
+
+        Attributes:
+            z: the unknown [nv, world].
+            residual: D z less the impulses' push [nv, world].
+            step: the step of Newton's method [nv, world].
+            work: the same by places, while the system is solved [nv, world].
+            value: of each row at z [nc, world].
+            slip: change of the values by the whole step [nc, world].
+            impulse: the answers to the values [nc, world].
+            held: normal impulses that bound friction in a convex round [nc, world].
+        """
+
+        z: wp.array2d(dtype=scalar)
+        residual: wp.array2d(dtype=scalar)
+        step: wp.array2d(dtype=scalar)
+        work: wp.array2d(dtype=scalar)
+        value: wp.array2d(dtype=t.vec3)
+        slip: wp.array2d(dtype=t.vec3)
+        impulse: wp.array2d(dtype=t.vec3)
+        held: wp.array2d(dtype=scalar)
+
+    @wp.struct
+    class System:
+        """The linear system ``D - sum of row' slope row``, and its factors.
+
+        Leaves come before roots, so that a branch of a tree fills nothing outside of its path. A row begins at its first entry that may
+        differ from zero (an envelope, which factors keep); p (p + 1) / 2 + q is the entry of places p >= q.
+
+        Attributes:
+            place: of each degree of freedom [nv].
+            first: place of the first entry of each row, and of each column [nv, world].
+            lower: entries on and below the diagonal; factored the lower factor, with the inverse pivots [nv (nv + 1) / 2, world].
+            upper: entries above the diagonal, transposed; factored the upper factor [nv (nv + 1) / 2, world].
+        """
+
+        place: wp.array(dtype=int)
+        first: wp.array2d(dtype=int)
+        lower: wp.array2d(dtype=scalar)
+        upper: wp.array2d(dtype=scalar)
+
+    return SimpleNamespace(Problem=Problem, Iterate=Iterate, System=System)

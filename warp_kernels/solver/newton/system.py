@@ -1,0 +1,161 @@
+"""The linear system of a Newton step: assembled from the rows, factored as L U in its envelope, and solved."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import warp_types
+
+
+@functools.cache
+def system_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of the system for one precision."""
+    t = warp_types(scalar)
+    vec3, mat33 = t.vec3, t.mat33
+    factor = factor_kernels(scalar)
+    System = newton_structs(scalar).System
+    zero = scalar(0.0)
+
+    @wp.func
+    def entry(p: int, q: int):
+        """Where the entry of places p >= q is."""
+        return p * (p + 1) // 2 + q
+
+    @wp.func
+    def outline(world: int, count: int, nv: int, paths: Paths, constraints: Constraints, system: System):
+        """Where each row begins: at the first place that one of its constraints reaches."""
+        for p in range(nv):
+            system.first[p, world] = p
+        for constraint in range(count):
+            least = int(nv)
+            for side in range(2):
+                tail = constraints.tail[2 * constraint + side, world]
+                if tail >= 0:
+                    # Places descend from the root to the tail.
+                    least = wp.min(least, system.place[tail])
+            for side in range(2):
+                tail = constraints.tail[2 * constraint + side, world]
+                if tail >= 0:
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        p = system.place[k]
+                        system.first[p, world] = wp.min(system.first[p, world], least)
+
+    @wp.func
+    def clear(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), system: System):
+        """Begin with D."""
+        for k in range(nv):
+            p = system.place[k]
+            for at in range(entry(p, system.first[p, world]), entry(p, p)):
+                system.lower[at, world] = zero
+                system.upper[at, world] = zero
+            system.lower[entry(p, p), world] = scalar(1.0) / inverse_mass[k, world]
+
+    @wp.func
+    def add_product(
+        world: int,
+        constraint: int,
+        other: int,
+        slope: mat33,
+        paths: Paths,
+        constraints: Constraints,
+        row: wp.array2d(dtype=vec3),
+        system: System,
+    ):
+        """Take ``row_constraint' slope row_other`` away. Both constraints act on the same paths."""
+        for side in range(2):
+            there = 2 * other + side
+            mate = constraints.tail[there, world]
+            if mate < 0:
+                continue
+            for d in range(paths.dof_depth[mate] + 1):
+                k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, mate, d)
+                q = system.place[k]
+                push = slope * row[there * paths.max_depth + d, world]
+                for near in range(2):
+                    here = 2 * constraint + near
+                    tail = constraints.tail[here, world]
+                    if tail < 0:
+                        continue
+                    for e in range(paths.dof_depth[tail] + 1):
+                        j = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, e)
+                        p = system.place[j]
+                        share = wp.dot(row[here * paths.max_depth + e, world], push)
+                        if p >= q:
+                            system.lower[entry(p, q), world] -= share
+                        else:
+                            system.upper[entry(q, p), world] -= share
+
+    @wp.func
+    def factorise(world: int, nv: int, symmetric: int, system: System):
+        """L U without pivoting, L with a unit diagonal. Returns the least pivot as a share of its diagonal entry.
+
+        With ``symmetric`` the entries above the diagonal aren't read.
+        """
+        least = scalar(1.0)
+        for p in range(nv):
+            begin = system.first[p, world]
+            row_p = entry(p, 0)
+            diagonal = system.lower[row_p + p, world]
+            pivot = diagonal
+            for q in range(begin, p):
+                row_q = entry(q, 0)
+                start = wp.max(begin, system.first[q, world])
+                below = system.lower[row_p + q, world]
+                for m in range(start, q):
+                    below -= system.lower[row_p + m, world] * system.upper[row_q + m, world]
+                above = below
+                if symmetric == 0:
+                    above = system.upper[row_p + q, world]
+                    for m in range(start, q):
+                        above -= system.lower[row_q + m, world] * system.upper[row_p + m, world]
+                below = below * system.lower[row_q + q, world]
+                system.lower[row_p + q, world] = below
+                system.upper[row_p + q, world] = above
+                pivot -= below * above
+            least = wp.min(least, pivot / diagonal)
+            system.lower[row_p + p, world] = scalar(1.0) / pivot
+        return least
+
+    @wp.func
+    def solve(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
+        """x := (L U)^-1 x, x by places."""
+        for p in range(nv):
+            value = x[p, world]
+            for q in range(system.first[p, world], p):
+                value -= system.lower[entry(p, q), world] * x[q, world]
+            x[p, world] = value
+        for back in range(nv):
+            p = nv - 1 - back
+            value = x[p, world] * system.lower[entry(p, p), world]
+            x[p, world] = value
+            for q in range(system.first[p, world], p):
+                x[q, world] -= system.upper[entry(p, q), world] * value
+
+    @wp.func
+    def solve_transposed(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
+        """x := (L U)'^-1 x, x by places."""
+        for p in range(nv):
+            value = x[p, world]
+            for q in range(system.first[p, world], p):
+                value -= system.upper[entry(p, q), world] * x[q, world]
+            x[p, world] = value * system.lower[entry(p, p), world]
+        for back in range(nv):
+            p = nv - 1 - back
+            value = x[p, world]
+            for q in range(system.first[p, world], p):
+                x[q, world] -= system.lower[entry(p, q), world] * value
+
+    return SimpleNamespace(
+        outline=outline,
+        clear=clear,
+        add_product=add_product,
+        factorise=factorise,
+        solve=solve,
+        solve_transposed=solve_transposed,
+    )
