@@ -195,7 +195,8 @@ class Workspace:
         self.iterate = fill(
             structs.Iterate,
             **{name: worlds_last(nv, self.scalar) for name in ("z", "residual", "step", "work")},
-            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip")},
+            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept")},
+            own=worlds_last(constraints, t.mat33),
             impulse=self.impulse,
             held=worlds_last(constraints, self.scalar),
         )

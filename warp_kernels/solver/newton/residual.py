@@ -82,6 +82,26 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return square
 
     @wp.func
+    def slopes(constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate):
+        """Derivatives of a constraint's impulses: with respect to its values, and to the normal value of its contact.
+
+        The second is zero but where friction slides and follows the normal impulse; for a contact the first has it too.
+        """
+        value = iterate.value[constraint, world]
+        grip = problem.grip[constraint, world]
+        bounds = bounds_of(constraint, kind, item, world, mode, problem, iterate)
+        slope = laws.slope(kind, value, grip, bounds)
+        follows = vec3()
+        if mode == COUPLED and (kind == CONTACT or kind == TORSION):
+            if bounds[0] > zero or bounds[1] > zero:
+                rates = bound_rates(constraint, kind, item, world, problem)
+                follows = laws.bound_slope(kind, value, grip, bounds, rates) * -problem.grip[item, world][0]
+        if kind == CONTACT:
+            slope[1, 0] = follows[1]
+            slope[2, 0] = follows[2]
+        return slope, follows
+
+    @wp.func
     def assemble(
         world: int,
         count: int,
@@ -99,27 +119,35 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         for i in range(count):
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
-            value = iterate.value[i, world]
-            grip = problem.grip[i, world]
-            bounds = bounds_of(i, kind, item, world, mode, problem, iterate)
-            slope = laws.slope(kind, value, grip, bounds)
-            # Where friction slides, it follows the normal impulse.
-            follows = vec3()
-            if mode == COUPLED and (kind == CONTACT or kind == TORSION):
-                if bounds[0] > zero or bounds[1] > zero:
-                    rates = bound_rates(i, kind, item, world, problem)
-                    follows = laws.bound_slope(kind, value, grip, bounds, rates) * -problem.grip[item, world][0]
-                    if wp.dot(follows, follows) > zero:
-                        symmetric = int(0)
-            if kind == CONTACT:
-                slope[1, 0] = follows[1]
-                slope[2, 0] = follows[2]
+            slope, follows = slopes(i, kind, item, world, mode, problem, iterate)
             if wp.ddot(slope, slope) > zero:
                 linear.add_product(world, i, i, slope, paths, constraints, problem.row, system)
-            if kind == TORSION and wp.dot(follows, follows) > zero:
-                slope = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
-                linear.add_product(world, i, item, slope, paths, constraints, problem.row, system)
+            if wp.dot(follows, follows) > zero:
+                symmetric = int(0)
+                if kind == TORSION:
+                    slope = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
+                    linear.add_product(world, i, item, slope, paths, constraints, problem.row, system)
         return symmetric
+
+    @wp.func
+    def linear_residual(
+        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """The residual at z if the impulses were linear from where the values stand, which need not be those at z."""
+        for k in range(nv):
+            iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
+        for i in range(count):
+            value = problem.rhs[i, world] + products.velocity(i, world, paths, constraints, problem.row, iterate.z)
+            iterate.slip[i, world] = value - iterate.value[i, world]
+            kind = constraints.kind[i, world]
+            item = constraints.item[i, world]
+            bounds = bounds_of(i, kind, item, world, COUPLED, problem, iterate)
+            impulse = laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
+            slope, follows = slopes(i, kind, item, world, COUPLED, problem, iterate)
+            impulse += slope * iterate.slip[i, world]
+            if kind == TORSION:
+                impulse += follows * iterate.slip[item, world][0]
+            products.add_push(i, -impulse, world, paths, constraints, problem.row, iterate.residual)
 
     @wp.func
     def hold_normal_impulses(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
@@ -137,5 +165,6 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         normal_impulse=normal_impulse,
         evaluate=evaluate,
         assemble=assemble,
+        linear_residual=linear_residual,
         hold_normal_impulses=hold_normal_impulses,
     )

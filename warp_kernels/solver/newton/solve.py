@@ -23,6 +23,7 @@ import warp as wp
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import ACTUATOR, kernel_module, warp_types
@@ -30,8 +31,13 @@ from warp_kernels.types import ACTUATOR, kernel_module, warp_types
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 
+# A step on the coupled equations must leave less than this of the square of their residual.
+ENOUGH = 0.5
 # Newton steps of a convex round, after which the coupled equations are tried again.
 ROUND = 8
+# Passes of Gauss-Seidel before convex rounds, each with twice the sweeps of the one before, and the sweeps of the first.
+PASSES = 6
+SWEEPS = 10
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
 
@@ -43,12 +49,16 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction)
     laws, linear, products = f.laws, f.linear, f.products
+    sweeps = sweep_functions(scalar, friction)
     factor = factor_kernels(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton.{friction}", scalar)
     zero, one = scalar(0.0), scalar(1.0)
-    precision = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+    epsilon = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+    precision = scalar(epsilon)
+    singular = scalar(10.0 * epsilon)
+    rounding_square = scalar((100.0 * epsilon) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
     def regularise(
@@ -92,7 +102,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     def find_step(world: int, nv: int, symmetric: int, system: System, iterate: Iterate):
         """Factor the system and find the step. Returns whether there is one."""
         least = linear.factorise(world, nv, symmetric, system)
-        if not least > scalar(10.0 * precision):
+        if not least > singular:
             return int(0)
         for k in range(nv):
             iterate.work[system.place[k], world] = -iterate.residual[k, world]
@@ -105,6 +115,25 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     def move(world: int, nv: int, length: scalar, iterate: Iterate):
         for k in range(nv):
             iterate.z[k, world] += length * iterate.step[k, world]
+
+    @wp.func
+    def step_square(world: int, nv: int, problem: Problem, iterate: Iterate):
+        """Twice the kinetic energy of the step."""
+        square = zero
+        for k in range(nv):
+            square += iterate.step[k, world] * iterate.step[k, world] / problem.inverse_mass[k, world]
+        return square
+
+    @wp.func
+    def velocity_left(world: int, nv: int, system: System, iterate: Iterate):
+        """The largest velocity that the pivots of the last system make of the residual."""
+        largest = zero
+        for k in range(nv):
+            largest = wp.max(
+                largest,
+                wp.abs(iterate.residual[k, world]) * wp.abs(linear.inverse_pivot(world, system.place[k], system)),
+            )
+        return largest
 
     @wp.func
     def slope_along(
@@ -233,7 +262,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         residual: wp.array(dtype=scalar),
         sweep_count: wp.array(dtype=int),
     ):
-        """residual: the largest change of a velocity that would still come [m/s or rad/s]; sweep_count: systems solved."""
+        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s]; sweep_count: systems solved."""
         world = wp.tid()
         count = constraints.count[world]
         residual[world] = zero
@@ -245,12 +274,13 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if square == zero:
             return
         linear.outline(world, count, nv, paths, constraints, system)
-        rounding = scalar(precision) / regularisation
+        rounding = precision / regularisation
         relative = wp.max(tolerance, scalar(0.5) * rounding)
         scale = momentum_square(world, nv, dt, qd, qdd, factor_l, paths, problem)
         goal = relative * relative * scale
-        stalled = scalar(1.0e4) * rounding * rounding * scale
+        negligible = rounding_square * scale
         solved = int(0)
+        failures = int(0)
         while solved < iterations and square > goal:
             symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
             found = find_step(world, nv, symmetric, system, iterate)
@@ -259,21 +289,39 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             if found == 1:
                 length = one
                 move(world, nv, length, iterate)
-                for _search in range(3):
+                for _search in range(2):
                     reached = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-                    if reached < (one - scalar(0.5) * length) * square:
+                    if reached < scalar(ENOUGH) * square:
                         square = reached
                         nearer = int(1)
                         break
-                    shorter = scalar(0.25) * length
+                    shorter = scalar(0.5) * length
                     move(world, nv, shorter - length, iterate)
                     length = shorter
                 if nearer == 0:
                     move(world, nv, -length, iterate)
                     square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
             if nearer == 0:
-                if square < stalled:
-                    break
+                if found == 1 and step_square(world, nv, problem, iterate) <= negligible:
+                    break  # what is left is rounding
+                if failures < PASSES:
+                    # What Gauss-Seidel finds, from where it was left.
+                    if failures == 0:
+                        sweeps.start_sweeps(world, count, nv, paths, constraints, problem, iterate)
+                    else:
+                        sweeps.return_to_sweeps(world, count, nv, paths, constraints, problem, iterate)
+                    for _sweep in range(SWEEPS << failures):
+                        sweeps.sweep(world, count, paths, constraints, problem, iterate)
+                    failures += 1
+                    f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    sweeps.implied_values(world, count, constraints, problem, iterate)
+                    symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
+                    f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
+                    if find_step(world, nv, symmetric, system, iterate) == 1:
+                        move(world, nv, one, iterate)
+                    solved += 1
+                    square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    continue
                 # A convex round from here.
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)
                 convex = f.evaluate(world, count, nv, HELD, paths, constraints, problem, iterate)
@@ -288,10 +336,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     move(world, nv, length, iterate)
                     convex = f.evaluate(world, count, nv, HELD, paths, constraints, problem, iterate)
                 square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        largest = zero
-        for k in range(nv):
-            largest = wp.max(largest, wp.abs(iterate.residual[k, world]) * problem.inverse_mass[k, world])
-        residual[world] = largest
+        residual[world] = velocity_left(world, nv, system, iterate)
         sweep_count[world] = solved
 
     return SimpleNamespace(module=module, regularise=regularise, newton_solve=newton_solve)

@@ -49,6 +49,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             slip: change of the values by the whole step [nc, world].
             impulse: the answers to the values [nc, world].
             held: normal impulses that bound friction in a convex round [nc, world].
+            swept: impulses of Gauss-Seidel [nc, world].
+            own: matrix of each constraint alone, R included [nc, world].
         """
 
         z: wp.array2d(dtype=scalar)
@@ -59,6 +61,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         slip: wp.array2d(dtype=t.vec3)
         impulse: wp.array2d(dtype=t.vec3)
         held: wp.array2d(dtype=scalar)
+        swept: wp.array2d(dtype=t.vec3)
+        own: wp.array2d(dtype=t.mat33)
 
     @wp.struct
     class System:

@@ -93,7 +93,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def factorise(world: int, nv: int, symmetric: int, system: System):
-        """L U without pivoting, L with a unit diagonal. Returns the least pivot as a share of its diagonal entry.
+        """L U without pivoting, L with a unit diagonal. Returns the least size of a pivot, as a share of its diagonal entry.
 
         With ``symmetric`` the entries above the diagonal aren't read.
         """
@@ -118,9 +118,14 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                 system.lower[row_p + q, world] = below
                 system.upper[row_p + q, world] = above
                 pivot -= below * above
-            least = wp.min(least, pivot / diagonal)
+            least = wp.min(least, wp.abs(pivot / diagonal))
             system.lower[row_p + p, world] = scalar(1.0) / pivot
         return least
+
+    @wp.func
+    def inverse_pivot(world: int, p: int, system: System):
+        """One over the pivot at place p, of the factors."""
+        return system.lower[entry(p, p), world]
 
     @wp.func
     def solve(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
@@ -156,6 +161,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
         clear=clear,
         add_product=add_product,
         factorise=factorise,
+        inverse_pivot=inverse_pivot,
         solve=solve,
         solve_transposed=solve_transposed,
     )

@@ -1,0 +1,153 @@
+"""Sweeps of Gauss-Seidel over the regularised problem: far from the solution they find which constraints hold and slide.
+
+They keep impulses, and z with them. An impulse tells more of a constraint than its row value does: near the solution the values
+are the impulses times a small R. So the Newton step after them starts from the values at which the constraints would answer with these
+impulses.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.projection import friction_projection_functions
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
+
+
+@functools.cache
+def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """Warp functions of the sweeps for one precision and friction model."""
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
+    f = friction_projection_functions(scalar, friction)
+    factor = factor_kernels(scalar)
+    products = product_functions(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate = structs.Problem, structs.Iterate
+    zero = scalar(0.0)
+
+    @wp.func
+    def resistances(grip: vec2):
+        """R of the three rows; zero where nothing moves."""
+        first = zero
+        others = zero
+        if grip[0] > zero:
+            first = scalar(1.0) / grip[0]
+        if grip[1] > zero:
+            others = scalar(1.0) / grip[1]
+        return vec3(first, others, others)
+
+    @wp.func
+    def start_sweeps(
+        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Without impulses; the matrices of the constraints alone are kept."""
+        for k in range(nv):
+            iterate.z[k, world] = zero
+        for i in range(count):
+            iterate.swept[i, world] = vec3()
+            own = wp.diag(resistances(problem.grip[i, world]))
+            for side in range(2):
+                here = 2 * i + side
+                tail = constraints.tail[here, world]
+                if tail < 0:
+                    continue
+                for d in range(paths.dof_depth[tail] + 1):
+                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                    near = problem.row[here * paths.max_depth + d, world]
+                    far = near
+                    mate = constraints.tail[2 * i + 1 - side, world]
+                    # What both sides share moves neither against the other.
+                    if mate >= 0 and d <= paths.dof_depth[mate]:
+                        if k == factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, mate, d):
+                            far += problem.row[(2 * i + 1 - side) * paths.max_depth + d, world]
+                    own += wp.outer(near, far) * problem.inverse_mass[k, world]
+            iterate.own[i, world] = own
+
+    @wp.func
+    def return_to_sweeps(
+        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Set z to what the swept impulses do."""
+        for k in range(nv):
+            iterate.z[k, world] = zero
+        for i in range(count):
+            products.add_push(i, iterate.swept[i, world], world, paths, constraints, problem.row, iterate.z)
+        for k in range(nv):
+            iterate.z[k, world] = iterate.z[k, world] * problem.inverse_mass[k, world]
+
+    @wp.func
+    def sweep(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """One sweep over all constraints."""
+        for i in range(count):
+            kind = constraints.kind[i, world]
+            old = iterate.swept[i, world]
+            own = iterate.own[i, world]
+            resistance = resistances(problem.grip[i, world])
+            value = problem.rhs[i, world] + products.velocity(i, world, paths, constraints, problem.row, iterate.z)
+            value += wp.cw_mul(resistance, old)
+            column = vec3(own[0, 0], own[1, 0], own[2, 0])
+            scale = f.step_lengths(own)
+            new = old
+            if problem.grip[i, world][0] == zero:
+                new = vec3()
+            elif kind < FRICTION_LOSS:
+                new = f.contact_update(old, value, column, own[2, 1], scale, problem.bound[i, world])
+            elif kind <= COUPLING:
+                new = f.loss_update(old, value, scale, problem.bound[i, world])
+            elif kind == TORSION:
+                contact = constraints.item[i, world]
+                most = problem.resistance[contact, world] * iterate.swept[contact, world][0]
+                new = f.torsion_update(old, value, column, own[2, 1], scale, most[0], most[1])
+            else:
+                new = f.equality_update(old, value, own)
+            change = new - old
+            if wp.dot(change, change) > zero:
+                iterate.swept[i, world] = new
+                for side in range(2):
+                    here = 2 * i + side
+                    tail = constraints.tail[here, world]
+                    if tail >= 0:
+                        for d in range(paths.dof_depth[tail] + 1):
+                            k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                            share = wp.dot(problem.row[here * paths.max_depth + d, world], change)
+                            iterate.z[k, world] += share * problem.inverse_mass[k, world]
+
+    @wp.func
+    def implied_values(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """Replace row values by those that the swept impulses answer: of rows that hold, minus R times the impulse."""
+        for i in range(count):
+            kind = constraints.kind[i, world]
+            swept = iterate.swept[i, world]
+            resistance = resistances(problem.grip[i, world])
+            held = -wp.cw_mul(resistance, swept)
+            value = iterate.value[i, world]
+            if kind < FRICTION_LOSS:
+                if swept[0] > zero:
+                    value[0] = held[0]
+                else:
+                    value[0] = wp.max(value[0], zero)
+            elif kind <= COUPLING:
+                if wp.abs(swept[0]) < problem.bound[i, world]:
+                    value[0] = held[0]
+            limit = problem.bound[i, world] * swept[0]
+            if kind == TORSION:
+                most = problem.resistance[constraints.item[i, world], world]
+                most = most * iterate.swept[constraints.item[i, world], world][0]
+                if wp.abs(swept[0]) < most[0]:
+                    value[0] = held[0]
+                limit = most[1]
+            if kind == CONTACT or kind == TORSION:
+                if wp.length(vec2(swept[1], swept[2])) < scalar(0.999) * limit:
+                    value[1] = held[1]
+                    value[2] = held[2]
+            iterate.value[i, world] = value
+
+    return SimpleNamespace(
+        start_sweeps=start_sweeps, return_to_sweeps=return_to_sweeps, sweep=sweep, implied_values=implied_values
+    )
