@@ -29,12 +29,14 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         """The rows times x [dof, world]."""
         total = vec3()
         for side in range(2):
-            here = 2 * constraint + side
-            tail = constraints.tail[here, world]
+            tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
-                for d in range(paths.dof_depth[tail] + 1):
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    total += row[here * paths.max_depth + d, world] * x[k, world]
+                here = (2 * constraint + side) * paths.max_depth
+                depth = paths.dof_depth[tail]
+                start = paths.dof_row_start[tail]
+                for d in range(depth):
+                    total += row[here + d, world] * x[paths.ancestor[start + d], world]
+                total += row[here + depth, world] * x[tail, world]
         return total
 
     @wp.func
@@ -49,11 +51,33 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     ):
         """Add the transposed rows times ``push`` to x [dof, world]."""
         for side in range(2):
-            here = 2 * constraint + side
-            tail = constraints.tail[here, world]
+            tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
-                for d in range(paths.dof_depth[tail] + 1):
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    x[k, world] += wp.dot(row[here * paths.max_depth + d, world], push)
+                here = (2 * constraint + side) * paths.max_depth
+                depth = paths.dof_depth[tail]
+                start = paths.dof_row_start[tail]
+                for d in range(depth):
+                    x[paths.ancestor[start + d], world] += wp.dot(row[here + d, world], push)
+                x[tail, world] += wp.dot(row[here + depth, world], push)
 
-    return SimpleNamespace(velocity=velocity, add_push=add_push)
+    @wp.func
+    def whole_entry(
+        constraint: int,
+        side: int,
+        d: int,
+        world: int,
+        paths: Paths,
+        constraints: Constraints,
+        row: wp.array2d(dtype=vec3),
+    ):
+        """The rows' entry at depth d of the path of a side, with that of the other side where the paths share it."""
+        tail = constraints.tail[2 * constraint + side, world]
+        mate = constraints.tail[2 * constraint + 1 - side, world]
+        entry = row[(2 * constraint + side) * paths.max_depth + d, world]
+        if mate >= 0 and d <= paths.dof_depth[mate]:
+            k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+            if k == factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, mate, d):
+                entry += row[(2 * constraint + 1 - side) * paths.max_depth + d, world]
+        return entry
+
+    return SimpleNamespace(velocity=velocity, add_push=add_push, whole_entry=whole_entry)

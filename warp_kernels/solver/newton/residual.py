@@ -102,6 +102,19 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return slope, follows
 
     @wp.func
+    def friction_follows(
+        constraint: int, world: int, mode: int, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Whether a constraint's friction slides, and follows a normal impulse."""
+        kind = constraints.kind[constraint, world]
+        if mode == HELD or (kind != CONTACT and kind != TORSION):
+            return int(0)
+        _slope, follows = slopes(constraint, kind, constraints.item[constraint, world], world, mode, problem, iterate)
+        if wp.dot(follows, follows) > zero:
+            return int(1)
+        return int(0)
+
+    @wp.func
     def assemble(
         world: int,
         count: int,
@@ -115,18 +128,20 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
     ):
         """The derivative of the residual with respect to z. Returns whether it is symmetric."""
         symmetric = int(1)
+        for i in range(count):
+            if friction_follows(i, world, mode, constraints, problem, iterate) == 1:
+                symmetric = int(0)
+                break
         linear.clear(world, nv, problem.inverse_mass, system)
         for i in range(count):
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
             slope, follows = slopes(i, kind, item, world, mode, problem, iterate)
             if wp.ddot(slope, slope) > zero:
-                linear.add_product(world, i, i, slope, paths, constraints, problem.row, system)
-            if wp.dot(follows, follows) > zero:
-                symmetric = int(0)
-                if kind == TORSION:
-                    slope = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
-                    linear.add_product(world, i, item, slope, paths, constraints, problem.row, system)
+                linear.add_product(world, i, i, slope, symmetric, paths, constraints, problem.row, system)
+            if kind == TORSION and wp.dot(follows, follows) > zero:
+                slope = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
+                linear.add_product(world, i, item, slope, symmetric, paths, constraints, problem.row, system)
         return symmetric
 
     @wp.func

@@ -85,7 +85,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     for d in range(paths.dof_depth[tail] + 1):
                         k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                         entry = row[here * paths.max_depth + d, world]
-                        total += wp.dot(entry, entry) * factor_d[k, world]
+                        whole = products.whole_entry(i, side, d, world, paths, constraints, row)
+                        total += wp.dot(entry, whole) * factor_d[k, world]
             kind = constraints.kind[i, world]
             hard = regularisation * total / f.laws.row_count(kind)
             first = softness[i, world]

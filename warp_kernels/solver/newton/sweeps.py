@@ -60,12 +60,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 for d in range(paths.dof_depth[tail] + 1):
                     k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                     near = problem.row[here * paths.max_depth + d, world]
-                    far = near
-                    mate = constraints.tail[2 * i + 1 - side, world]
-                    # What both sides share moves neither against the other.
-                    if mate >= 0 and d <= paths.dof_depth[mate]:
-                        if k == factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, mate, d):
-                            far += problem.row[(2 * i + 1 - side) * paths.max_depth + d, world]
+                    far = products.whole_entry(i, side, d, world, paths, constraints, problem.row)
                     own += wp.outer(near, far) * problem.inverse_mass[k, world]
             iterate.own[i, world] = own
 

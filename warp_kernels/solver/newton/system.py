@@ -62,34 +62,49 @@ def system_functions(scalar: Any) -> SimpleNamespace:
         constraint: int,
         other: int,
         slope: mat33,
+        symmetric: int,
         paths: Paths,
         constraints: Constraints,
         row: wp.array2d(dtype=vec3),
         system: System,
     ):
-        """Take ``row_constraint' slope row_other`` away. Both constraints act on the same paths."""
+        """Take ``row_constraint' slope row_other`` away. Both constraints act on the same paths.
+
+        With ``symmetric`` the entries above the diagonal are left as they are.
+        """
         for side in range(2):
-            there = 2 * other + side
-            mate = constraints.tail[there, world]
+            mate = constraints.tail[2 * other + side, world]
             if mate < 0:
                 continue
-            for d in range(paths.dof_depth[mate] + 1):
-                k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, mate, d)
+            there = (2 * other + side) * paths.max_depth
+            mate_depth = paths.dof_depth[mate]
+            mate_start = paths.dof_row_start[mate]
+            for d in range(mate_depth + 1):
+                k = mate
+                if d < mate_depth:
+                    k = paths.ancestor[mate_start + d]
                 q = system.place[k]
-                push = slope * row[there * paths.max_depth + d, world]
+                row_q = entry(q, 0)
+                push = slope * row[there + d, world]
                 for near in range(2):
-                    here = 2 * constraint + near
-                    tail = constraints.tail[here, world]
+                    tail = constraints.tail[2 * constraint + near, world]
                     if tail < 0:
                         continue
-                    for e in range(paths.dof_depth[tail] + 1):
-                        j = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, e)
+                    here = (2 * constraint + near) * paths.max_depth
+                    depth = paths.dof_depth[tail]
+                    start = paths.dof_row_start[tail]
+                    last = depth
+                    if symmetric == 1 and near == side:
+                        last = d  # places descend along a path
+                    for e in range(last + 1):
+                        j = tail
+                        if e < depth:
+                            j = paths.ancestor[start + e]
                         p = system.place[j]
-                        share = wp.dot(row[here * paths.max_depth + e, world], push)
                         if p >= q:
-                            system.lower[entry(p, q), world] -= share
-                        else:
-                            system.upper[entry(q, p), world] -= share
+                            system.lower[entry(p, q), world] -= wp.dot(row[here + e, world], push)
+                        elif symmetric == 0:
+                            system.upper[row_q + p, world] -= wp.dot(row[here + e, world], push)
 
     @wp.func
     def factorise(world: int, nv: int, symmetric: int, system: System):
