@@ -261,7 +261,7 @@ class TorchStep(torch.nn.Module):
         matrix = torch.einsum("wfxi,wigy->wfxgy", jacobian, response)
         feet = matrix.shape[1]
         softness = self.contact.cfm * torch.eye(3 * feet, dtype=matrix.dtype).view(feet, 3, feet, 3)
-        bias = torch.clamp(self.contact.erp * distance / self.dt, min=-self.contact.max_correction)
+        bias = torch.clamp(self.contact.erp * distance / self.dt, min=-self.contact.largest_correction)
         free = torch.einsum("wfxi,wi->wfx", jacobian, velocity)
         return matrix + softness, free + torch.nn.functional.pad(bias[..., None], (0, 2))
 

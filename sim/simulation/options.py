@@ -1,6 +1,10 @@
 """Options of the contact solver."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
@@ -28,7 +32,8 @@ class ContactOptions:
             With "newton" the part of an overlap is removed in the time step and ``recovery_time`` together.
         cfm: of "pgs": softness added to the diagonal of the Delassus matrix [1/kg].
         margin: contacts and limits closer than this, plus the way that they may close in one step, take part [m, rad].
-        max_correction: largest velocity that pushes bodies apart when they overlap [m/s].
+        max_correction: largest velocity that pushes bodies apart when they overlap [m/s]. None for 1.0 with "pgs" and
+            0.2 with "newton", from which gravity brakes a body before the overlap is gone, so that it doesn't hop.
         restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
         max_contacts: room for contacts per world; None picks it from the model, 0 turns contact off.
         adjoint: of "pgs": "unrolled": the exact gradient of the sweeps that were run; "implicit": that of the solution
@@ -50,7 +55,7 @@ class ContactOptions:
     erp: float = 1.0
     cfm: float = 0.0
     margin: float = 0.02
-    max_correction: float = 1.0
+    max_correction: float | None = None
     restitution_threshold: float = 0.1
     max_contacts: int | None = None
     adjoint: str = "unrolled"
@@ -80,11 +85,28 @@ class ContactOptions:
                 'ContactOptions: warm_start is for solver="pgs"; "newton" begins with the velocities of the step before'
             )
         for name in ("tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time"):
-            if not getattr(self, name) >= 0.0:
+            value = getattr(self, name)
+            if value is not None and not value >= 0.0:
                 raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")
         if self.max_contacts is not None and not is_whole(self.max_contacts, 0):
             raise ModelError(
                 f"ContactOptions: max_contacts is {self.max_contacts!r}; it must be a whole number, not negative"
+            )
+
+    @property
+    def largest_correction(self) -> float:
+        """``max_correction``, or its default [m/s]."""
+        if self.max_correction is not None:
+            return self.max_correction
+        return 0.2 if self.solver == "newton" else 1.0
+
+    def require_regular(self, scalar: Any) -> None:
+        """Check that "newton" can tell its regularisation from rounding in this precision; raises ModelError if not."""
+        least = 500.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+        if self.solver == "newton" and self.regularisation < least:
+            raise ModelError(
+                f"ContactOptions: regularisation is {self.regularisation:g}; with {scalar.__name__} it must be at "
+                f"least {least:.0e}, or what it adds is lost in rounding"
             )
 
 

@@ -64,6 +64,7 @@ class Worlds(ABC):
                 raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
         if model.nv == 0:
             raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
+        contact.require_regular(model.scalar)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
@@ -152,20 +153,28 @@ class Worlds(ABC):
 
     @property
     def residual(self) -> np.ndarray:
-        """Largest change of a row velocity in the last sweep of a step, over the last rollout [num_worlds], m/s."""
+        """How far from its solution a step of the last rollout has stayed at most [num_worlds], m/s or rad/s.
+
+        With the solver "pgs" the largest change of a row's velocity in the last sweep; with "newton" the largest
+        velocity that is still missing, which is rounding unless ``iterations`` ended the search.
+        """
         return np.concatenate([shard.step.largest_residual.numpy() for shard in self.shards])
 
     @property
     def sweeps(self) -> np.ndarray:
-        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them."""
+        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
+
+        With the solver "newton" the linear systems that it solved.
+        """
         return np.concatenate([shard.step.sweep_count.numpy() for shard in self.shards])
 
     @property
     def adjoint_residual(self) -> np.ndarray:
-        """What the linear solves of the adjoint "implicit" have left over the last backward pass [num_worlds].
+        """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
 
-        The largest change of a row's adjoint in the last sweep of a step, relative to the largest of that step; zero
-        for "unrolled", which solves nothing.
+        With the adjoint "implicit" of "pgs" the largest change of a row's adjoint in the last sweep of a step, relative
+        to the largest of that step; zero for "unrolled", which solves nothing. With "newton" the norm of what
+        a solution leaves of its right-hand side, relative to that.
         """
         return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self.shards])
 

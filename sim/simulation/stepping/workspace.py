@@ -259,7 +259,7 @@ class Workspace:
             erp=self.scalar(options.erp),
             recovery=self.scalar(dt + options.recovery_time if self.newton else dt),
             cfm=self.scalar(0.0 if self.newton else options.cfm),
-            max_correction=self.scalar(options.max_correction),
+            max_correction=self.scalar(options.largest_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
             limit_margin=self.scalar(options.margin),
         )

@@ -282,7 +282,11 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         negligible = rounding_square * scale
         solved = int(0)
         failures = int(0)
-        while solved < iterations and square > goal:
+        converged = int(0)
+        while solved < iterations:
+            if square <= goal:
+                converged = int(1)
+                break
             symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
             found = find_step(world, nv, symmetric, system, iterate)
             solved += 1
@@ -304,7 +308,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
             if nearer == 0:
                 if found == 1 and step_square(world, nv, problem, iterate) <= negligible:
-                    break  # what is left is rounding
+                    converged = int(1)  # what is left is rounding
+                    break
                 if failures < PASSES:
                     # What Gauss-Seidel finds, from where it was left.
                     if failures == 0:
@@ -338,6 +343,14 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     convex = f.evaluate(world, count, nv, HELD, paths, constraints, problem, iterate)
                 square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         residual[world] = velocity_left(world, nv, system, iterate)
+        if converged == 0:
+            if failures == 0:
+                sweeps.start_sweeps(world, count, nv, paths, constraints, problem, iterate)
+            else:
+                sweeps.return_to_sweeps(world, count, nv, paths, constraints, problem, iterate)
+            for _sweep in range(SWEEPS << 2):
+                sweeps.sweep(world, count, paths, constraints, problem, iterate)
+            sweeps.settle_for_sweeps(world, count, nv, paths, constraints, problem, iterate)
         sweep_count[world] = solved
 
     return SimpleNamespace(module=module, regularise=regularise, newton_solve=newton_solve)

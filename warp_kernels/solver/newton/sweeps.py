@@ -143,6 +143,22 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
                     value[2] = held[2]
             iterate.value[i, world] = value
 
+    @wp.func
+    def settle_for_sweeps(
+        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Take the swept impulses where Newton's method has found nothing better: they keep within their bounds."""
+        for i in range(count):
+            iterate.impulse[i, world] = iterate.swept[i, world]
+            iterate.value[i, world] = problem.rhs[i, world] + products.velocity(
+                i, world, paths, constraints, problem.row, iterate.z
+            )
+        implied_values(world, count, constraints, problem, iterate)
+
     return SimpleNamespace(
-        start_sweeps=start_sweeps, return_to_sweeps=return_to_sweeps, sweep=sweep, implied_values=implied_values
+        start_sweeps=start_sweeps,
+        return_to_sweeps=return_to_sweeps,
+        sweep=sweep,
+        implied_values=implied_values,
+        settle_for_sweeps=settle_for_sweeps,
     )

@@ -1,0 +1,234 @@
+"""What Newton's method finds: the solution that sweeps converge to, Coulomb's law, bodies that stay where they are."""
+
+import numpy as np
+import pytest
+
+import sim
+from scenes import quadruped
+from tests.contact.worlds import DT, G, loose_box
+from tests.simulation.differences import blocks
+from warp_kernels.types import CONTACT
+
+H = 1 / 240
+NEWTON = sim.ContactOptions(solver="newton")
+
+
+def roll(
+    model: sim.Model, steps: int, contact: sim.ContactOptions = NEWTON, dt: float = H, qd: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, sim.Simulator]:
+    simulator = sim.Simulator(model, dt, device="cpu", contact=contact, threads=1)
+    trajectory = simulator.rollout(simulator.state(model.q0, qd), steps=steps)
+    return trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0], simulator
+
+
+def boxes(masses: list[float], dtype: str = "float64", size: float = 0.1) -> sim.Model:
+    """Cubes on top of each other."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=1.0)
+    for number, mass in enumerate(masses):
+        height = size * (2 * number + 1)
+        builder.add_box(half_extents=(size,) * 3, mass=mass, position=(0.0, 0.0, height), friction=1.0)
+    return builder.finalize(dtype)
+
+
+def drift(model: sim.Model, seconds: float, dt: float = H) -> float:
+    """How far anything moves [m]."""
+    q, _, simulator = roll(model, round(seconds / dt), dt=dt)
+    assert simulator.residual[0] < (1e-9 if model.scalar.__name__ == "float64" else 1e-3)
+    return float(np.abs(q[-1] - q[0]).max())
+
+
+@pytest.mark.parametrize("friction", ["cone", "pyramid"])
+@pytest.mark.parametrize("qd", [(0.0, 0.0, 0.0, 0.0, 0.0, 0.0), (2.0, 0.7, 0.0, 0.0, 0.0, 0.4), (0.5, 0, -1, 1, 2, 3)])
+def test_is_what_the_sweeps_converge_to(friction, qd):
+    """A box's corners have one inverse mass W, so that cfm = eps W gives Gauss-Seidel the same problem."""
+    model = loose_box(friction=0.5)
+    eps, size, mass = 1e-2, np.array([0.2, 0.2, 0.05]), 2.0
+    inertia = mass / 3 * (np.sum(size**2) - size**2)
+    # The mean over three directions of 1/m + (r x n)' I^-1 (r x n), for r a corner.
+    lever = [np.cross(size, axis) for axis in np.eye(3)]
+    w = 1 / mass + np.mean([np.sum(arm**2 / inertia) for arm in lever])
+    newton = sim.ContactOptions(solver="newton", friction=friction, regularisation=eps, recovery_time=0.0)
+    sweeps = sim.ContactOptions(friction=friction, cfm=eps * w, sweeps=4000)
+    found, expected = (roll(model, 3, contact, qd=np.array(qd)) for contact in (newton, sweeps))
+    assert expected[2].residual[0] < 1e-13
+    # W is that of the box as it lies; turned by a few degrees its corners' differ in the fourth digit, times eps.
+    steps = 1 if qd[3] else 3
+    np.testing.assert_allclose(found[1][: steps + 1], expected[1][: steps + 1], atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("count", "most"), [(5, 5e-5), (10, 2e-4), (20, 8e-4)])
+def test_stacks_stand(count, most, dtype):
+    """They sink in by the regularisation: twice what was measured in ten seconds (0.02, 0.10, 0.39 mm)."""
+    assert drift(boxes([1.0] * count, dtype), 2.0) < most
+
+
+@pytest.mark.parametrize(("ratio", "most"), [(10, 5e-5), (100, 4e-4), (1000, 4e-3)])
+def test_a_heavy_box_on_a_light_one(ratio, most):
+    """Twice the sag of 0.02, 0.20 and 2.0 mm: eps times the velocity that the weight would give the light box."""
+    assert drift(boxes([1.0, float(ratio)]), 2.0) < most
+
+
+@pytest.mark.parametrize("mass", [1e-3, 1.0, 1e6])
+def test_grams_and_a_thousand_tons_alike(mass):
+    np.testing.assert_allclose(drift(boxes([mass] * 3), 1.0), drift(boxes([1.0] * 3), 1.0), rtol=1e-6)
+
+
+def test_a_slab_on_four_light_legs():
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=1.0)
+    for x in (-0.3, 0.3):
+        for y in (-0.3, 0.3):
+            builder.add_box(half_extents=(0.02, 0.02, 0.1), mass=0.1, position=(x, y, 0.1), friction=1.0)
+    builder.add_box(half_extents=(0.4, 0.4, 0.05), mass=100.0, position=(0.0, 0.0, 0.25), friction=1.0)
+    assert drift(builder.finalize("float64"), 5.0) < 1e-3
+
+
+def test_a_heavy_box_hardly_creeps_down_a_slope():
+    """Friction holds but for eps times the velocity that gravity adds in a step, below 0.1 mm/s."""
+    angle = np.deg2rad(10.0)
+    builder = sim.ModelBuilder(gravity=(G * np.sin(angle), 0.0, -G * np.cos(angle)))
+    builder.add_ground(friction=1.0)
+    builder.add_box(half_extents=(0.2, 0.2, 0.1), mass=100.0, position=(0.0, 0.0, 0.1), friction=1.0)
+    _, qd, _ = roll(builder.finalize("float64"), 480)
+    assert 0.0 < qd[-1, 0] < 1e-4
+    # The corners' mean inverse mass is more than 1/m by their levers.
+    assert qd[-1, 0] < 10 * 1e-3 * H * G * np.sin(angle)
+
+
+def test_stopping_distance():
+    """v^2 / (2 mu g), no lift, no glide: the answer lags by at most a step and eps."""
+    model = loose_box(friction=0.3)
+    q, qd, _ = roll(model, 1000, dt=DT, qd=np.array([2.0, 0, 0, 0, 0, 0]))
+    mu = float(np.prod(model.parameters["friction"]))
+    np.testing.assert_allclose(q[-1, 0], 4.0 / (2 * mu * G), rtol=2e-3)
+    assert q[:, 2].max() < 0.05 + 1e-6
+    assert np.abs(qd[-1]).max() < 1e-4
+
+
+def test_friction_lies_in_its_cone_against_the_slip():
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.7)
+    builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), friction=0.6)
+    model = builder.finalize("float64")
+    _, _, simulator = roll(model, 1, qd=np.array([2.0, 0.7, 0.0, 0.0, 0.0, 0.4]))
+    contacts = [block for block in blocks(simulator) if block.kind == CONTACT]
+    assert len(contacts) == 4
+    value = simulator.shards[0].step.iterate.value.numpy()[:4, 0]
+    for block, row in zip(contacts, value, strict=True):
+        np.testing.assert_allclose(np.linalg.norm(block.impulse[1:]), 0.42 * block.impulse[0], rtol=1e-12)
+        slip = row[1:] / np.linalg.norm(row[1:])
+        np.testing.assert_allclose(block.impulse[1:], -0.42 * block.impulse[0] * slip, rtol=1e-12)
+
+
+def heap(dtype: str = "float64") -> sim.Model:
+    """Twelve boxes of all sizes that fall on each other in a tangle."""
+    rng = np.random.default_rng(2)
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.8)
+    for number in range(12):
+        orientation = rng.normal(size=4)
+        builder.add_box(
+            half_extents=tuple(rng.uniform(0.04, 0.12, 3)), density=1000.0, friction=1.0,
+            position=(*(0.12 * rng.normal(size=2)), 0.2 + 0.22 * number),
+            orientation=tuple(orientation / np.linalg.norm(orientation)),
+        )  # fmt: skip
+    return builder.finalize(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "residual"), [("float64", 1e-8), ("float32", 1.0)])
+def test_a_tangle_is_solved_in_every_step(dtype, residual):
+    """The hard case: boxes that tumble over each other. At 5 m/s the residual of float32 says little."""
+    model = heap(dtype)
+    simulator = sim.Simulator(model, H, device="cpu", contact=NEWTON, threads=1)
+    state, systems = simulator.initial_state(), []
+    for _ in range(600):
+        state = simulator.step(state)
+        systems.append(int(simulator.sweeps[0]))
+        assert simulator.residual[0] < residual
+    # Twice what it takes: 20 in the hardest step to hit many at once, and some 3 to 8 on average.
+    assert max(systems) < 60
+    assert np.mean(systems) < 16
+    assert simulator.contacts(state).distance.min() > -1e-4
+
+
+def test_overlaps_fade_without_a_hop():
+    """A box 20 mm in the ground, and one 1 mm in, come up and stay: neither leaves the ground by 0.1 mm."""
+    model = boxes([1.0])
+    for overlap, dt in ((0.001, 1e-3), (0.005, H), (0.02, H), (0.02, 1e-3)):
+        simulator = sim.Simulator(model, dt, device="cpu", contact=NEWTON, threads=1)
+        q = model.q0.copy()
+        q[2] -= overlap
+        height = simulator.rollout(simulator.state(q), steps=round(1.0 / dt)).q.numpy()[:, 0, 2]
+        assert height.max() < 0.1 + 1e-4
+        np.testing.assert_allclose(height[-1], 0.1, atol=5e-6)
+
+
+@pytest.mark.slow
+def test_robots_whose_links_overlap_do_not_explode():
+    """Forty robots of three links at rest, which overlap where they start. MuJoCo's stay below 100 too."""
+    fastest, tried = 0.0, 0
+    for seed in range(60):
+        rng = np.random.RandomState(seed)
+        builder = sim.ModelBuilder(gravity=(0, 0, 0))
+        for i in range(3):
+            size, mass = rng.uniform(0.04, 0.1, 3), 10 ** rng.uniform(-1, 1)
+            builder.add_link(f"l{i}", mass=mass, inertia=mass / 3 * (np.sum(size**2) - size**2))
+            position, axis = rng.normal(size=3) * 0.06, rng.normal(size=3)
+            if i == 0:
+                builder.add_joint("j0", "free", child="l0", position=(0, 0, 1))
+            else:
+                builder.add_joint(f"j{i}", "revolute", child=f"l{i}", parent=f"l{i - 1}", position=position, axis=axis)
+            builder.add_geometry(f"l{i}", "box", size=size)
+        model = builder.finalize("float64")
+        simulator = sim.Simulator(model, H, device="cpu", contact=NEWTON, threads=1)
+        contacts = simulator.contacts(simulator.initial_state())
+        if len(contacts) and contacts.distance.min() < -0.005:
+            qd = simulator.rollout(simulator.initial_state(), steps=240).qd.numpy()
+            fastest, tried = max(fastest, np.abs(qd).max()), tried + 1
+    assert tried >= 20
+    assert fastest < 100.0
+
+
+def test_worlds_do_not_depend_on_each_other():
+    """Bit for bit the same alone, and in a batch with worlds that need other numbers of iterations."""
+    scene = quadruped.build("float64", friction=0.4, height=0.004)
+    model, rng = scene.model, np.random.default_rng(4)
+    q = np.tile(scene.q0, (5, 1)) + 0.01 * rng.normal(size=(5, model.nq)) * (np.arange(model.nq) < 3)
+    qd = 0.5 * rng.normal(size=(5, model.nv))
+    together = sim.Simulator(model, H, 5, "cpu", NEWTON, threads=2)
+    expected = together.rollout(together.state(q, qd), steps=40).qd.numpy()
+    for world in range(5):
+        alone = sim.Simulator(model, H, 1, "cpu", NEWTON, threads=1)
+        found = alone.rollout(alone.state(q[world], qd[world]), steps=40).qd.numpy()
+        np.testing.assert_array_equal(found[:, 0], expected[:, world])
+
+
+def test_iterations_are_bounded_and_the_residual_says_so():
+    """With too few of them what the sweeps found is taken: nothing flies off."""
+    model = heap()
+    few = sim.ContactOptions(solver="newton", iterations=2)
+    _, qd, simulator = roll(model, 400, few)
+    assert simulator.residual[0] > 1e-6
+    assert np.abs(qd).max() < 50.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "lemke"}, "solver is 'lemke'; it must be 'pgs' or 'newton'"),
+        ({"regularisation": 0.0}, "regularisation is 0.0; it must lie above 0"),
+        ({"iterations": 0}, "iterations is 0; it must be a whole number of at least 1"),
+        ({"recovery_time": -1.0}, "recovery_time is -1.0; it must not be negative"),
+        ({"solver": "newton", "warm_start": True}, 'warm_start is for solver="pgs"'),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(sim.ModelError, match=message):
+        sim.ContactOptions(**options)
+
+
+def test_regularisation_below_rounding_is_refused():
+    with pytest.raises(sim.ModelError, match=r"1e-06; with float32 it must be at least 6e-05"):
+        sim.Simulator(boxes([1.0], "float32"), H, contact=sim.ContactOptions(solver="newton", regularisation=1e-6))
