@@ -33,6 +33,7 @@ OPTIONS = (
     sim.ContactOptions(warm_start=True),
     sim.ContactOptions(warm_start=True, cfm=0.05),
     piles.STACKED,
+    sim.ContactOptions(solver="newton"),
 )
 # MuJoCo's solver, number of iterations, and whether it is warm-started.
 PEERS = (("PGS", 50, False), ("PGS", 50, True), ("Newton", 100, True))
@@ -81,10 +82,14 @@ def own(contact: sim.ContactOptions, boxes: int, seconds: float) -> Row:
     """Simulate the stack in Backswing."""
     scene = piles.stack(boxes, seconds, contact=contact)
     motion = scene.run()
-    solver = f"{contact.sweeps} sweeps, {'warm' if contact.warm_start else 'cold'}"
-    if contact.cfm > 0.0:
-        solver += f", cfm {contact.cfm:g}"
-    return _row("Backswing", solver, motion.q.reshape(len(motion.q), boxes, 7)[..., :3], scene.dt)
+    return _row("Backswing", _name(contact), motion.q.reshape(len(motion.q), boxes, 7)[..., :3], scene.dt)
+
+
+def _name(contact: sim.ContactOptions) -> str:
+    if contact.solver == "newton":
+        return "Newton"
+    softness = f", cfm {contact.cfm:g}" if contact.cfm > 0.0 else ""
+    return f"{contact.sweeps} sweeps, {'warm' if contact.warm_start else 'cold'}{softness}"
 
 
 def peer(scene: PhysicsScene, solver: str, iterations: int, warm_start: bool) -> Row:

@@ -202,8 +202,8 @@ class Workspace:
         )
         self.system = fill(
             structs.System,
-            place=self._integers(_leaves_first(self.model)),
-            first=worlds_last(nv, wp.int32),
+            **{name: worlds_last(nv, wp.int32) for name in ("place", "first")},
+            **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
             **{name: worlds_last(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
         )
 
@@ -322,10 +322,3 @@ class Workspace:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
         sources = (self, self.device_model, self.parameters, self.collision)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
-
-
-def _leaves_first(model: Model) -> np.ndarray:
-    """The place of each degree of freedom with those of each tree in reverse [nv]."""
-    starts = np.append(model.joint_qd_start, model.nv)[model.tree_link_start]
-    tree = model.link_tree[model.dof_link]
-    return np.asarray(starts[tree] + starts[tree + 1] - 1 - np.arange(model.nv))

@@ -14,6 +14,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -31,6 +32,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction)
     laws, linear, products = f.laws, f.linear, f.products
+    ordering = ordering_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton_adjoint.{friction}", scalar)
@@ -113,9 +115,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
     def solution_adjoint(
         # Model
         paths: Paths,
+        trees: TreeDofs,
         regularisation: scalar,
         # Data in
         constraints: Constraints,
+        couplings: Couplings,
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
         # Adjoint in
@@ -141,6 +145,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
+        ordering.order(world, trees, constraints, couplings, system)
         linear.outline(world, count, nv, paths, constraints, system)
         symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
         linear.factorise(world, nv, symmetric, system)
@@ -153,10 +158,10 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         # Once, and once more for what rounding left.
         for _again in range(2):
             for k in range(nv):
-                iterate.work[system.place[k], world] = iterate.residual[k, world]
+                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
             linear.solve_transposed(world, nv, system, iterate.work)
             for k in range(nv):
-                iterate.step[k, world] += iterate.work[system.place[k], world]
+                iterate.step[k, world] += iterate.work[system.place[k, world], world]
             left = system_residual(world, count, nv, paths, constraints, problem, iterate, weight, rhs_bar)
         if square > zero:
             adjoint_residual[world] = wp.max(adjoint_residual[world], wp.sqrt(left / square))

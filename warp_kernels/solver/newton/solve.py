@@ -21,11 +21,12 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -50,6 +51,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     f = residual_functions(scalar, friction)
     laws, linear, products = f.laws, f.linear, f.products
     sweeps = sweep_functions(scalar, friction)
+    ordering = ordering_functions(scalar)
     factor = factor_kernels(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -58,6 +60,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     epsilon = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     precision = scalar(epsilon)
     singular = scalar(10.0 * epsilon)
+    # What sums over some tens of contacts make of one rounding. In float64 less than it, for gradients beside differences.
+    sums = scalar(8.0 if scalar is wp.float32 else 0.5)
     rounding_square = scalar((100.0 * epsilon) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -106,10 +110,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if not least > singular:
             return int(0)
         for k in range(nv):
-            iterate.work[system.place[k], world] = -iterate.residual[k, world]
+            iterate.work[system.place[k, world], world] = -iterate.residual[k, world]
         linear.solve(world, nv, system, iterate.work)
         for k in range(nv):
-            iterate.step[k, world] = iterate.work[system.place[k], world]
+            iterate.step[k, world] = iterate.work[system.place[k, world], world]
         return int(1)
 
     @wp.func
@@ -132,7 +136,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         for k in range(nv):
             largest = wp.max(
                 largest,
-                wp.abs(iterate.residual[k, world]) * wp.abs(linear.inverse_pivot(world, system.place[k], system)),
+                wp.abs(iterate.residual[k, world])
+                * wp.abs(linear.inverse_pivot(world, system.place[k, world], system)),
             )
         return largest
 
@@ -247,6 +252,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     def newton_solve(
         # Model
         paths: Paths,
+        trees: TreeDofs,
         dt: scalar,
         regularisation: scalar,
         iterations: int,
@@ -256,6 +262,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
         constraints: Constraints,
+        couplings: Couplings,
         problem: Problem,
         # Data out
         system: System,
@@ -274,9 +281,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         square = begin(world, count, nv, dt, qdd, factor_l, paths, constraints, problem, iterate)
         if square == zero:
             return
+        ordering.order(world, trees, constraints, couplings, system)
         linear.outline(world, count, nv, paths, constraints, system)
         rounding = precision / regularisation
-        relative = wp.max(tolerance, scalar(0.5) * rounding)
+        relative = wp.max(tolerance, sums * rounding)
         scale = momentum_square(world, nv, dt, qd, qdd, factor_l, paths, problem)
         goal = relative * relative * scale
         negligible = rounding_square * scale

@@ -72,13 +72,17 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         differ from zero (an envelope, which factors keep); p (p + 1) / 2 + q is the entry of places p >= q.
 
         Attributes:
-            place: of each degree of freedom [nv].
+            place: of each degree of freedom [nv, world].
+            queue: trees, those that touch near each other [num_trees, world].
+            tree_mark: scratch [num_trees, world].
             first: place of the first entry of each row, and of each column [nv, world].
             lower: entries on and below the diagonal; factored the lower factor, with the inverse pivots [nv (nv + 1) / 2, world].
             upper: entries above the diagonal, transposed; factored the upper factor [nv (nv + 1) / 2, world].
         """
 
-        place: wp.array(dtype=int)
+        place: wp.array2d(dtype=int)
+        queue: wp.array2d(dtype=int)
+        tree_mark: wp.array2d(dtype=int)
         first: wp.array2d(dtype=int)
         lower: wp.array2d(dtype=scalar)
         upper: wp.array2d(dtype=scalar)

@@ -37,20 +37,20 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
                     # Places descend from the root to the tail.
-                    least = wp.min(least, system.place[tail])
+                    least = wp.min(least, system.place[tail, world])
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
                     for d in range(paths.dof_depth[tail] + 1):
                         k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                        p = system.place[k]
+                        p = system.place[k, world]
                         system.first[p, world] = wp.min(system.first[p, world], least)
 
     @wp.func
     def clear(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), system: System):
         """Begin with D."""
         for k in range(nv):
-            p = system.place[k]
+            p = system.place[k, world]
             for at in range(entry(p, system.first[p, world]), entry(p, p)):
                 system.lower[at, world] = zero
                 system.upper[at, world] = zero
@@ -83,7 +83,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                 k = mate
                 if d < mate_depth:
                     k = paths.ancestor[mate_start + d]
-                q = system.place[k]
+                q = system.place[k, world]
                 row_q = entry(q, 0)
                 push = slope * row[there + d, world]
                 for near in range(2):
@@ -100,7 +100,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                         j = tail
                         if e < depth:
                             j = paths.ancestor[start + e]
-                        p = system.place[j]
+                        p = system.place[j, world]
                         if p >= q:
                             system.lower[entry(p, q), world] -= wp.dot(row[here + e, world], push)
                         elif symmetric == 0:

@@ -1,0 +1,80 @@
+"""The order in which a world's degrees of freedom are eliminated: trees that touch are near each other, leaves come before roots.
+
+Trees are numbered by reverse Cuthill-McKee over the graph of those that a constraint connects (Cuthill and McKee, *Reducing the
+bandwidth of sparse symmetric matrices*, 1969; George, 1971): breadth first from one end of each heap to the other, backwards.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs
+
+
+@functools.cache
+def ordering_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of the order for one precision."""
+    System = newton_structs(scalar).System
+
+    @wp.func
+    def spread(
+        first: int,
+        mark: int,
+        world: int,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        system: System,
+    ):
+        """Queue all trees that hang together with the one at place ``first`` of the queue, near ones first.
+
+        mark: of the trees that are in the queue; those with another are not. Returns the place after the last.
+        """
+        end = first + 1
+        system.tree_mark[system.queue[first, world], world] = mark
+        at = first
+        while at < end:
+            tree = system.queue[at, world]
+            for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
+                constraint = couplings.incidence_constraint[incidence, world]
+                for side in range(2):
+                    tail = constraints.tail[2 * constraint + side, world]
+                    if tail >= 0:
+                        other = trees.dof_tree[tail]
+                        if system.tree_mark[other, world] < mark:
+                            system.tree_mark[other, world] = mark
+                            system.queue[end, world] = other
+                            end += 1
+            at += 1
+        return end
+
+    @wp.func
+    def order(world: int, trees: TreeDofs, constraints: Constraints, couplings: Couplings, system: System):
+        """Give each degree of freedom its place."""
+        count = system.queue.shape[0]
+        if count > 1:
+            for tree in range(count):
+                system.tree_mark[tree, world] = 0
+            queued = int(0)
+            for tree in range(count):
+                if system.tree_mark[tree, world] == 0:
+                    system.queue[queued, world] = tree
+                    end = spread(queued, 1, world, trees, constraints, couplings, system)
+                    # Once more from the tree farthest away, so that each layer is thin.
+                    system.queue[queued, world] = system.queue[end - 1, world]
+                    queued = spread(queued, 2, world, trees, constraints, couplings, system)
+        else:
+            system.queue[0, world] = 0
+        start = int(0)
+        for back in range(count):
+            tree = system.queue[count - 1 - back, world]
+            first = trees.tree_dof_start[tree]
+            dofs = trees.tree_dof_start[tree + 1] - first
+            for i in range(dofs):
+                system.place[first + i, world] = start + dofs - 1 - i
+            start += dofs
+
+    return SimpleNamespace(order=order)
