@@ -20,6 +20,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
@@ -31,6 +32,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     common = row_functions(scalar)
     factor = factor_kernels(scalar)
+    products = product_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
     module = kernel_module("impulse", scalar)
 
@@ -57,13 +59,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             response[k, world] = scalar(0.0)
         for constraint in range(constraints.count[world]):
-            for side in range(2):
-                here = 2 * constraint + side
-                tail = constraints.tail[here, world]
-                if tail >= 0:
-                    for d in range(paths.dof_depth[tail] + 1):
-                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                        response[k, world] += wp.dot(row[here * paths.max_depth + d, world], impulse[constraint, world])
+            products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
         if constraints.count[world] > 0:
             for k in range(nv):
                 response[k, world] = response[k, world] * factor_d[k, world]
@@ -95,15 +91,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             weight[k, world] = weight[k, world] * factor_d[k, world]
         for constraint in range(constraints.count[world]):
-            total = vec3()
-            for side in range(2):
-                here = 2 * constraint + side
-                tail = constraints.tail[here, world]
-                if tail >= 0:
-                    for d in range(paths.dof_depth[tail] + 1):
-                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                        total += row[here * paths.max_depth + d, world] * weight[k, world]
-            impulse_bar[constraint, world] = total
+            impulse_bar[constraint, world] = products.row_product(constraint, world, paths, constraints, row, weight)
 
     @wp.kernel(module=module, enable_backward=False)
     def weight_adjoint(

@@ -18,7 +18,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     factor = factor_kernels(scalar)
 
     @wp.func
-    def velocity(
+    def row_product(
         constraint: int,
         world: int,
         paths: Paths,
@@ -80,4 +80,4 @@ def product_functions(scalar: Any) -> SimpleNamespace:
                 entry += row[(2 * constraint + 1 - side) * paths.max_depth + d, world]
         return entry
 
-    return SimpleNamespace(velocity=velocity, add_push=add_push, whole_entry=whole_entry)
+    return SimpleNamespace(row_product=row_product, add_push=add_push, whole_entry=whole_entry)

@@ -64,9 +64,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         for i in range(count):
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
-            s = products.velocity(i, world, paths, constraints, problem.row, x)
+            s = products.row_product(i, world, paths, constraints, problem.row, x)
             iterate.slip[i, world] = s
-            bounds = f.bounds_of(i, kind, item, world, COUPLED, problem, iterate)
+            bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
             slope = laws.slope(kind, iterate.value[i, world], problem.grip[i, world], bounds)
             rhs_bar[i, world] = slope * s
             if (kind == CONTACT or kind == TORSION) and (bounds[0] > zero or bounds[1] > zero):
@@ -171,7 +171,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
             value = iterate.value[i, world]
             grip = problem.grip[i, world]
             value_bar = rhs_bar[i, world]
-            bounds = f.bounds_of(i, kind, item, world, COUPLED, problem, iterate)
+            bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
             bars = bound_adjoint(i, kind, item, world, iterate.slip[i, world], bounds, problem, iterate)
             bound_bar[i, world] = bars[0]
             if kind == TORSION:

@@ -46,7 +46,9 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return rates
 
     @wp.func
-    def bounds_of(constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate):
+    def impulse_bounds(
+        constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate
+    ):
         """The bounds of a constraint's impulses, see :func:`warp_kernels.solver.newton.laws.law_functions`."""
         bounds = bound_rates(constraint, kind, item, world, problem)
         if kind == CONTACT or kind == TORSION:
@@ -54,7 +56,7 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return bounds
 
     @wp.func
-    def evaluate(
+    def find_residual(
         world: int,
         count: int,
         nv: int,
@@ -68,10 +70,10 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         for k in range(nv):
             iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
         for i in range(count):
-            value = problem.rhs[i, world] + products.velocity(i, world, paths, constraints, problem.row, iterate.z)
+            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             iterate.value[i, world] = value
             kind = constraints.kind[i, world]
-            bounds = bounds_of(i, kind, constraints.item[i, world], world, mode, problem, iterate)
+            bounds = impulse_bounds(i, kind, constraints.item[i, world], world, mode, problem, iterate)
             impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
             iterate.impulse[i, world] = impulse
             if wp.dot(impulse, impulse) > zero:
@@ -89,7 +91,7 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """
         value = iterate.value[constraint, world]
         grip = problem.grip[constraint, world]
-        bounds = bounds_of(constraint, kind, item, world, mode, problem, iterate)
+        bounds = impulse_bounds(constraint, kind, item, world, mode, problem, iterate)
         slope = laws.slope(kind, value, grip, bounds)
         follows = vec3()
         if mode == COUPLED and (kind == CONTACT or kind == TORSION):
@@ -152,11 +154,11 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         for k in range(nv):
             iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
         for i in range(count):
-            value = problem.rhs[i, world] + products.velocity(i, world, paths, constraints, problem.row, iterate.z)
+            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             iterate.slip[i, world] = value - iterate.value[i, world]
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
-            bounds = bounds_of(i, kind, item, world, COUPLED, problem, iterate)
+            bounds = impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
             impulse = laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
             slope, follows = slopes(i, kind, item, world, COUPLED, problem, iterate)
             impulse += slope * iterate.slip[i, world]
@@ -176,9 +178,9 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         linear=linear,
         products=products,
         bound_rates=bound_rates,
-        bounds_of=bounds_of,
+        impulse_bounds=impulse_bounds,
         normal_impulse=normal_impulse,
-        evaluate=evaluate,
+        find_residual=find_residual,
         assemble=assemble,
         linear_residual=linear_residual,
         hold_normal_impulses=hold_normal_impulses,

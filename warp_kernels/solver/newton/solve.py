@@ -152,7 +152,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             total += s * (iterate.z[k, world] + length * s) / problem.inverse_mass[k, world]
         for i in range(count):
             kind = constraints.kind[i, world]
-            bounds = f.bounds_of(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
+            bounds = f.impulse_bounds(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
             value = iterate.value[i, world] + length * iterate.slip[i, world]
             total -= wp.dot(laws.answer(kind, value, problem.grip[i, world], bounds), iterate.slip[i, world])
         return total
@@ -169,7 +169,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """Where along the step the convex function is least: between bounds that close by secants and halves."""
         for i in range(count):
-            iterate.slip[i, world] = products.velocity(i, world, paths, constraints, problem.row, iterate.step)
+            iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
         low = zero
         low_slope = slope_along(world, count, nv, zero, constraints, problem, iterate)
         high = one
@@ -210,7 +210,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """Set z to the start that is nearer to the solution. Returns the square of its residual."""
         for k in range(nv):
             iterate.z[k, world] = zero
-        free = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        free = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         if free == zero:
             return free
         for k in range(nv):
@@ -219,11 +219,11 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 at = paths.dof_row_start[k] + d
                 value += factor_l[at, world] * qdd[world, paths.ancestor[at]]
             iterate.z[k, world] = -dt * value
-        square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         if square > free:
             for k in range(nv):
                 iterate.z[k, world] = zero
-            square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+            square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         return square
 
     @wp.func
@@ -303,7 +303,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 length = one
                 move(world, nv, length, iterate)
                 for _search in range(2):
-                    reached = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
                     if reached < scalar(ENOUGH) * square:
                         square = reached
                         nearer = int(1)
@@ -313,7 +313,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     length = shorter
                 if nearer == 0:
                     move(world, nv, -length, iterate)
-                    square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
             if nearer == 0:
                 if found == 1 and step_square(world, nv, problem, iterate) <= negligible:
                     converged = int(1)  # what is left is rounding
@@ -327,18 +327,18 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     for _sweep in range(SWEEPS << failures):
                         sweeps.sweep(world, count, paths, constraints, problem, iterate)
                     failures += 1
-                    f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
                     sweeps.implied_values(world, count, constraints, problem, iterate)
                     symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
                     f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
                     if find_step(world, nv, symmetric, system, iterate) == 1:
                         move(world, nv, one, iterate)
                     solved += 1
-                    square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
                     continue
                 # A convex round from here.
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)
-                convex = f.evaluate(world, count, nv, HELD, paths, constraints, problem, iterate)
+                convex = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
                 enough = wp.max(scalar(1.0e-4) * convex, goal)
                 for _inner in range(ROUND):
                     if convex <= enough:
@@ -348,8 +348,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     solved += 1
                     length = exact_length(world, count, nv, paths, constraints, problem, iterate)
                     move(world, nv, length, iterate)
-                    convex = f.evaluate(world, count, nv, HELD, paths, constraints, problem, iterate)
-                square = f.evaluate(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+                    convex = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
+                square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         residual[world] = velocity_left(world, nv, system, iterate)
         if converged == 0:
             if failures == 0:

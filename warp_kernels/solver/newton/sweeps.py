@@ -84,7 +84,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             old = iterate.swept[i, world]
             own = iterate.own[i, world]
             resistance = resistances(problem.grip[i, world])
-            value = problem.rhs[i, world] + products.velocity(i, world, paths, constraints, problem.row, iterate.z)
+            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             value += wp.cw_mul(resistance, old)
             column = vec3(own[0, 0], own[1, 0], own[2, 0])
             scale = f.step_lengths(own)
@@ -150,7 +150,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """Take the swept impulses where Newton's method has found nothing better: they keep within their bounds."""
         for i in range(count):
             iterate.impulse[i, world] = iterate.swept[i, world]
-            iterate.value[i, world] = problem.rhs[i, world] + products.velocity(
+            iterate.value[i, world] = problem.rhs[i, world] + products.row_product(
                 i, world, paths, constraints, problem.row, iterate.z
             )
         implied_values(world, count, constraints, problem, iterate)
