@@ -19,7 +19,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick kernels lint bench bench-robot pictures clean
+.PHONY: help demo test quick kernels lint bench bench-robot registers pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
@@ -28,14 +28,16 @@ help:
 	@echo "make lint   linters and type checker alone"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
+	@echo "make registers  registers and spills of every kernel on a GPU of compute capability 9.0; files under out"
 	@echo "make pictures  the small animations of README and docs; runs all examples"
 	@echo "make clean  remove .venv, out and caches"
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python -m examples.throw --out out/throw $(ARGS)
 
+# Each process computes with one thread: more would wait for each other's cores.
 test: lint kernels
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 quick: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -56,6 +58,9 @@ bench: $(VENV)/.installed-test
 
 bench-robot: $(VENV)/.installed-bench
 	$(BIN)/python -m bench.robot --json out/bench/robot.json $(ARGS)
+
+registers: $(VENV)/.installed-test
+	$(BIN)/python -m tests.kernels.registers
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Backswing needs Python 3.11 or newer; none was found. Name one: make demo PYTHON=/path/to/python3.11"; exit 1; }

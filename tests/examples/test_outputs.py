@@ -21,31 +21,22 @@ from examples.resume import Progress
 
 ROOT = Path(__file__).parents[2]
 # Kills in all, between two that end, constants, and options; tests/examples/killed.py does it as often as wanted.
-FAST = {"golf": (2, 2, {}, ["--iterations", "1"])}
-SLOW = {
+KILLED = {
     "throw": (6, 3, {}, ["--iterations", "3"]),
     "golf": (4, 2, {}, ["--iterations", "3"]),
-    "estimate": (4, 2, {"GUESSES": 64, "SAMPLES": 32}, ["--iterations", "3"]),
+    "estimate": (4, 2, {"GUESSES": 16, "SAMPLES": 16, "ROUNDS": 1, "EVERY": 50}, ["--iterations", "3"]),
 }
 
 
-def kill(folder, name, kills, per_run, constants, options):
-    command = [sys.executable, "tests/examples/killed.py", str(folder), str(kills), str(per_run), "0"]
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KILLED)
+def test_killed_at_random_moments_ends_bit_for_bit_the_same(name, tmp_path):
+    kills, per_run, constants, options = KILLED[name]
+    command = [sys.executable, "tests/examples/killed.py", str(tmp_path), str(kills), str(per_run), "0"]
     arguments = [json.dumps(constants), name, "--device", "cpu", "--no-render", *options]
     done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"{name}: {kills} killed at work" in done.stdout
-
-
-@pytest.mark.parametrize("name", FAST)
-def test_killed_at_random_moments_ends_bit_for_bit_the_same(name, tmp_path):
-    kill(tmp_path, name, *FAST[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_killed_at_many_random_moments_ends_bit_for_bit_the_same(name, tmp_path):
-    kill(tmp_path, name, *SLOW[name])
 
 
 def test_killed_while_results_are_written_still_has_its_progress(tmp_path):

@@ -1,13 +1,9 @@
-"""Compile every kernel for a GPU that needn't be there, and read what the compiler says about it."""
+"""Compile every kernel for a GPU that needn't be there, and read Warp's remarks about it."""
 
 import ast
-import importlib.util
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import warp as wp
@@ -15,17 +11,6 @@ import warp as wp
 from tests.kernels.signatures import decorator, differentiable
 
 ARCH = 90
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What one compiled kernel takes on the GPU: registers per thread, bytes per thread of the rest."""
-
-    kernel: str
-    registers: int
-    stack: int
-    spill_stores: int
-    spill_loads: int
 
 
 class Collector:
@@ -60,61 +45,25 @@ def warp_messages() -> Iterator[list[str]]:
         wp.config.log_level = level
 
 
-def compile_ahead(module: wp.Module, folder: Path) -> Path:
+def compile_ahead(module: wp.Module, folder: Path, level: int = 3) -> Path:
     """Compile a Warp module to PTX; no GPU is needed. Raises what Warp raises if it does not compile.
 
     The option of names without a hash is taken back: with it, every later load of the module in this process would take
     what lies in the kernel cache under the plain name, be it of an older source with other arguments.
+
+    Args:
+        module: the module, with all its kernels defined.
+        folder: where the PTX file is written.
+        level: of optimisation; 3 is that of kernels that run.
     """
-    before = module.options["strip_hash"]
+    before = {name: module.options[name] for name in ("strip_hash", "optimization_level")}
     try:
+        wp.set_module_options({"optimization_level": level}, module)
         wp.compile_aot_module(module, device=None, arch=ARCH, module_dir=str(folder), use_ptx=True, strip_hash=True)
     finally:
-        wp.set_module_options({"strip_hash": before}, module)
+        wp.set_module_options(before, module)
     (path,) = folder.glob(f"wp_{module.name}.sm{ARCH}.ptx")
     return path
-
-
-def find_ptxas() -> str | None:
-    """NVIDIA's assembler, from the package nvidia-cuda-nvcc or a CUDA toolkit on the PATH; None where there is none."""
-    spec = importlib.util.find_spec("nvidia")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        for path in sorted(Path(folder).glob("*/bin/ptxas")):
-            return str(path)
-    return shutil.which("ptxas")
-
-
-def resources(ptxas: str, ptx: Path) -> list[Resources]:
-    """Assemble a PTX file and read registers and spills of every kernel in it."""
-    source = ptx.with_suffix(".stripped.ptx")
-    source.write_bytes(ptx.read_bytes().rstrip(b"\0"))
-    command = [ptxas, "-v", f"-arch=sm_{ARCH}", str(source), "-o", str(ptx.with_suffix(".cubin"))]
-    report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    return parse_report(report)
-
-
-def parse_report(report: str) -> list[Resources]:
-    """Read the output of ``ptxas -v``."""
-    found = []
-    for part in report.split("Compiling entry function '")[1:]:
-        # Warp names the entry after factory, kernel and direction: f_kernels__locals__name_cuda_kernel_forward.
-        name = part[: part.index("'")].split("__locals__")[-1].replace("_cuda_kernel_", " ")
-        stack, stores, loads = map(
-            int, _groups(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", part)
-        )
-        (registers,) = map(int, _groups(r"Used (\d+) registers", part))
-        found.append(Resources(name, registers, stack, stores, loads))
-    return found
-
-
-def table(rows: list[tuple[str, Resources]]) -> str:
-    """Rows of (module, resources) as text."""
-    lines = [f"{'module':40} {'kernel':40} {'registers':>9} {'stack':>7} {'spill stores':>12} {'spill loads':>11}"]
-    for module, row in rows:
-        lines.append(
-            f"{module:40} {row.kernel:40} {row.registers:9} {row.stack:7} {row.spill_stores:12} {row.spill_loads:11}"
-        )
-    return "\n".join(lines) + "\n"
 
 
 def differentiation_warnings(messages: list[str], sources: list[str]) -> list[str]:
@@ -183,10 +132,3 @@ def _last_name(node: ast.AST) -> str | None:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else None
-
-
-def _groups(pattern: str, text: str) -> tuple[str, ...]:
-    found = re.search(pattern, text)
-    if found is None:
-        raise ValueError(f"no '{pattern}' in: {text[:500]}")
-    return found.groups()

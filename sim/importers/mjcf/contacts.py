@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.importers.mjcf.reader import Reader
+from sim.importers.mjcf.touching import Groups, Touching, group
 
 CLOSE = 1e-9
 
@@ -20,7 +21,7 @@ class Surfaces:
 
     Attributes:
         collides: whether a geom takes part in contact [ngeom].
-        touch: whether two geoms of the file collide with each other [ngeom, ngeom].
+        touching: which geoms of the file collide with each other.
         friction: [ngeom]; torsional and rolling likewise [m].
         torsional: see friction.
         rolling: see friction.
@@ -28,7 +29,7 @@ class Surfaces:
     """
 
     collides: np.ndarray
-    touch: np.ndarray
+    touching: Touching
     friction: np.ndarray
     torsional: np.ndarray
     rolling: np.ndarray
@@ -41,23 +42,24 @@ def read_surfaces(reader: Reader, friction: float | None, restitution: float, se
     Notes on what differs from the file are added to the reader's.
     """
     model = reader.file.model
-    touch, moves = _touching(reader), model.body_weldid[model.geom_bodyid] > 0
-    if not self_collision:
-        touch &= ~(moves[:, None] & moves[None, :])
+    touching = Touching(reader, self_collision)
+    groups = group(reader, touching)
+    fit = _Fit(reader, touching, groups)
     paired = np.isin(np.arange(model.ngeom), [model.pair_geom1, model.pair_geom2])
     collides = (model.geom_contype | model.geom_conaffinity).astype(bool) | paired
-    slide, spin, roll = _of_pairs(reader)
+    slide, spin, roll = fit.of_pairs()
     if friction is not None:
-        values = np.full(model.ngeom, float(friction))
+        values = np.full(len(groups.first), float(friction))
     else:
-        values = _sliding(reader, slide, touch, moves)
+        values = fit.sliding(slide)
     torsional, rolling = (
-        _turning(np.where(model.geom_condim >= dimension, own, 0.0), of_pairs, touch, moves)
-        for dimension, own, of_pairs in ((4, model.geom_friction[:, 1], spin), (6, model.geom_friction[:, 2], roll))
+        fit.turning(np.where(fit.dimension >= dimension, fit.own[:, column], 0.0), of_pairs)
+        for dimension, column, of_pairs in ((4, 1, spin), (6, 2, roll))
     )
     for what, own, of_pairs in (("torsional", torsional, spin), ("rolling", rolling, roll)):
-        _compare(reader, f"{what} friction", own[:, None] + own[None, :], of_pairs, touch)
-    return Surfaces(collides, touch, values, torsional, rolling, restitution)
+        fit.compare(f"{what} friction", own[:, None] + own[None, :], of_pairs)
+    values, torsional, rolling = (of_group[groups.of_geom] for of_group in (values, torsional, rolling))
+    return Surfaces(collides, touching, values, torsional, rolling, restitution)
 
 
 def exclude(reader: Reader, surfaces: Surfaces, names: dict[int, str]) -> None:
@@ -67,101 +69,99 @@ def exclude(reader: Reader, surfaces: Surfaces, names: dict[int, str]) -> None:
     """
     geoms = np.array(list(names), dtype=np.int64)
     links = np.array([reader.places[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
-    apart = ~surfaces.touch[np.ix_(geoms, geoms)] & (links[:, None] != links[None, :])
-    for a, b in np.argwhere(np.triu(apart)):
-        reader.builder.exclude_geometries(names[int(geoms[a])], names[int(geoms[b])])
+    for number, geom in enumerate(geoms.tolist()):
+        later = slice(number + 1, None)
+        apart = ~surfaces.touching.of(geom)[geoms[later]] & (links[later] != links[number])
+        for other in geoms[later][apart].tolist():
+            reader.builder.exclude_geometries(names[geom], names[other])
 
 
-def _touching(reader: Reader) -> np.ndarray:
-    """Whether MuJoCo looks for contacts of two geoms [ngeom, ngeom]."""
-    model = reader.file.model
-    bits = model.geom_contype[:, None] & model.geom_conaffinity[None, :]
-    body = model.geom_bodyid
-    weld = model.body_weldid[body]
-    above = model.body_weldid[model.body_parentid[weld]]
-    inside = (weld[:, None] > 0) & (weld[None, :] > 0)
-    neighbours = inside & ((above[:, None] == weld[None, :]) | (weld[:, None] == above[None, :]))
-    touch = ((bits | bits.T) != 0) & ~neighbours
-    for signature in model.exclude_signature:
-        a, b = body == int(signature) >> 16, body == int(signature) & 0xFFFF
-        touch &= ~((a[:, None] & b[None, :]) | (b[:, None] & a[None, :]))
-    for number, (a, b) in enumerate(zip(model.pair_geom1, model.pair_geom2, strict=True)):
-        if neighbours[a, b]:
-            reader.notes.append(
-                f"{reader.file.label('pair', number)}: links joined by a joint never collide here; the pair is left out"
+class _Fit:
+    """Chooses the friction of groups of geoms, so that pairs have that of the file.
+
+    Attributes:
+        dimension: MuJoCo's dimension of the contacts of each group [groups].
+        own: sliding, torsional and rolling friction of each group [groups, 3].
+    """
+
+    def __init__(self, reader: Reader, touching: Touching, groups: Groups):
+        model = reader.file.model
+        self._reader, self._touching, self._groups = reader, touching, groups
+        self._moves = touching.moves[groups.first]
+        self._touch = groups.count > 0
+        self._priority = model.geom_priority[groups.first]
+        self.dimension = model.geom_condim[groups.first]
+        self.own = model.geom_friction[groups.first]
+
+    def of_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """MuJoCo's sliding, torsional and rolling friction of geoms of two groups, [groups, groups] each."""
+        model = self._reader.file.model
+        first, second = self._priority[:, None], self._priority[None, :]
+
+        def mixed(values: np.ndarray) -> np.ndarray:
+            """The value of the geom with the higher priority, or the larger one of equal priorities."""
+            a, b = values[:, None], values[None, :]
+            return np.where(first == second, np.maximum(a, b), np.where(first > second, a, b))
+
+        dimension = mixed(self.dimension)
+        slide, spin, roll = (mixed(self.own[:, column]) for column in range(3))
+        group = self._groups.of_geom
+        for number, (a, b) in enumerate(zip(group[model.pair_geom1], group[model.pair_geom2], strict=True)):
+            dimension[a, b] = dimension[b, a] = model.pair_dim[number]
+            for values, column in ((slide, 0), (spin, 2), (roll, 3)):
+                values[a, b] = values[b, a] = model.pair_friction[number, column]
+        return tuple(np.where(dimension >= least, x, 0.0) for x, least in ((slide, 3), (spin, 4), (roll, 6)))  # type: ignore[return-value]
+
+    def sliding(self, of_pairs: np.ndarray) -> np.ndarray:
+        """Friction of each group, chosen so that the products are those of the pairs: its own if that fits, otherwise
+        near its own, and near 1 for what doesn't move.
+        """
+        stated = np.where(self.dimension >= 3, self.own[:, 0], 0.0)
+        if self._agree(stated[:, None] * stated[None, :], of_pairs):
+            return stated
+        own = np.maximum(self.own[:, 0], 1e-12)
+        rough = self._touch & (of_pairs > 0.0)
+        logarithms = np.log(np.where(rough, of_pairs, 1.0))
+        values = np.exp(self._shares(np.where(self._moves, np.log(own), 0.0), logarithms, rough))
+        # A geom without friction on all that is fixed gets none; others keep theirs for what is added to the scene.
+        on_ground = self._touch & ~self._moves[None, :]
+        values[on_ground.any(axis=1) & ~rough.any(axis=1)] = 0.0
+        self.compare("friction", values[:, None] * values[None, :], of_pairs)
+        return values
+
+    def turning(self, own: np.ndarray, of_pairs: np.ndarray) -> np.ndarray:
+        """Torsional or rolling friction of each group, chosen so that the sums are those of the pairs: its own if that
+        fits, otherwise near its own, and near 0 for what doesn't move.
+        """
+        if self._agree(own[:, None] + own[None, :], of_pairs):
+            return own
+        return np.maximum(self._shares(np.where(self._moves, own, 0.0), of_pairs, self._touch), 0.0)
+
+    def _agree(self, here: np.ndarray, there: np.ndarray) -> bool:
+        return bool((np.abs(here - there) <= CLOSE)[self._touch].all())
+
+    def _shares(self, start: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray) -> np.ndarray:
+        """Values x of the groups near ``start`` such that x_i + x_j is that of the pair wherever two geoms touch; where
+        there are none, a least-squares fit over all geoms.
+
+        The equations of one geom of each group, scaled to be symmetric: the shortest solution is that of all geoms.
+        """
+        number = np.where(touch, self._groups.count, 0).astype(np.float64)
+        missing = number * np.where(touch, of_pairs - start[:, None] - start[None, :], 0.0)
+        scale = np.sqrt(self._groups.size)
+        normal = (np.diag(number.sum(axis=1)) + number) * scale[:, None] / scale[None, :]
+        return start + np.linalg.lstsq(normal, scale * missing.sum(axis=1), rcond=None)[0] / scale
+
+    def compare(self, what: str, here: np.ndarray, there: np.ndarray) -> None:
+        """Note the pairs whose value differs from the file's."""
+        groups, differs = self._groups, self._touch & (np.abs(here - there) > CLOSE)
+        if differs.any():
+            pairs = int((groups.size[:, None] * np.where(differs, groups.count, 0)).sum()) // 2
+            a, b = max(np.argwhere(np.triu(differs)), key=lambda pair: abs(here[*pair] - there[*pair]))
+            geom = int(groups.first[a])
+            other = np.flatnonzero(self._touching.of(geom) & (groups.of_geom == b))[0]
+            geoms = " and ".join(self._reader.file.label("geom", int(one)) for one in (geom, other))
+            self._reader.notes.append(
+                f"{what} of {pairs} pairs of geoms differs from the file, since a pair's follows from the two "
+                f"geometries here; most between {geoms}: {here[a, b]:.3g}, in the file {there[a, b]:.3g}"
             )
-        else:
-            touch[a, b] = touch[b, a] = True
-    return touch & (weld[:, None] != weld[None, :])
-
-
-def _of_pairs(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """MuJoCo's sliding, torsional and rolling friction of two geoms, [ngeom, ngeom] each."""
-    model = reader.file.model
-    first, second = model.geom_priority[:, None], model.geom_priority[None, :]
-
-    def mixed(values: np.ndarray) -> np.ndarray:
-        """The value of the geom with the higher priority, or the larger one of equal priorities."""
-        a, b = values[:, None], values[None, :]
-        return np.where(first == second, np.maximum(a, b), np.where(first > second, a, b))
-
-    dimension = mixed(model.geom_condim)
-    of_pairs = [mixed(model.geom_friction[:, column]) for column in range(3)]
-    for number, (a, b) in enumerate(zip(model.pair_geom1, model.pair_geom2, strict=True)):
-        dimension[a, b] = dimension[b, a] = model.pair_dim[number]
-        for values, column in zip(of_pairs, (0, 2, 3), strict=True):
-            values[a, b] = values[b, a] = model.pair_friction[number, column]
-    return tuple(np.where(dimension >= least, values, 0.0) for values, least in zip(of_pairs, (3, 4, 6), strict=True))  # type: ignore[return-value]
-
-
-def _sliding(reader: Reader, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Friction of each geom, chosen so that the products are those of the pairs: its own if that fits, otherwise near
-    its own, and near 1 for what doesn't move.
-    """
-    stated = np.where(reader.file.model.geom_condim >= 3, reader.file.model.geom_friction[:, 0], 0.0)
-    if _agree(stated[:, None] * stated[None, :], of_pairs, touch):
-        return stated
-    own = np.maximum(reader.file.model.geom_friction[:, 0], 1e-12)
-    rough = touch & (of_pairs > 0.0)
-    logarithms = np.log(np.where(rough, of_pairs, 1.0))
-    values = np.exp(_shares(np.where(moves, np.log(own), 0.0), logarithms, rough))
-    # A geom without friction on all that is fixed gets none; others keep theirs for what is added to the scene.
-    on_ground = touch & ~moves[None, :]
-    values[on_ground.any(axis=1) & ~rough.any(axis=1)] = 0.0
-    _compare(reader, "friction", values[:, None] * values[None, :], of_pairs, touch)
-    return values
-
-
-def _turning(own: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Torsional or rolling friction of each geom, chosen so that the sums are those of the pairs: its own if that fits,
-    otherwise near its own, and near 0 for what doesn't move.
-    """
-    if _agree(own[:, None] + own[None, :], of_pairs, touch):
-        return own
-    return np.maximum(_shares(np.where(moves, own, 0.0), of_pairs, touch), 0.0)
-
-
-def _agree(here: np.ndarray, there: np.ndarray, touch: np.ndarray) -> bool:
-    return bool((np.abs(here - there) <= CLOSE)[touch].all())
-
-
-def _shares(start: np.ndarray, of_pairs: np.ndarray, touch: np.ndarray) -> np.ndarray:
-    """Values x of the geoms near ``start`` such that x_i + x_j is that of the pair wherever two touch; where there are
-    none, a least-squares fit.
-    """
-    number = touch.astype(np.float64)
-    missing = np.where(touch, of_pairs - start[:, None] - start[None, :], 0.0)
-    normal = np.diag(number.sum(axis=1)) + number
-    return start + np.linalg.lstsq(normal, missing.sum(axis=1), rcond=None)[0]
-
-
-def _compare(reader: Reader, what: str, here: np.ndarray, there: np.ndarray, touch: np.ndarray) -> None:
-    """Note the pairs whose value differs from the file's."""
-    differ = np.argwhere(np.triu(touch & (np.abs(here - there) > CLOSE)))
-    if len(differ):
-        a, b = max(differ, key=lambda pair: abs(here[*pair] - there[*pair]))
-        geoms = " and ".join(reader.file.label("geom", int(geom)) for geom in (a, b))
-        reader.notes.append(
-            f"{what} of {len(differ)} pairs of geoms differs from the file, since a pair's follows from the two "
-            f"geometries here; most between {geoms}: {here[a, b]:.3g}, in the file {there[a, b]:.3g}"
-        )

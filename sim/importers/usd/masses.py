@@ -88,9 +88,12 @@ def _states_zero_mass(api: UsdPhysics.MassAPI | None) -> bool:
 
 def _tensor(moments: Gf.Vec3f, axes: Gf.Quatf) -> np.ndarray:
     """Rotational inertia [3, 3] of principal moments and axes; the zero quaternion means the axes of the body."""
-    quaternion = np.array([*axes.GetImaginary(), axes.GetReal()], dtype=np.float64)
-    turn = Rotation.from_quat(quaternion).as_matrix() if quaternion.any() else np.eye(3)
-    return turn @ np.diag(np.array(moments, dtype=np.float64)) @ turn.T
+    imaginary = np.array(axes.GetImaginary(), dtype=np.float64)
+    principal = np.diag(np.array(moments, dtype=np.float64))
+    if not imaginary.any():
+        return principal
+    turn = Rotation.from_quat([*imaginary, axes.GetReal()]).as_matrix()
+    return turn @ principal @ turn.T
 
 
 def _symmetric(values: Sequence[float]) -> np.ndarray:

@@ -49,6 +49,7 @@ class Scene:
     cache: UsdGeom.XformCache = field(default_factory=lambda: UsdGeom.XformCache(Usd.TimeCode.EarliestTime()))
     _placed: dict[Sdf.Path, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     _undone: dict[Sdf.Path, np.ndarray] = field(default_factory=dict)
+    _axes: dict[bytes, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def of(self, *kinds: Any) -> list[Any]:
         """Descriptions of these kinds in the order of the stage."""
@@ -112,8 +113,15 @@ class Scene:
         matrix = np.array(self.cache.GetLocalToWorldTransform(prim)).T
         if not np.isfinite(matrix).all():
             raise self.error(prim, "its transform is not finite")
-        linear = self.up.as_matrix() @ matrix[:3, :3] * self.length
-        position = self.up.apply(matrix[:3, 3]) * self.length
+        # Most prims are turned and scaled like another one, such as a collider like its body.
+        key = matrix[:3, :3].tobytes()
+        if key not in self._axes:
+            self._axes[key] = self._turn_and_stretch(prim, self.up.as_matrix() @ matrix[:3, :3] * self.length)
+        quaternion, stretch = self._axes[key]
+        return np.concatenate([self.up.apply(matrix[:3, 3]) * self.length, quaternion]), stretch
+
+    def _turn_and_stretch(self, prim: Usd.Prim, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rotation, xyzw [4], and what comes before it [3, 3], of a matrix that turns, scales and shears [3, 3]."""
         lengths = np.linalg.norm(linear, axis=0)
         if abs(np.linalg.det(linear)) <= 1e-9 * lengths.prod() or not lengths.all():
             raise self.error(prim, "its transform is singular; give every axis a scale other than zero")
@@ -129,7 +137,7 @@ class Scene:
         stretch = rotation.as_matrix().T @ linear
         if np.abs(stretch - np.diag(np.diag(stretch))).max() < 1e-6 * lengths.max():
             stretch = np.diag(np.diag(stretch))
-        return np.concatenate([position, rotation.as_quat()]), stretch
+        return rotation.as_quat(), stretch
 
     def frame(self, owner: Sdf.Path, target: Sdf.Path, position: Any, orientation: Any) -> np.ndarray:
         """Pose [7], in the body that a prim belongs to, of a frame given in that prim.
