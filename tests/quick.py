@@ -16,7 +16,7 @@ HEADER = """\
 # What `make quick` leaves out: tests whose first case takes more than {limit} s of CPU time with compiled kernels.
 # `make quick ARGS=--record-long` adds to it.
 """
-LIMIT = 0.2
+LIMIT = 0.15
 # What takes longer than this is named; other machines may be slower, and the first test of a kind loads its kernels.
 FAR_TOO_LONG = 5 * LIMIT
 

@@ -238,7 +238,7 @@ def _about(simulator: Simulator, steps: int, residual: float, projected: bool, s
         f"Gradients of {loss} over {steps} steps of {simulator.dt:g} s, compared with finite differences.",
         f"Both are computed in float64{note}.",
     ]
-    if simulator.contact.adjoint == "implicit":
+    if simulator.contact.solver == "pgs" and simulator.contact.adjoint == "implicit":
         lines.append(
             f"The adjoint is implicit, which assumes converged sweeps; the residual was {residual:.1e} m/s. If that is "
             'large, compare with adjoint="unrolled".'

@@ -93,8 +93,14 @@ def study_sweeps(
         seed: seed of the random projection.
 
     Raises:
-        ModelError: for wrong shapes, a world that does not exist, or numbers of sweeps that are not whole numbers.
+        ModelError: for wrong shapes, a world that does not exist, numbers of sweeps that are not whole numbers, and a
+            simulator whose solver makes none.
     """
+    if simulator.contact.solver != "pgs":
+        raise ModelError(
+            f'study_sweeps: the solver is "{simulator.contact.solver}", which has no number of sweeps to choose; '
+            "simulator.residual says how far it is from its solution"
+        )
     if not is_whole(world, 0) or world >= simulator.num_worlds:
         raise ModelError(f"study_sweeps: there is no world {world!r}; there are {simulator.num_worlds}")
     inputs = [

@@ -232,3 +232,19 @@ def test_bad_options(options, message):
 def test_regularisation_below_rounding_is_refused():
     with pytest.raises(sim.ModelError, match=r"1e-06; with float32 it must be at least 6e-05"):
         sim.Simulator(boxes([1.0], "float32"), H, contact=sim.ContactOptions(solver="newton", regularisation=1e-6))
+
+
+def test_there_are_no_sweeps_to_study():
+    simulator = sim.Simulator(boxes([1.0]), H, contact=NEWTON)
+    with pytest.raises(sim.ModelError, match='the solver is "newton", which has no number of sweeps to choose'):
+        sim.study_sweeps(simulator, simulator.initial_state(), steps=2)
+
+
+def test_gradients_of_a_scene_are_checked():
+    """The public check, on a box that slides; it begins inside of the ground, off the kink at zero."""
+    simulator = sim.Simulator(loose_box(friction=0.5), H, contact=NEWTON)
+    q = simulator.model.q0.copy()
+    q[2] -= 1e-4
+    report = sim.check_gradients(simulator, simulator.state(q, [1.0, 0.3, 0, 0, 0, 0.5]), steps=5)
+    assert not report.wrong, str(report)
+    assert not report.kinks, str(report)
