@@ -18,6 +18,15 @@ _plans: dict[tuple[Any, ...], Plan] = {}
 _loaded: set[tuple[wp.Kernel, Any]] = set()
 # What is launched while kernels are only being collected, in order.
 _collected: dict[wp.Kernel, None] | None = None
+# Whether launches are recorded while kernels are being collected.
+_recording = True
+
+
+class NotRecorded:
+    """Stands for a recorded launch where kernels are only collected."""
+
+    def launch(self) -> None:
+        """Do nothing."""
 
 
 def launch(
@@ -62,14 +71,18 @@ def load_launched(work: Callable[[], object], device: wp.DeviceLike) -> None:
 
 
 @contextmanager
-def collecting_kernels() -> Iterator[dict[wp.Kernel, None]]:
-    """Context in which kernels are collected instead of being launched."""
-    global _collected
-    before, _collected = _collected, {}
+def collecting_kernels(recording: bool = True) -> Iterator[dict[wp.Kernel, None]]:
+    """Context in which kernels are collected instead of being launched.
+
+    Args:
+        recording: whether :func:`record` records, for which it loads the kernel at once, or collects like the others.
+    """
+    global _collected, _recording
+    before, _collected, _recording = (_collected, _recording), {}, recording
     try:
         yield _collected
     finally:
-        _collected = before
+        _collected, _recording = before
 
 
 def is_collecting() -> bool:
@@ -88,6 +101,9 @@ def load_kernels(kernels: Iterable[wp.Kernel], device: wp.DeviceLike) -> None:
 
 def record(kernel: wp.Kernel, dim: int | tuple[int, ...], *sources: object, device: wp.DeviceLike, **named: Any) -> Any:
     """A launch that can be repeated, as a :class:`wp.Launch`; it isn't carried out. Arguments as for :func:`launch`."""
+    if _collected is not None and not _recording:
+        _collected[kernel] = None
+        return NotRecorded()
     load_kernels([kernel], device)
     return wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_cmd=True)
 

@@ -107,7 +107,7 @@ class Engine:
         wanted = (*[True] * inputs, *[False] * len(operation.parameters))
         gradients = [torch.empty_like(tensor) for tensor in tensors[:inputs]]
         gradient = Call(operation, [*tensors, result], gradients, result, wanted)
-        with paused_tape(), on_torch_stream(self.device), collecting_kernels() as kernels:
+        with paused_tape(), on_torch_stream(self.device), collecting_kernels(recording=False) as kernels:
             for call in (value.contiguous(), gradient.contiguous()):
                 names = operation.parameters
                 Launches(ParameterArrays(self.base, names, call.parameters, frozenset()), call).launch()
