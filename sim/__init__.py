@@ -42,6 +42,7 @@ from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pin
 from sim.model.model import Keyframe, Model, Part
 from sim.simulation.contacts import Contacts
 from sim.simulation.gradient_norms import GradientNorms
+from sim.simulation.linearisation import Linearisation
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
@@ -59,6 +60,7 @@ __all__ = [
     "ImportFileError",
     "Impulses",
     "Keyframe",
+    "Linearisation",
     "MJCFWarning",
     "Model",
     "ModelBuilder",

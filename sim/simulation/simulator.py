@@ -12,6 +12,7 @@ from sim.model.names import counted
 from sim.model.parameters import as_numbers, require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, read_contacts
+from sim.simulation.linearisation import Linearisation, Lineariser
 from sim.simulation.rollout import run_rollout
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
@@ -43,6 +44,8 @@ class Simulator(Worlds):
 
     A simulator can be pickled, with its parameters; the one that is made again has arrays and threads of its own.
     """
+
+    _lineariser: Lineariser | None = None
 
     def __repr__(self) -> str:
         return f"Simulator({counted(self.num_worlds, 'world')} on {self.device}, dt {self.dt:g} s, {self.model!r})"
@@ -110,6 +113,32 @@ class Simulator(Worlds):
         with paused_tape():
             self._single(state, tau, control)
         return read_contacts([shard.step for shard in self.shards])
+
+    @serialized
+    def linearise(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Linearisation:
+        """The derivatives of the step that begins at a state, as matrices in tangent coordinates.
+
+        Each of the 2 nv rows is a way back of its own, in a copy of the world; all run at once. They are gradients as
+        :meth:`Trajectory.backward` has them, through contacts too. Nothing is recorded on an active :class:`wp.Tape`.
+
+        Args:
+            state: the state before the step.
+            tau: joint forces, as for :meth:`step`.
+            control: inputs of the actuators, as for :meth:`step`.
+
+        Returns:
+            the derivatives in state, joint forces and inputs, and the state after the step.
+
+        Raises:
+            ModelError: for wrong shapes, for more copies than there is memory for, and with a warm start, whose
+                impulses are part of the state.
+        """
+        if self.contact.warm_start:
+            raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
+        with paused_tape():
+            if self._lineariser is None:
+                self._lineariser = Lineariser(self)
+            return self._lineariser(state, tau, control)
 
     @serialized
     def rollout(

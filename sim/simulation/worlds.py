@@ -89,6 +89,22 @@ class Worlds(ABC):
         return type(self), (*arguments, self.check_finite, self._threads)
 
     @abstractmethod
+    def state(self, q: ArrayLike, qd: ArrayLike | None = None) -> State:
+        """A state from arrays; see :meth:`sim.Simulator.state`."""
+
+    @abstractmethod
+    def rollout(
+        self,
+        state: State,
+        tau: ArrayLike | None = None,
+        steps: int | None = None,
+        *,
+        control: ArrayLike | None = None,
+        checkpoint_interval: int = 1,
+    ) -> Any:
+        """Many steps; see :meth:`sim.Simulator.rollout`."""
+
+    @abstractmethod
     def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
         """What touches in the step that begins at a state; see :meth:`sim.Simulator.contacts`."""
 
