@@ -39,6 +39,10 @@ ROUND = 8
 # Passes of Gauss-Seidel before convex rounds, each with twice the sweeps of the one before, and the sweeps of the first.
 PASSES = 6
 SWEEPS = 10
+# What came of a step on the coupled equations: none without pivots, or too little gained.
+SINGULAR = 0
+STAYED = 1
+MOVED = 2
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
 
@@ -248,6 +252,104 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             total += speed * speed / problem.inverse_mass[k, world]
         return total
 
+    @wp.func
+    def coupled_step(
+        world: int,
+        count: int,
+        nv: int,
+        square: scalar,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        system: System,
+        iterate: Iterate,
+    ):
+        """A step on the coupled equations, or half of it. Returns the square of the residual, and whether z has moved.
+
+        Where neither half leaves enough less of the residual, z stays, and the step is kept for :func:`step_square`.
+        """
+        symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
+        if find_step(world, nv, symmetric, system, iterate) == 0:
+            return square, int(SINGULAR)
+        length = one
+        move(world, nv, length, iterate)
+        for _search in range(2):
+            reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+            if reached < scalar(ENOUGH) * square:
+                return reached, int(MOVED)
+            move(world, nv, scalar(-0.5) * length, iterate)
+            length = scalar(0.5) * length
+        move(world, nv, -length, iterate)
+        same = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        return same, int(STAYED)
+
+    @wp.func
+    def resume_sweeps(
+        world: int,
+        count: int,
+        nv: int,
+        failures: int,
+        number: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """More sweeps of Gauss-Seidel from where they were left, or from nothing the first time."""
+        if failures == 0:
+            sweeps.start_sweeps(world, count, nv, paths, constraints, problem, iterate)
+        else:
+            sweeps.return_to_sweeps(world, count, nv, paths, constraints, problem, iterate)
+        for _sweep in range(number):
+            sweeps.sweep(world, count, paths, constraints, problem, iterate)
+
+    @wp.func
+    def step_from_sweeps(
+        world: int,
+        count: int,
+        nv: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        system: System,
+        iterate: Iterate,
+    ):
+        """A step from where the sweeps are, with what they found to hold and to slide. Returns the square of the residual."""
+        f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        sweeps.implied_values(world, count, constraints, problem, iterate)
+        symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
+        f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
+        if find_step(world, nv, symmetric, system, iterate) == 1:
+            move(world, nv, one, iterate)
+        return f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+
+    @wp.func
+    def convex_round(
+        world: int,
+        count: int,
+        nv: int,
+        goal: scalar,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        system: System,
+        iterate: Iterate,
+    ):
+        """Towards the minimum with the present bounds of friction. Returns the square of the coupled residual, and the systems solved."""
+        f.hold_normal_impulses(world, count, constraints, problem, iterate)
+        square = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
+        enough = wp.max(scalar(1.0e-4) * square, goal)
+        solved = int(0)
+        while solved < ROUND and square > enough:
+            f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
+            find_step(world, nv, 1, system, iterate)
+            solved += 1
+            length = exact_length(world, count, nv, paths, constraints, problem, iterate)
+            move(world, nv, length, iterate)
+            square = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
+        square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        return square, solved
+
     @wp.kernel(module=module, enable_backward=False)
     def newton_solve(
         # Model
@@ -270,7 +372,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         residual: wp.array(dtype=scalar),
         sweep_count: wp.array(dtype=int),
     ):
-        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s]; sweep_count: systems solved."""
+        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
+
+        sweep_count: systems solved.
+        """
         world = wp.tid()
         count = constraints.count[world]
         residual[world] = zero
@@ -279,85 +384,38 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             return
         nv = paths.dof_depth.shape[0]
         square = begin(world, count, nv, dt, qdd, factor_l, paths, constraints, problem, iterate)
-        if square == zero:
+        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+        if square == zero or not wp.isfinite(square):
             return
-        ordering.order(world, trees, constraints, couplings, system)
-        linear.outline(world, count, nv, paths, constraints, system)
         rounding = precision / regularisation
         relative = wp.max(tolerance, sums * rounding)
         scale = momentum_square(world, nv, dt, qd, qdd, factor_l, paths, problem)
         goal = relative * relative * scale
-        negligible = rounding_square * scale
+        if square <= goal:
+            return
+        ordering.order(world, trees, constraints, couplings, system)
+        linear.outline(world, count, nv, paths, constraints, system)
         solved = int(0)
         failures = int(0)
         converged = int(0)
-        while solved < iterations:
+        while solved < iterations and converged == 0:
+            square, outcome = coupled_step(world, count, nv, square, paths, constraints, problem, system, iterate)
+            solved += 1
+            if outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * scale:
+                converged = int(1)  # what is left is rounding
+            elif outcome != MOVED and failures < PASSES:
+                resume_sweeps(world, count, nv, failures, SWEEPS << failures, paths, constraints, problem, iterate)
+                failures += 1
+                square = step_from_sweeps(world, count, nv, paths, constraints, problem, system, iterate)
+                solved += 1
+            elif outcome != MOVED:
+                square, more = convex_round(world, count, nv, goal, paths, constraints, problem, system, iterate)
+                solved += more
             if square <= goal:
                 converged = int(1)
-                break
-            symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
-            found = find_step(world, nv, symmetric, system, iterate)
-            solved += 1
-            nearer = int(0)
-            if found == 1:
-                length = one
-                move(world, nv, length, iterate)
-                for _search in range(2):
-                    reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-                    if reached < scalar(ENOUGH) * square:
-                        square = reached
-                        nearer = int(1)
-                        break
-                    shorter = scalar(0.5) * length
-                    move(world, nv, shorter - length, iterate)
-                    length = shorter
-                if nearer == 0:
-                    move(world, nv, -length, iterate)
-                    square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-            if nearer == 0:
-                if found == 1 and step_square(world, nv, problem, iterate) <= negligible:
-                    converged = int(1)  # what is left is rounding
-                    break
-                if failures < PASSES:
-                    # What Gauss-Seidel finds, from where it was left.
-                    if failures == 0:
-                        sweeps.start_sweeps(world, count, nv, paths, constraints, problem, iterate)
-                    else:
-                        sweeps.return_to_sweeps(world, count, nv, paths, constraints, problem, iterate)
-                    for _sweep in range(SWEEPS << failures):
-                        sweeps.sweep(world, count, paths, constraints, problem, iterate)
-                    failures += 1
-                    f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-                    sweeps.implied_values(world, count, constraints, problem, iterate)
-                    symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
-                    f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
-                    if find_step(world, nv, symmetric, system, iterate) == 1:
-                        move(world, nv, one, iterate)
-                    solved += 1
-                    square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-                    continue
-                # A convex round from here.
-                f.hold_normal_impulses(world, count, constraints, problem, iterate)
-                convex = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
-                enough = wp.max(scalar(1.0e-4) * convex, goal)
-                for _inner in range(ROUND):
-                    if convex <= enough:
-                        break
-                    f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
-                    find_step(world, nv, 1, system, iterate)
-                    solved += 1
-                    length = exact_length(world, count, nv, paths, constraints, problem, iterate)
-                    move(world, nv, length, iterate)
-                    convex = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
-                square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         residual[world] = velocity_left(world, nv, system, iterate)
         if converged == 0:
-            if failures == 0:
-                sweeps.start_sweeps(world, count, nv, paths, constraints, problem, iterate)
-            else:
-                sweeps.return_to_sweeps(world, count, nv, paths, constraints, problem, iterate)
-            for _sweep in range(SWEEPS << 2):
-                sweeps.sweep(world, count, paths, constraints, problem, iterate)
+            resume_sweeps(world, count, nv, failures, SWEEPS << 2, paths, constraints, problem, iterate)
             sweeps.settle_for_sweeps(world, count, nv, paths, constraints, problem, iterate)
         sweep_count[world] = solved
 
