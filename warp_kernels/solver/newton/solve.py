@@ -199,11 +199,30 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         return length
 
     @wp.func
+    def keep_velocity(
+        world: int,
+        nv: int,
+        dt: scalar,
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        paths: Paths,
+        iterate: Iterate,
+    ):
+        """Set z to what leaves the velocity as it was before the step."""
+        for k in range(nv):
+            value = qdd[world, k]
+            for d in range(paths.dof_depth[k]):
+                at = paths.dof_row_start[k] + d
+                value += factor_l[at, world] * qdd[world, paths.ancestor[at]]
+            iterate.z[k, world] = -dt * value
+
+    @wp.func
     def begin(
         world: int,
         count: int,
         nv: int,
         dt: scalar,
+        scale: scalar,
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
         paths: Paths,
@@ -211,24 +230,25 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the start that is nearer to the solution. Returns the square of its residual."""
+        """Set z to the start that is nearer to the solution. Returns the square of its residual.
+
+        Bodies at rest begin with their velocity, which is looked at first: where impulses balance it to within the momenta at
+        hand, ``scale``, the other start is not tried.
+        """
+        keep_velocity(world, nv, dt, qdd, factor_l, paths, iterate)
+        square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        push = zero
+        for i in range(count):
+            push += wp.dot(iterate.impulse[i, world], iterate.impulse[i, world])
+        if push > zero and square <= scale:
+            return square
         for k in range(nv):
             iterate.z[k, world] = zero
         free = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        if free == zero:
+        if free <= square:
             return free
-        for k in range(nv):
-            value = qdd[world, k]
-            for d in range(paths.dof_depth[k]):
-                at = paths.dof_row_start[k] + d
-                value += factor_l[at, world] * qdd[world, paths.ancestor[at]]
-            iterate.z[k, world] = -dt * value
-        square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        if square > free:
-            for k in range(nv):
-                iterate.z[k, world] = zero
-            square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        return square
+        keep_velocity(world, nv, dt, qdd, factor_l, paths, iterate)
+        return f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
 
     @wp.func
     def momentum_square(
@@ -383,13 +403,13 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        square = begin(world, count, nv, dt, qdd, factor_l, paths, constraints, problem, iterate)
+        scale = momentum_square(world, nv, dt, qd, qdd, factor_l, paths, problem)
+        square = begin(world, count, nv, dt, scale, qdd, factor_l, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
         rounding = precision / regularisation
         relative = wp.max(tolerance, sums * rounding)
-        scale = momentum_square(world, nv, dt, qd, qdd, factor_l, paths, problem)
         goal = relative * relative * scale
         if square <= goal:
             return
