@@ -43,6 +43,8 @@ SWEEPS = 10
 SINGULAR = 0
 STAYED = 1
 MOVED = 2
+# In place of a mode: the round is over.
+DONE = -1
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
 
@@ -217,6 +219,14 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             iterate.z[k, world] = -dt * value
 
     @wp.func
+    def pushes(world: int, count: int, iterate: Iterate):
+        """Whether any constraint answers with an impulse."""
+        for i in range(count):
+            if wp.dot(iterate.impulse[i, world], iterate.impulse[i, world]) > zero:
+                return int(1)
+        return int(0)
+
+    @wp.func
     def begin(
         world: int,
         count: int,
@@ -235,20 +245,27 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         Bodies at rest begin with their velocity, which is looked at first: where impulses balance it to within the momenta at
         hand, ``scale``, the other start is not tried.
         """
-        keep_velocity(world, nv, dt, qdd, factor_l, paths, iterate)
-        square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        push = zero
-        for i in range(count):
-            push += wp.dot(iterate.impulse[i, world], iterate.impulse[i, world])
-        if push > zero and square <= scale:
-            return square
-        for k in range(nv):
-            iterate.z[k, world] = zero
-        free = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        if free <= square:
-            return free
-        keep_velocity(world, nv, dt, qdd, factor_l, paths, iterate)
-        return f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        square = zero
+        free = scalar(wp.inf)
+        # One call in a loop that isn't unrolled: a GPU's compiler repeats a function's code wherever it is called.
+        attempt = int(0)
+        while attempt < 3:
+            if attempt == 1:
+                for k in range(nv):
+                    iterate.z[k, world] = zero
+            else:
+                keep_velocity(world, nv, dt, qdd, factor_l, paths, iterate)
+            reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+            if attempt == 1:
+                free = reached
+                if free <= square:
+                    return free
+            else:
+                square = reached
+                if attempt == 0 and square <= scale and pushes(world, count, iterate) == 1:
+                    return square
+            attempt += 1
+        return square
 
     @wp.func
     def momentum_square(
@@ -291,17 +308,19 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
         if find_step(world, nv, symmetric, system, iterate) == 0:
             return square, int(SINGULAR)
-        length = one
-        move(world, nv, length, iterate)
-        for _search in range(2):
+        length = zero
+        reached = square
+        attempt = int(0)
+        while attempt < 3:
+            # The whole step, half of it, and back.
+            tried = one - scalar(0.5) * scalar(attempt)
+            move(world, nv, tried - length, iterate)
+            length = tried
             reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-            if reached < scalar(ENOUGH) * square:
+            if attempt < 2 and reached < scalar(ENOUGH) * square:
                 return reached, int(MOVED)
-            move(world, nv, scalar(-0.5) * length, iterate)
-            length = scalar(0.5) * length
-        move(world, nv, -length, iterate)
-        same = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        return same, int(STAYED)
+            attempt += 1
+        return reached, int(STAYED)
 
     @wp.func
     def resume_sweeps(
@@ -335,8 +354,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         iterate: Iterate,
     ):
         """A step from where the sweeps are, with what they found to hold and to slide. Returns the square of the residual."""
-        f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        sweeps.implied_values(world, count, constraints, problem, iterate)
+        sweeps.implied_values(world, count, paths, constraints, problem, iterate)
         symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
         f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
         if find_step(world, nv, symmetric, system, iterate) == 1:
@@ -357,17 +375,26 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """Towards the minimum with the present bounds of friction. Returns the square of the coupled residual, and the systems solved."""
         f.hold_normal_impulses(world, count, constraints, problem, iterate)
-        square = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
-        enough = wp.max(scalar(1.0e-4) * square, goal)
+        enough = goal
         solved = int(0)
-        while solved < ROUND and square > enough:
-            f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
-            find_step(world, nv, 1, system, iterate)
-            solved += 1
-            length = exact_length(world, count, nv, paths, constraints, problem, iterate)
-            move(world, nv, length, iterate)
-            square = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
-        square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        mode = int(HELD)
+        square = zero
+        first = int(1)
+        while mode != DONE:
+            square = f.find_residual(world, count, nv, mode, paths, constraints, problem, iterate)
+            if first == 1:
+                enough = wp.max(scalar(1.0e-4) * square, goal)
+                first = int(0)
+            if mode == COUPLED:
+                mode = int(DONE)
+            elif square <= enough or solved == ROUND:
+                mode = int(COUPLED)
+            else:
+                f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
+                find_step(world, nv, 1, system, iterate)
+                solved += 1
+                length = exact_length(world, count, nv, paths, constraints, problem, iterate)
+                move(world, nv, length, iterate)
         return square, solved
 
     @wp.kernel(module=module, enable_backward=False)

@@ -114,14 +114,16 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
                             iterate.z[k, world] += share * problem.inverse_mass[k, world]
 
     @wp.func
-    def implied_values(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """Replace row values by those that the swept impulses answer: of rows that hold, minus R times the impulse."""
+    def implied_values(
+        world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """The row values that the swept impulses answer: of rows that hold minus R times the impulse, of others those at z."""
         for i in range(count):
             kind = constraints.kind[i, world]
             swept = iterate.swept[i, world]
             resistance = resistances(problem.grip[i, world])
             held = -wp.cw_mul(resistance, swept)
-            value = iterate.value[i, world]
+            value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             if kind < FRICTION_LOSS:
                 if swept[0] > zero:
                     value[0] = held[0]
@@ -150,10 +152,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """Take the swept impulses where Newton's method has found nothing better: they keep within their bounds."""
         for i in range(count):
             iterate.impulse[i, world] = iterate.swept[i, world]
-            iterate.value[i, world] = problem.rhs[i, world] + products.row_product(
-                i, world, paths, constraints, problem.row, iterate.z
-            )
-        implied_values(world, count, constraints, problem, iterate)
+        implied_values(world, count, paths, constraints, problem, iterate)
 
     return SimpleNamespace(
         start_sweeps=start_sweeps,
