@@ -14,6 +14,7 @@ from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.constraint import constraint_kernels
@@ -79,14 +80,15 @@ class Step(Workspace):
 
     def _free_dynamics(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
-        d = self.device_model
-        # Dry friction is a constraint here, and there are no external wrenches.
+        turning = self.turning_link.shape[0]
+        if turning:
+            kernel = gyroscopic_kernels(self.scalar).gyroscopic_wrench
+            self._launch(kernel, (turning, self.num_worlds), tape=True)
         self._launch(
             aba_kernels(self.scalar).aba,
             (self.model.num_trees, self.num_worlds),
             tau=self.joint_force,
-            friction_loss=d.none(self.scalar),
-            common_wrench=d.none(d.types.spatial),
+            friction_loss=self.device_model.none(self.scalar),  # dry friction is a constraint here
         )
         kernel = factor_kernels(self.scalar).factor_mass_matrix
         self._launch(kernel, (self.dof_threads, self.num_worlds), threads=self.dof_threads)

@@ -80,6 +80,7 @@ class DifferentiableStep(Step):
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
+            self.common_wrench,
             *contacts, self.contact_resistance, *equalities, self.cone_gap, self.cone_row,
         ]  # fmt: skip
 
@@ -223,13 +224,11 @@ class DifferentiableStep(Step):
         self._launch(
             rnea_adjoint_kernels(self.scalar).rnea_adjoint,
             self._trees_of_worlds,
-            common_wrench=self.device_model.none(self.device_model.types.spatial),
             direction=self.bias_force,
             velocity_bar=velocity_bar,
             acceleration_bar=acceleration_bar,
             force=force,
             qdd_bar=None,
-            common_wrench_bar=None,
         )
 
     @property

@@ -17,6 +17,7 @@ from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
+from warp_kernels.types import FREE, SPHERICAL
 
 # Fields of the kernels' structs, and the parameters that they hold.
 LIMITS = {
@@ -131,6 +132,9 @@ class Workspace:
         self.origin = worlds_last(m.num_trees, t.vec3)
         self.subspace = worlds_last(nv, t.spatial)
         self.link_inertia = worlds_last(m.num_links, t.inertia)
+        # What the midpoint rule makes of gyroscopic forces; of other links it stays zero.
+        self.turning_link = self._integers(np.flatnonzero(np.isin(m.joint_type, (SPHERICAL, FREE))))
+        self.common_wrench = worlds_last(m.num_links if self.turning_link.shape[0] else 0, t.spatial)
         self.turn_bar, self.shift_bar = (worlds_last(m.num_links, t.vec3) for _ in range(2))
         # With one lane the adjoint of kinematics needs no buffer.
         self.q_bar_buffer = wp.empty(0, dtype=t.scalar, device=self.device)

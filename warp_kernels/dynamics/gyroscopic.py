@@ -1,0 +1,155 @@
+"""Gyroscopic forces of links on free and spherical joints by the implicit midpoint rule.
+
+The articulated-body algorithm evaluates them at the velocity before a step, from which a body that spins freely gains
+energy in every step, without bound. The wrench given here replaces them by those of the implicit midpoint rule, which
+keeps both quadratic invariants of Euler's equations, energy and the length of the angular momentum (Hairer, Lubich and
+Wanner, Geometric Numerical Integration, section IV.2). Angular velocities along world axes at the inertia before the
+step serve as well as those in the body: the rotation by h w that follows leaves w as it is.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.types import FREE, kernel_module, warp_types
+
+# Newton's method on the midpoint rule takes five iterations at most where the body turns by one radian or less: measured
+# on 300,000 inertias from a ball's to a needle's.
+MAX_ITERATIONS = 8
+
+
+@functools.cache
+def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
+    """The kernel for one precision, with Warp's own adjoint."""
+    t = warp_types(scalar)
+    vec3, mat33, transform, spatial, inertia10 = t.vec3, t.mat33, t.transform, t.spatial, t.inertia
+    module = kernel_module("gyroscopic", scalar)
+    midpoint = _midpoint(scalar)
+    rotation_exp = rotation_vector_functions(scalar).rotation_exp
+    # Of the trace of an inertia, what is added to it: a needle may have none about its axis.
+    least = scalar(1.0e-6 if scalar is wp.float32 else 1.0e-12)
+
+    @wp.func
+    def inertia_about(rigid: inertia10, arm: vec3):
+        """Inertia about a place that lies ``arm`` from the reference point, for a body whose centre of mass moves on."""
+        first = vec3(rigid[1], rigid[2], rigid[3])
+        whole = mat33(
+            rigid[4], rigid[7], rigid[8],
+            rigid[7], rigid[5], rigid[9],
+            rigid[8], rigid[9], rigid[6],
+        )  # fmt: skip
+        # Steiner's theorem from the reference point to the place: I - (2 h.p - m p.p) E + h p' + p h' - m p p'.
+        moment = scalar(2.0) * wp.dot(first, arm) - rigid[0] * wp.dot(arm, arm)
+        one = wp.identity(n=3, dtype=scalar)
+        mixed = wp.outer(first, arm) + wp.outer(arm, first) - rigid[0] * wp.outer(arm, arm)
+        about = whole + mixed - moment * one
+        return about + (least * wp.trace(about)) * one
+
+    # A function of its own: where a loop adds to a variable that is used after it, Warp's adjoint takes a wrong value.
+    @wp.func
+    def angular_velocity(
+        tail: int,
+        depth: int,
+        row_start: int,
+        world: int,
+        ancestor: wp.array(dtype=int),
+        qd: wp.array2d(dtype=scalar),
+        subspace: wp.array2d(dtype=spatial),
+    ):
+        """Of the link whose last degree of freedom is ``tail``, along world axes."""
+        w = wp.spatial_top(subspace[tail, world]) * qd[world, tail]
+        for d in range(depth):
+            k = ancestor[row_start + d]
+            w += wp.spatial_top(subspace[k, world]) * qd[world, k]
+        return w
+
+    @wp.func
+    def resolved_time(dt: scalar, w: vec3):
+        """The time step, but at most that in which the body turns by one radian.
+
+        Faster precession can't be told from slower at this step; energy is kept either way.
+        """
+        angle = dt * dt * wp.dot(w, w)
+        return dt / wp.sqrt(wp.sqrt(scalar(1.0) + angle * angle))
+
+    @wp.kernel(module=module)
+    def gyroscopic_wrench(
+        # Model
+        turning_link: wp.array(dtype=int),
+        joint_type: wp.array(dtype=int),
+        link_tail_dof: wp.array(dtype=int),
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
+        dt: scalar,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        pose: wp.array2d(dtype=transform),
+        subspace: wp.array2d(dtype=spatial),
+        link_inertia: wp.array2d(dtype=inertia10),
+        # Data out
+        common_wrench: wp.array2d(dtype=spatial),
+    ):
+        """Over (turning link, world): what the midpoint rule adds to the forces at the velocity before the step.
+
+        A free body turns about its centre of mass, which keeps its velocity wherever the link's origin lies; a link on
+        a spherical joint turns about the joint.
+        """
+        item, world = wp.tid()
+        link = turning_link[item]
+        rigid = link_inertia[link, world]
+        tail = link_tail_dof[link]
+        w = angular_velocity(tail, dof_depth[tail], dof_row_start[tail], world, ancestor, qd, subspace)
+        arm = wp.transform_get_translation(pose[link, world])
+        if joint_type[link] == FREE and rigid[0] > scalar(0.0):
+            arm = vec3(rigid[1], rigid[2], rigid[3]) / rigid[0]
+        about = inertia_about(rigid, arm)
+        step = resolved_time(dt, w)
+        middle = midpoint(about, w, step)
+        moment = wp.cross(w, about * w) - (step / dt) * wp.cross(middle, about * middle)
+        force = vec3()
+        if joint_type[link] == FREE:
+            after = scalar(2.0) * middle - w
+            path = wp.quat_rotate(rotation_exp(dt * after), arm) - arm
+            force = rigid[0] * (wp.cross(w, wp.cross(w, arm)) - wp.cross(after, path) / dt)
+            moment += wp.cross(arm, force)
+        common_wrench[link, world] = spatial(moment[0], moment[1], moment[2], force[0], force[1], force[2])
+
+    return SimpleNamespace(module=module, gyroscopic_wrench=gyroscopic_wrench)
+
+
+def _midpoint(scalar: Any) -> wp.Function:
+    """The middle x of an angular velocity before and after a step, I (x - w) + h/2 x x (I x) = 0."""
+    t = warp_types(scalar)
+    vec3, mat33 = t.vec3, t.mat33
+    small = scalar(1.0e-6 if scalar is wp.float32 else 1.0e-14)
+
+    @wp.func
+    def slope(about: mat33, x: vec3, step: scalar):
+        return about + scalar(0.5) * step * (wp.skew(x) * about - wp.skew(about * x))
+
+    @wp.func
+    def midpoint(about: mat33, w: vec3, step: scalar) -> vec3:
+        x = w
+        for _ in range(MAX_ITERATIONS):
+            momentum = about * x
+            rest = momentum - about * w + scalar(0.5) * step * wp.cross(x, momentum)
+            if wp.length(rest) <= small * wp.length(momentum):
+                break
+            x = x - wp.inverse(slope(about, x, step)) * rest
+        return x
+
+    @wp.func_grad(midpoint)
+    def adjoint_midpoint(about: mat33, w: vec3, step: scalar, x_bar: vec3):
+        """By the implicit function theorem."""
+        x = midpoint(about, w, step)
+        y = wp.inverse(wp.transpose(slope(about, x, step))) * x_bar
+        turned = scalar(0.5) * wp.cross(y, x)
+        wp.adjoint[about] += wp.outer(y, w - x) - step * wp.outer(turned, x)
+        wp.adjoint[w] += about * y
+        wp.adjoint[step] -= wp.dot(turned, about * x)
+
+    return midpoint
