@@ -1,7 +1,7 @@
 """Free rotation: a precessing top, the flips of a body about its intermediate axis, a floating chain.
 
-The integrator evaluates gyroscopic forces at the state before a step (semi-implicit Euler), so the errors here are
-first order in the time step.
+The step is semi-implicit Euler, with gyroscopic forces of single links by the midpoint rule. So the spin of a free body
+along its axes is of second order in the time step and its energy is kept; other errors are of first order.
 """
 
 import numpy as np
@@ -14,6 +14,8 @@ from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 
 FIRST_ORDER = "first order in the time step"
+SECOND_ORDER = "second order in the time step"
+KEPT = "kept up to rounding"
 # The tossed body: moments of inertia [kg m^2] and angular velocity [rad/s] along its axes, mostly about the second.
 MOMENTS = np.array([0.01, 0.02, 0.03])
 SPIN = np.array([0.02, 6.0, 0.0])
@@ -63,16 +65,16 @@ def tossed_body(dt: float = 1e-3, seconds: float = 10.0) -> PhysicsScene:
 
     expected = crossings(*_euler_equations(seconds))
     quantities = (
-        Quantity("first flip", "s", float(expected[0]), 4e-3, FIRST_ORDER, lambda m: float(flips(m)[0])),
+        Quantity("first flip", "s", float(expected[0]), 2e-4, SECOND_ORDER, lambda m: float(flips(m)[0])),
         Quantity(
             "time between flips",
             "s",
             float(expected[1] - expected[0]),
             3e-6,
-            "second order in the time step",
+            SECOND_ORDER,
             lambda m: float(flips(m)[1] - flips(m)[0]),
         ),
-        *_conserved(model, energy=2e-2, angular=1e-2),
+        *_conserved(model, energy=1e-10, angular=1e-2, rule=KEPT),
     )
     return PhysicsScene("tossed body", model, np.array([0.0, 0.0, 0.0, *SPIN]), dt, seconds, quantities)
 
@@ -124,11 +126,11 @@ def _euler_equations(seconds: float) -> tuple[np.ndarray, np.ndarray]:
     return time, found.y[1]
 
 
-def _conserved(model: Model, *, energy: float, angular: float) -> tuple[Quantity, Quantity]:
-    """Conserved quantities, with bounds on their largest relative change."""
+def _conserved(model: Model, *, energy: float, angular: float, rule: str = FIRST_ORDER) -> tuple[Quantity, Quantity]:
+    """Conserved quantities, with bounds on their largest relative change. rule: how the error of the energy shrinks."""
     return (
         Quantity(
-            "energy, change", "", 0.0, energy, FIRST_ORDER,
+            "energy, change", "", 0.0, energy, rule,
             lambda m: _change(sim.kinetic_energy(model, m.q, m.qd).numpy()),
         ),
         Quantity(

@@ -72,7 +72,8 @@ def test_orbit_along_the_cone():
     np.testing.assert_allclose(swing(q), limit, atol=5e-4)
     turn = Rotation.from_quat(q)
     momentum = turn.apply((np.diag([0.27, 0.27, 0.005]) @ qd[:, :, None])[..., 0])[:, 2]
-    np.testing.assert_allclose(momentum, momentum[0], rtol=1e-3)
+    # Each step the limit takes back what the midpoint rule of gyroscopic forces has turned: first order in the step.
+    np.testing.assert_allclose(momentum, momentum[0], rtol=60.0 * dt)
     # What holds it: the moment that a steady turn at this angle takes, less that of gravity.
     moment = (0.27 - 0.005) * rate**2 * np.sin(limit) * np.cos(limit) - 0.5 * G * np.sin(limit)
     np.testing.assert_allclose(block.impulse[0] / dt, moment, rtol=0.02)
