@@ -110,14 +110,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         """w = M^-1 (v+_bar + J' b_bar), from where :func:`velocity_adjoint` has stopped."""
         world = wp.tid()
         for constraint in range(constraints.count[world]):
-            for side in range(2):
-                here = 2 * constraint + side
-                tail = constraints.tail[here, world]
-                if tail >= 0:
-                    for d in range(paths.dof_depth[tail] + 1):
-                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                        share = wp.dot(row[here * paths.max_depth + d, world], rhs_bar[constraint, world])
-                        weight[k, world] += share * factor_d[k, world]
+            push = rhs_bar[constraint, world]
+            products.add_scaled_push(constraint, push, world, paths, constraints, row, factor_d, weight)
         factor.solve_lower(
             paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, paths.dof_depth.shape[0], world
         )
@@ -165,6 +159,14 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                             constraint_response[at + k, world] = value
 
     @wp.func
+    def first_incidence(constraint: int, side: int, world: int, couplings: Couplings):
+        """A side's incidence with its tree; -1 for the world, and for side b where side a has the same one."""
+        incidence = couplings.constraint_incidence[2 * constraint + side, world]
+        if side == 1 and incidence == couplings.constraint_incidence[2 * constraint, world]:
+            return -1
+        return incidence
+
+    @wp.func
     def incidence_between(constraint: int, start: int, end: int, world: int, couplings: Couplings):
         """A constraint's incidence with the tree whose incidences are those from start to before end; -1 if it has none."""
         incidence = couplings.constraint_incidence[2 * constraint + 1, world]
@@ -192,8 +194,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             for side in range(2):
-                incidence = couplings.constraint_incidence[2 * constraint + side, world]
-                if incidence < 0 or (side == 1 and incidence == couplings.constraint_incidence[2 * constraint, world]):
+                incidence = first_incidence(constraint, side, world, couplings)
+                if incidence < 0:
                     continue
                 tree = trees.dof_tree[constraints.tail[2 * constraint + side, world]]
                 start = couplings.tree_start[tree, world]
@@ -213,6 +215,33 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                             for i in range(dofs):
                                 coupled_response[at + i, world] += m * constraint_response[mate + i, world]
                         entry += 1
+
+    @wp.kernel(module=module, enable_backward=False)
+    def own_response(
+        # Model
+        threads: int,
+        trees: TreeDofs,
+        # Data in
+        constraints: Constraints,
+        couplings: Couplings,
+        constraint_response: wp.array2d(dtype=vec3),
+        # Adjoint in
+        own_bar: wp.array2d(dtype=scalar),
+        # Adjoint out
+        coupled_response: wp.array2d(dtype=vec3),
+    ):
+        """G = (D + D') Y of the incidences of a constraint, for the D that is own_bar times one in each constraint's own block."""
+        thread, world = wp.tid()
+        for constraint in range(thread, constraints.count[world], threads):
+            factor_bar = scalar(2.0) * own_bar[constraint, world]
+            for side in range(2):
+                incidence = first_incidence(constraint, side, world, couplings)
+                if incidence < 0:
+                    continue
+                tree = trees.dof_tree[constraints.tail[2 * constraint + side, world]]
+                at = incidence * trees.max_tree_dofs
+                for i in range(trees.tree_dof_start[tree + 1] - trees.tree_dof_start[tree]):
+                    coupled_response[at + i, world] = factor_bar * constraint_response[at + i, world]
 
     @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoint(
@@ -295,5 +324,6 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight_adjoint=weight_adjoint,
         constraint_response=constraint_response,
         coupled_response=coupled_response,
+        own_response=own_response,
         free_step_adjoint=free_step_adjoint,
     )

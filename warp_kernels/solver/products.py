@@ -61,6 +61,26 @@ def product_functions(scalar: Any) -> SimpleNamespace:
                 x[tail, world] += wp.dot(row[here + depth, world], push)
 
     @wp.func
+    def add_scaled_push(
+        constraint: int,
+        push: vec3,
+        world: int,
+        paths: Paths,
+        constraints: Constraints,
+        row: wp.array2d(dtype=vec3),
+        scale: wp.array2d(dtype=scalar),
+        x: wp.array2d(dtype=scalar),
+    ):
+        """Add the transposed rows times ``push``, each entry times ``scale``, to x; both [dof, world]."""
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail >= 0:
+                here = (2 * constraint + side) * paths.max_depth
+                for d in range(paths.dof_depth[tail] + 1):
+                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                    x[k, world] += wp.dot(row[here + d, world], push) * scale[k, world]
+
+    @wp.func
     def whole_entry(
         constraint: int,
         side: int,
@@ -80,4 +100,6 @@ def product_functions(scalar: Any) -> SimpleNamespace:
                 entry += row[(2 * constraint + 1 - side) * paths.max_depth + d, world]
         return entry
 
-    return SimpleNamespace(row_product=row_product, add_push=add_push, whole_entry=whole_entry)
+    return SimpleNamespace(
+        row_product=row_product, add_push=add_push, add_scaled_push=add_scaled_push, whole_entry=whole_entry
+    )

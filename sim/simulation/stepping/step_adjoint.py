@@ -194,9 +194,10 @@ class DifferentiableStep(Step):
         self._motion_adjoint()
 
     def _newton_adjoint(self) -> None:
-        kernels = newton_adjoint_kernels(self.scalar, self.contact_options.friction)
-        self._launch(kernels.solution_adjoint, self.num_worlds)
-        self._launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
+        kernels = impulse_kernels(self.scalar)
+        solver = newton_adjoint_kernels(self.scalar, self.contact_options.friction)
+        self._launch(solver.solution_adjoint, self.num_worlds)
+        self._launch_over_constraints(kernels.constraint_response)
         self._launch_over_constraints(kernels.own_response)
 
     def _solution_adjoint(self) -> None:

@@ -39,17 +39,6 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
-    def normal_share(
-        constraint: int, kind: int, item: int, world: int, s: vec3, bounds: vec2, problem: Problem, iterate: Iterate
-    ):
-        """Adjoint of the normal impulse that bounds friction, for that of the friction, s."""
-        rates = f.bound_rates(constraint, kind, item, world, problem)
-        follows = laws.bound_slope(
-            kind, iterate.value[constraint, world], problem.grip[constraint, world], bounds, rates
-        )
-        return wp.dot(follows, s)
-
-    @wp.func
     def values_adjoint(
         world: int,
         count: int,
@@ -57,22 +46,18 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         constraints: Constraints,
         problem: Problem,
         iterate: Iterate,
-        x: wp.array2d(dtype=scalar),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """Adjoints of the row values, for x. Slips keep s."""
+        """Adjoints of the row values, for x, which the step keeps. Slips keep s."""
         for i in range(count):
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
-            s = products.row_product(i, world, paths, constraints, problem.row, x)
+            s = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
             iterate.slip[i, world] = s
-            bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-            slope = laws.slope(kind, iterate.value[i, world], problem.grip[i, world], bounds)
-            rhs_bar[i, world] = slope * s
-            if (kind == CONTACT or kind == TORSION) and (bounds[0] > zero or bounds[1] > zero):
-                # Bounds are positive where the contact bears: then its normal impulse follows its own value.
-                share = normal_share(i, kind, item, world, s, bounds, problem, iterate)
-                rhs_bar[item, world] -= vec3(share * problem.grip[item, world][0], zero, zero)
+            slope, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
+            rhs_bar[i, world] = s * slope
+            if kind == TORSION:
+                rhs_bar[item, world] += vec3(wp.dot(follows, s), zero, zero)
 
     @wp.func
     def system_residual(
@@ -86,16 +71,13 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         weight: wp.array2d(dtype=scalar),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """What x leaves of the right-hand side. Returns the square of it, weighed as kinetic energy is."""
-        values_adjoint(world, count, paths, constraints, problem, iterate, iterate.step, rhs_bar)
+        """What x, the step, leaves of the right-hand side. Returns the square of it, as kinetic energy measures it."""
+        values_adjoint(world, count, paths, constraints, problem, iterate, rhs_bar)
         for k in range(nv):
             iterate.residual[k, world] = (weight[k, world] - iterate.step[k, world]) / problem.inverse_mass[k, world]
         for i in range(count):
             products.add_push(i, rhs_bar[i, world], world, paths, constraints, problem.row, iterate.residual)
-        square = zero
-        for k in range(nv):
-            square += iterate.residual[k, world] * iterate.residual[k, world] * problem.inverse_mass[k, world]
-        return square
+        return f.residual_square(world, nv, problem, iterate)
 
     @wp.func
     def bound_adjoint(
@@ -110,6 +92,64 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         first = laws.bound_slope(kind, value, grip, bounds, vec2(size, zero))
         second = laws.bound_slope(kind, value, grip, bounds, vec2(zero, size))
         return vec2(wp.dot(first, s), wp.dot(second, s))
+
+    @wp.func
+    def find_values_adjoint(
+        world: int,
+        count: int,
+        nv: int,
+        trees: TreeDofs,
+        paths: Paths,
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: Problem,
+        system: System,
+        iterate: Iterate,
+        weight: wp.array2d(dtype=scalar),
+        rhs_bar: wp.array2d(dtype=vec3),
+    ):
+        """Solve for x, which the step keeps, and for the adjoints of the row values. Returns the residual relative to the right-hand side."""
+        ordering.order(world, trees, constraints, couplings, system)
+        linear.outline(world, count, nv, paths, constraints, system)
+        symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
+        linear.factorise(world, nv, symmetric, system)
+        for k in range(nv):
+            iterate.step[k, world] = zero
+            iterate.residual[k, world] = weight[k, world] / problem.inverse_mass[k, world]
+        square = f.residual_square(world, nv, problem, iterate)
+        left = square
+        # Once, and once more for what rounding left.
+        for _again in range(2):
+            for k in range(nv):
+                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
+            linear.solve_transposed(world, nv, system, iterate.work)
+            for k in range(nv):
+                iterate.step[k, world] += iterate.work[system.place[k, world], world]
+            left = system_residual(world, count, nv, paths, constraints, problem, iterate, weight, rhs_bar)
+        if square > zero:
+            return wp.sqrt(left / square)
+        return zero
+
+    @wp.func
+    def resistance_adjoint(
+        constraint: int,
+        kind: int,
+        world: int,
+        value: vec3,
+        value_bar: vec3,
+        problem: Problem,
+        softness: wp.array2d(dtype=scalar),
+    ):
+        """Adjoints of R: of a spring's softness, and of what the regularisation makes of the inverse masses of the rows.
+
+        Impulses within their bounds are -r / R: what reaches r reaches R as well.
+        """
+        grip = problem.grip[constraint, world]
+        first = -grip[0] * value_bar[0] * value[0]
+        others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
+        if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
+            return first, others
+        return zero, first + others
 
     @wp.kernel(module=module, enable_backward=False)
     def solution_adjoint(
@@ -145,74 +185,22 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        ordering.order(world, trees, constraints, couplings, system)
-        linear.outline(world, count, nv, paths, constraints, system)
-        symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
-        linear.factorise(world, nv, symmetric, system)
-        square = zero
-        for k in range(nv):
-            iterate.step[k, world] = zero
-            iterate.residual[k, world] = weight[k, world] / problem.inverse_mass[k, world]
-            square += weight[k, world] * iterate.residual[k, world]
-        left = square
-        # Once, and once more for what rounding left.
-        for _again in range(2):
-            for k in range(nv):
-                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
-            linear.solve_transposed(world, nv, system, iterate.work)
-            for k in range(nv):
-                iterate.step[k, world] += iterate.work[system.place[k, world], world]
-            left = system_residual(world, count, nv, paths, constraints, problem, iterate, weight, rhs_bar)
-        if square > zero:
-            adjoint_residual[world] = wp.max(adjoint_residual[world], wp.sqrt(left / square))
+        left = find_values_adjoint(
+            world, count, nv, trees, paths, constraints, couplings, problem, system, iterate, weight, rhs_bar
+        )
+        adjoint_residual[world] = wp.max(adjoint_residual[world], left)
         for i in range(count):
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
-            value = iterate.value[i, world]
-            grip = problem.grip[i, world]
-            value_bar = rhs_bar[i, world]
             bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
             bars = bound_adjoint(i, kind, item, world, iterate.slip[i, world], bounds, problem, iterate)
             bound_bar[i, world] = bars[0]
             if kind == TORSION:
                 contact_resistance_bar[item, world] += bars
-            # Impulses within their bounds are -r / R: what reaches r reaches R as well.
-            first = -grip[0] * value_bar[0] * value[0]
-            others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
-            spring = softness[i, world]
-            if kind == ACTUATOR or spring * grip[0] > one - scalar(1.0e-6):
-                softness_bar[i, world] = first
-                first = zero
-            else:
-                softness_bar[i, world] = zero
-            own_bar[i, world] = regularisation * (first + others) / laws.row_count(kind)
+            spring_bar, hard_bar = resistance_adjoint(
+                i, kind, world, iterate.value[i, world], rhs_bar[i, world], problem, softness
+            )
+            softness_bar[i, world] = spring_bar
+            own_bar[i, world] = regularisation * hard_bar / laws.row_count(kind)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def own_response(
-        # Model
-        threads: int,
-        trees: TreeDofs,
-        # Data in
-        constraints: Constraints,
-        couplings: Couplings,
-        constraint_response: wp.array2d(dtype=vec3),
-        # Adjoint in
-        own_bar: wp.array2d(dtype=scalar),
-        # Adjoint out
-        coupled_response: wp.array2d(dtype=vec3),
-    ):
-        """G = (D + D') Y of the incidences of a constraint, D being own_bar times one."""
-        thread, world = wp.tid()
-        for constraint in range(thread, constraints.count[world], threads):
-            for side in range(2):
-                incidence = couplings.constraint_incidence[2 * constraint + side, world]
-                if incidence < 0 or (side == 1 and incidence == couplings.constraint_incidence[2 * constraint, world]):
-                    continue
-                tree = trees.dof_tree[constraints.tail[2 * constraint + side, world]]
-                at = incidence * trees.max_tree_dofs
-                for i in range(trees.tree_dof_start[tree + 1] - trees.tree_dof_start[tree]):
-                    coupled_response[at + i, world] = (
-                        scalar(2.0) * own_bar[constraint, world] * constraint_response[at + i, world]
-                    )
-
-    return SimpleNamespace(module=module, solution_adjoint=solution_adjoint, own_response=own_response)
+    return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -92,18 +92,15 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
         bounds: of a contact what its friction may be; of TORSION those of spinning and of rolling; otherwise the constraint's own.
         """
-        result = vec3()
         if kind < FRICTION_LOSS:
             tangent = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[0])
-            result = vec3(wp.max(zero, -grip[0] * r[0]), tangent[0], tangent[1])
-        elif kind <= COUPLING:
-            result[0] = wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0])
-        elif kind == TORSION:
+            return vec3(wp.max(zero, -grip[0] * r[0]), tangent[0], tangent[1])
+        if kind <= COUPLING:
+            return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), zero, zero)
+        if kind == TORSION:
             roll = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[1])
-            result = vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), roll[0], roll[1])
-        else:
-            result = vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
-        return result
+            return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), roll[0], roll[1])
+        return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
 
     @wp.func
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):

@@ -40,10 +40,9 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
     @wp.func
     def bound_rates(constraint: int, kind: int, item: int, world: int, problem: Problem):
         """What a constraint's bounds are multiples of: friction coefficients, or the bound itself. A contact is its own slot."""
-        rates = vec2(problem.bound[constraint, world], zero)
         if kind == TORSION:
-            rates = problem.resistance[item, world]
-        return rates
+            return problem.resistance[item, world]
+        return vec2(problem.bound[constraint, world], zero)
 
     @wp.func
     def impulse_bounds(
@@ -56,6 +55,14 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return bounds
 
     @wp.func
+    def residual_square(world: int, nv: int, problem: Problem, iterate: Iterate):
+        """Twice the kinetic energy of the momenta that the residual holds."""
+        square = zero
+        for k in range(nv):
+            square += iterate.residual[k, world] * iterate.residual[k, world] * problem.inverse_mass[k, world]
+        return square
+
+    @wp.func
     def find_residual(
         world: int,
         count: int,
@@ -66,7 +73,7 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """Row values, impulses and residual at z. Returns the square of the residual, as kinetic energy measures it."""
+        """Row values, impulses and residual at z. Returns :func:`residual_square`."""
         for k in range(nv):
             iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
         for i in range(count):
@@ -78,43 +85,58 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
             iterate.impulse[i, world] = impulse
             if wp.dot(impulse, impulse) > zero:
                 products.add_push(i, -impulse, world, paths, constraints, problem.row, iterate.residual)
-        square = zero
-        for k in range(nv):
-            square += iterate.residual[k, world] * iterate.residual[k, world] * problem.inverse_mass[k, world]
-        return square
+        return residual_square(world, nv, problem, iterate)
+
+    @wp.func
+    def friction_slope(
+        constraint: int,
+        kind: int,
+        item: int,
+        world: int,
+        mode: int,
+        bounds: vec2,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """Derivative of a constraint's impulses with respect to the normal value of its contact.
+
+        Zero but where friction slides and follows the normal impulse: then its bounds are positive.
+        """
+        if mode == HELD or (kind != CONTACT and kind != TORSION) or not (bounds[0] > zero or bounds[1] > zero):
+            return vec3()
+        rates = bound_rates(constraint, kind, item, world, problem)
+        value = iterate.value[constraint, world]
+        grip = problem.grip[constraint, world]
+        return laws.bound_slope(kind, value, grip, bounds, rates) * -problem.grip[item, world][0]
 
     @wp.func
     def slopes(constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate):
-        """Derivatives of a constraint's impulses: with respect to its values, and to the normal value of its contact.
+        """Derivatives of a constraint's impulses: with respect to its values, and :func:`friction_slope`.
 
-        The second is zero but where friction slides and follows the normal impulse; for a contact the first has it too.
+        For a contact the first holds the second too.
         """
-        value = iterate.value[constraint, world]
-        grip = problem.grip[constraint, world]
         bounds = impulse_bounds(constraint, kind, item, world, mode, problem, iterate)
-        slope = laws.slope(kind, value, grip, bounds)
-        follows = vec3()
-        if mode == COUPLED and (kind == CONTACT or kind == TORSION):
-            if bounds[0] > zero or bounds[1] > zero:
-                rates = bound_rates(constraint, kind, item, world, problem)
-                follows = laws.bound_slope(kind, value, grip, bounds, rates) * -problem.grip[item, world][0]
+        slope = laws.slope(kind, iterate.value[constraint, world], problem.grip[constraint, world], bounds)
+        follows = friction_slope(constraint, kind, item, world, mode, bounds, problem, iterate)
         if kind == CONTACT:
             slope[1, 0] = follows[1]
             slope[2, 0] = follows[2]
         return slope, follows
 
     @wp.func
-    def friction_follows(
-        constraint: int, world: int, mode: int, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
-        """Whether a constraint's friction slides, and follows a normal impulse."""
-        kind = constraints.kind[constraint, world]
-        if mode == HELD or (kind != CONTACT and kind != TORSION):
-            return int(0)
-        _slope, follows = slopes(constraint, kind, constraints.item[constraint, world], world, mode, problem, iterate)
-        if wp.dot(follows, follows) > zero:
-            return int(1)
-        return int(0)
+    def is_symmetric(world: int, count: int, mode: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """Whether no friction follows a normal impulse."""
+        if mode == HELD:
+            return True
+        for i in range(count):
+            kind = constraints.kind[i, world]
+            if kind == CONTACT or kind == TORSION:
+                item = constraints.item[i, world]
+                bounds = impulse_bounds(i, kind, item, world, mode, problem, iterate)
+                follows = friction_slope(i, kind, item, world, mode, bounds, problem, iterate)
+                if wp.dot(follows, follows) > zero:
+                    return False
+        return True
 
     @wp.func
     def assemble(
@@ -129,11 +151,7 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         system: System,
     ):
         """The derivative of the residual with respect to z. Returns whether it is symmetric."""
-        symmetric = int(1)
-        for i in range(count):
-            if friction_follows(i, world, mode, constraints, problem, iterate) == 1:
-                symmetric = int(0)
-                break
+        symmetric = is_symmetric(world, count, mode, constraints, problem, iterate)
         linear.clear(world, nv, problem.inverse_mass, system)
         for i in range(count):
             kind = constraints.kind[i, world]
@@ -177,9 +195,10 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         laws=laws,
         linear=linear,
         products=products,
-        bound_rates=bound_rates,
         impulse_bounds=impulse_bounds,
+        slopes=slopes,
         normal_impulse=normal_impulse,
+        residual_square=residual_square,
         find_residual=find_residual,
         assemble=assemble,
         linear_residual=linear_residual,

@@ -110,17 +110,17 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             grip[i, world] = pair
 
     @wp.func
-    def find_step(world: int, nv: int, symmetric: int, system: System, iterate: Iterate):
+    def find_step(world: int, nv: int, symmetric: bool, system: System, iterate: Iterate):
         """Factor the system and find the step. Returns whether there is one."""
         least = linear.factorise(world, nv, symmetric, system)
         if not least > singular:
-            return int(0)
+            return False
         for k in range(nv):
             iterate.work[system.place[k, world], world] = -iterate.residual[k, world]
         linear.solve(world, nv, system, iterate.work)
         for k in range(nv):
             iterate.step[k, world] = iterate.work[system.place[k, world], world]
-        return int(1)
+        return True
 
     @wp.func
     def move(world: int, nv: int, length: scalar, iterate: Iterate):
@@ -201,46 +201,54 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         return length
 
     @wp.func
-    def keep_velocity(
+    def look_back(
         world: int,
         nv: int,
         dt: scalar,
+        qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
         paths: Paths,
+        problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to what leaves the velocity as it was before the step."""
+        """Set the step to the z that keeps the velocity before the step of time.
+
+        Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
+        """
+        total = zero
         for k in range(nv):
-            value = qdd[world, k]
+            change = qdd[world, k]
+            size = wp.abs(qd[world, k]) + dt * wp.abs(change)
             for d in range(paths.dof_depth[k]):
                 at = paths.dof_row_start[k] + d
-                value += factor_l[at, world] * qdd[world, paths.ancestor[at]]
-            iterate.z[k, world] = -dt * value
+                j = paths.ancestor[at]
+                change += factor_l[at, world] * qdd[world, j]
+                size += wp.abs(factor_l[at, world]) * (wp.abs(qd[world, j]) + dt * wp.abs(qdd[world, j]))
+            iterate.step[k, world] = -dt * change
+            total += size * size / problem.inverse_mass[k, world]
+        return total
 
     @wp.func
     def pushes(world: int, count: int, iterate: Iterate):
         """Whether any constraint answers with an impulse."""
         for i in range(count):
             if wp.dot(iterate.impulse[i, world], iterate.impulse[i, world]) > zero:
-                return int(1)
-        return int(0)
+                return True
+        return False
 
     @wp.func
     def begin(
         world: int,
         count: int,
         nv: int,
-        dt: scalar,
         scale: scalar,
-        qdd: wp.array2d(dtype=scalar),
-        factor_l: wp.array2d(dtype=scalar),
         paths: Paths,
         constraints: Constraints,
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the start that is nearer to the solution. Returns the square of its residual.
+        """Set z to the start that is nearer to the solution: the step of :func:`look_back`, or zero. Returns the square of its residual.
 
         Bodies at rest begin with their velocity, which is looked at first: where impulses balance it to within the momenta at
         hand, ``scale``, the other start is not tried.
@@ -250,11 +258,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # One call in a loop that isn't unrolled: a GPU's compiler repeats a function's code wherever it is called.
         attempt = int(0)
         while attempt < 3:
-            if attempt == 1:
-                for k in range(nv):
-                    iterate.z[k, world] = zero
-            else:
-                keep_velocity(world, nv, dt, qdd, factor_l, paths, iterate)
+            for k in range(nv):
+                iterate.z[k, world] = zero
+            if attempt != 1:
+                move(world, nv, one, iterate)
             reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
             if attempt == 1:
                 free = reached
@@ -262,32 +269,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     return free
             else:
                 square = reached
-                if attempt == 0 and square <= scale and pushes(world, count, iterate) == 1:
+                if attempt == 0 and square <= scale and pushes(world, count, iterate):
                     return square
             attempt += 1
         return square
-
-    @wp.func
-    def momentum_square(
-        world: int,
-        nv: int,
-        dt: scalar,
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        factor_l: wp.array2d(dtype=scalar),
-        paths: Paths,
-        problem: Problem,
-    ):
-        """Twice the kinetic energy of the velocity before the step and of its change without impulses: what rounding scales with."""
-        total = zero
-        for k in range(nv):
-            speed = wp.abs(qd[world, k]) + dt * wp.abs(qdd[world, k])
-            for d in range(paths.dof_depth[k]):
-                at = paths.dof_row_start[k] + d
-                j = paths.ancestor[at]
-                speed += wp.abs(factor_l[at, world]) * (wp.abs(qd[world, j]) + dt * wp.abs(qdd[world, j]))
-            total += speed * speed / problem.inverse_mass[k, world]
-        return total
 
     @wp.func
     def coupled_step(
@@ -306,7 +291,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         Where neither half leaves enough less of the residual, z stays, and the step is kept for :func:`step_square`.
         """
         symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
-        if find_step(world, nv, symmetric, system, iterate) == 0:
+        if not find_step(world, nv, symmetric, system, iterate):
             return square, int(SINGULAR)
         length = zero
         reached = square
@@ -323,26 +308,6 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         return reached, int(STAYED)
 
     @wp.func
-    def resume_sweeps(
-        world: int,
-        count: int,
-        nv: int,
-        failures: int,
-        number: int,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """More sweeps of Gauss-Seidel from where they were left, or from nothing the first time."""
-        if failures == 0:
-            sweeps.start_sweeps(world, count, nv, paths, constraints, problem, iterate)
-        else:
-            sweeps.return_to_sweeps(world, count, nv, paths, constraints, problem, iterate)
-        for _sweep in range(number):
-            sweeps.sweep(world, count, paths, constraints, problem, iterate)
-
-    @wp.func
     def step_from_sweeps(
         world: int,
         count: int,
@@ -357,7 +322,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         sweeps.implied_values(world, count, paths, constraints, problem, iterate)
         symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
         f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
-        if find_step(world, nv, symmetric, system, iterate) == 1:
+        if find_step(world, nv, symmetric, system, iterate):
             move(world, nv, one, iterate)
         return f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
 
@@ -379,19 +344,17 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         solved = int(0)
         mode = int(HELD)
         square = zero
-        first = int(1)
         while mode != DONE:
             square = f.find_residual(world, count, nv, mode, paths, constraints, problem, iterate)
-            if first == 1:
+            if mode == HELD and solved == 0:
                 enough = wp.max(scalar(1.0e-4) * square, goal)
-                first = int(0)
             if mode == COUPLED:
                 mode = int(DONE)
             elif square <= enough or solved == ROUND:
                 mode = int(COUPLED)
             else:
                 f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
-                find_step(world, nv, 1, system, iterate)
+                find_step(world, nv, True, system, iterate)
                 solved += 1
                 length = exact_length(world, count, nv, paths, constraints, problem, iterate)
                 move(world, nv, length, iterate)
@@ -430,8 +393,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        scale = momentum_square(world, nv, dt, qd, qdd, factor_l, paths, problem)
-        square = begin(world, count, nv, dt, scale, qdd, factor_l, paths, constraints, problem, iterate)
+        scale = look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        square = begin(world, count, nv, scale, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
@@ -444,14 +407,15 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         linear.outline(world, count, nv, paths, constraints, system)
         solved = int(0)
         failures = int(0)
-        converged = int(0)
-        while solved < iterations and converged == 0:
+        converged = bool(False)
+        while solved < iterations and not converged:
             square, outcome = coupled_step(world, count, nv, square, paths, constraints, problem, system, iterate)
             solved += 1
             if outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * scale:
-                converged = int(1)  # what is left is rounding
+                converged = True  # what is left is rounding
             elif outcome != MOVED and failures < PASSES:
-                resume_sweeps(world, count, nv, failures, SWEEPS << failures, paths, constraints, problem, iterate)
+                number = SWEEPS << failures
+                sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
                 failures += 1
                 square = step_from_sweeps(world, count, nv, paths, constraints, problem, system, iterate)
                 solved += 1
@@ -459,11 +423,11 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 square, more = convex_round(world, count, nv, goal, paths, constraints, problem, system, iterate)
                 solved += more
             if square <= goal:
-                converged = int(1)
+                converged = True
         residual[world] = velocity_left(world, nv, system, iterate)
-        if converged == 0:
-            resume_sweeps(world, count, nv, failures, SWEEPS << 2, paths, constraints, problem, iterate)
-            sweeps.settle_for_sweeps(world, count, nv, paths, constraints, problem, iterate)
+        if not converged:
+            sweeps.resume(world, count, nv, failures == 0, SWEEPS << 2, paths, constraints, problem, iterate)
+            sweeps.settle(world, count, paths, constraints, problem, iterate)
         sweep_count[world] = solved
 
     return SimpleNamespace(module=module, regularise=regularise, newton_solve=newton_solve)

@@ -43,7 +43,12 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return vec3(first, others, others)
 
     @wp.func
-    def start_sweeps(
+    def torsion_bounds(contact: int, world: int, problem: Problem, iterate: Iterate):
+        """The most that spinning and rolling friction of a contact may be, for its swept normal impulse."""
+        return problem.resistance[contact, world] * iterate.swept[contact, world][0]
+
+    @wp.func
+    def start(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """Without impulses; the matrices of the constraints alone are kept."""
@@ -65,7 +70,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             iterate.own[i, world] = own
 
     @wp.func
-    def return_to_sweeps(
+    def find_motion(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """Set z to what the swept impulses do."""
@@ -77,41 +82,58 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             iterate.z[k, world] = iterate.z[k, world] * problem.inverse_mass[k, world]
 
     @wp.func
+    def updated(i: int, world: int, value: vec3, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """A constraint's impulse after its update; value: of its rows, softness included."""
+        kind = constraints.kind[i, world]
+        old = iterate.swept[i, world]
+        own = iterate.own[i, world]
+        column = vec3(own[0, 0], own[1, 0], own[2, 0])
+        scale = f.step_lengths(own)
+        if problem.grip[i, world][0] == zero:
+            return vec3()
+        if kind < FRICTION_LOSS:
+            return f.contact_update(old, value, column, own[2, 1], scale, problem.bound[i, world])
+        if kind <= COUPLING:
+            return f.loss_update(old, value, scale, problem.bound[i, world])
+        if kind == TORSION:
+            most = torsion_bounds(constraints.item[i, world], world, problem, iterate)
+            return f.torsion_update(old, value, column, own[2, 1], scale, most[0], most[1])
+        return f.equality_update(old, value, own)
+
+    @wp.func
     def sweep(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
         """One sweep over all constraints."""
         for i in range(count):
-            kind = constraints.kind[i, world]
             old = iterate.swept[i, world]
-            own = iterate.own[i, world]
-            resistance = resistances(problem.grip[i, world])
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
-            value += wp.cw_mul(resistance, old)
-            column = vec3(own[0, 0], own[1, 0], own[2, 0])
-            scale = f.step_lengths(own)
-            new = old
-            if problem.grip[i, world][0] == zero:
-                new = vec3()
-            elif kind < FRICTION_LOSS:
-                new = f.contact_update(old, value, column, own[2, 1], scale, problem.bound[i, world])
-            elif kind <= COUPLING:
-                new = f.loss_update(old, value, scale, problem.bound[i, world])
-            elif kind == TORSION:
-                contact = constraints.item[i, world]
-                most = problem.resistance[contact, world] * iterate.swept[contact, world][0]
-                new = f.torsion_update(old, value, column, own[2, 1], scale, most[0], most[1])
-            else:
-                new = f.equality_update(old, value, own)
+            value += wp.cw_mul(resistances(problem.grip[i, world]), old)
+            new = updated(i, world, value, constraints, problem, iterate)
             change = new - old
             if wp.dot(change, change) > zero:
                 iterate.swept[i, world] = new
-                for side in range(2):
-                    here = 2 * i + side
-                    tail = constraints.tail[here, world]
-                    if tail >= 0:
-                        for d in range(paths.dof_depth[tail] + 1):
-                            k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                            share = wp.dot(problem.row[here * paths.max_depth + d, world], change)
-                            iterate.z[k, world] += share * problem.inverse_mass[k, world]
+                products.add_scaled_push(
+                    i, change, world, paths, constraints, problem.row, problem.inverse_mass, iterate.z
+                )
+
+    @wp.func
+    def resume(
+        world: int,
+        count: int,
+        nv: int,
+        afresh: bool,
+        number: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """More sweeps from where they were left, or ``afresh`` from nothing."""
+        if afresh:
+            start(world, count, nv, paths, constraints, problem, iterate)
+        else:
+            find_motion(world, count, nv, paths, constraints, problem, iterate)
+        for _sweep in range(number):
+            sweep(world, count, paths, constraints, problem, iterate)
 
     @wp.func
     def implied_values(
@@ -121,8 +143,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         for i in range(count):
             kind = constraints.kind[i, world]
             swept = iterate.swept[i, world]
-            resistance = resistances(problem.grip[i, world])
-            held = -wp.cw_mul(resistance, swept)
+            held = -wp.cw_mul(resistances(problem.grip[i, world]), swept)
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             if kind < FRICTION_LOSS:
                 if swept[0] > zero:
@@ -134,8 +155,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
                     value[0] = held[0]
             limit = problem.bound[i, world] * swept[0]
             if kind == TORSION:
-                most = problem.resistance[constraints.item[i, world], world]
-                most = most * iterate.swept[constraints.item[i, world], world][0]
+                most = torsion_bounds(constraints.item[i, world], world, problem, iterate)
                 if wp.abs(swept[0]) < most[0]:
                     value[0] = held[0]
                 limit = most[1]
@@ -146,18 +166,10 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             iterate.value[i, world] = value
 
     @wp.func
-    def settle_for_sweeps(
-        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
+    def settle(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
         """Take the swept impulses where Newton's method has found nothing better: they keep within their bounds."""
         for i in range(count):
             iterate.impulse[i, world] = iterate.swept[i, world]
         implied_values(world, count, paths, constraints, problem, iterate)
 
-    return SimpleNamespace(
-        start_sweeps=start_sweeps,
-        return_to_sweeps=return_to_sweeps,
-        sweep=sweep,
-        implied_values=implied_values,
-        settle_for_sweeps=settle_for_sweeps,
-    )
+    return SimpleNamespace(resume=resume, implied_values=implied_values, settle=settle)

@@ -62,7 +62,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
         constraint: int,
         other: int,
         slope: mat33,
-        symmetric: int,
+        symmetric: bool,
         paths: Paths,
         constraints: Constraints,
         row: wp.array2d(dtype=vec3),
@@ -94,7 +94,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                     depth = paths.dof_depth[tail]
                     start = paths.dof_row_start[tail]
                     last = depth
-                    if symmetric == 1 and near == side:
+                    if symmetric and near == side:
                         last = d  # places descend along a path
                     for e in range(last + 1):
                         j = tail
@@ -103,11 +103,11 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                         p = system.place[j, world]
                         if p >= q:
                             system.lower[entry(p, q), world] -= wp.dot(row[here + e, world], push)
-                        elif symmetric == 0:
+                        elif not symmetric:
                             system.upper[row_q + p, world] -= wp.dot(row[here + e, world], push)
 
     @wp.func
-    def factorise(world: int, nv: int, symmetric: int, system: System):
+    def factorise(world: int, nv: int, symmetric: bool, system: System):
         """L U without pivoting, L with a unit diagonal. Returns the least size of a pivot, as a share of its diagonal entry.
 
         With ``symmetric`` the entries above the diagonal aren't read.
@@ -125,7 +125,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                 for m in range(start, q):
                     below -= system.lower[row_p + m, world] * system.upper[row_q + m, world]
                 above = below
-                if symmetric == 0:
+                if not symmetric:
                     above = system.upper[row_p + q, world]
                     for m in range(start, q):
                         above -= system.lower[row_q + m, world] * system.upper[row_p + m, world]
