@@ -4,27 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import sim
-import sim.torch
 from scenes import crowd
-from tests.contact.test_cones import arm as spherical_arm
-from tests.contact.test_cones import turned
-from tests.contact.test_equalities import bent_loop
-from tests.contact.test_gradients import (
-    BODY,
-    JOINT,
-    LINK,
-    TILT,
-    arm_and_ball,
-    at,
-    ball,
-    box,
-    pendulum,
-    spin,
-)
-from tests.contact.test_torsion import ball as resisting_ball
+from tests.contact import solution_checks as checks
+from tests.contact.solution_checks import residuals
+from tests.contact.test_gradients import LINK, arm_and_ball, ball, box, pendulum
 from tests.simulation.differences import Case, Weights, analytic, case, check, regimes
 from warp_kernels.types import PLANE
 
@@ -36,86 +21,49 @@ def options(friction: str = "cone", **others: object) -> sim.ContactOptions:
     return sim.ContactOptions(**{"friction": friction, "sweeps": SWEEPS, "adjoint": "implicit", **others})
 
 
-def implicit(c: Case) -> Case:
-    """The same with enough sweeps to converge, and the adjoint of what they converge to."""
-    return replace(c, contact=replace(c.contact, sweeps=SWEEPS, adjoint="implicit"))
-
-
-def residuals(c: Case) -> tuple[float, float]:
-    """Of the forward sweeps [m/s], and of the adjoint's, relative."""
-    simulator = c.simulator()
-    c.rollout(simulator).backward(np.ones((1, c.model.nq)))
-    return simulator.residual[0], simulator.adjoint_residual[0]
-
-
 @FRICTION
 class TestLooseBodies:
     """The regimes of a contact: rolling (stick), sliding, open, bouncing, and four redundant contacts under a box."""
 
     def test_rolling_ball(self, friction):
-        c = case(ball(), 10, qd=spin(0.3, 0.1, 0.0), contact=options(friction))
-        assert "stick" in regimes(c)
-        check(c, [n for n in BODY if n != "friction"])
+        checks.check_rolling_ball(options(friction))
 
     def test_sliding_ball(self, friction):
-        c = case(ball(), 10, qd=spin(3.0, 1.0, 0.0), contact=options(friction))
-        assert regimes(c) == {"slide"}
-        check(c, BODY)
+        checks.check_sliding_ball(options(friction))
 
     def test_bouncing_ball(self, friction):
-        model = ball(restitution=0.6)
-        c = case(model, 10, at(model, 0.13), spin(1.0, 1.0, -3.0), options(friction))
-        assert regimes(c) == {"open", "stick"}
-        check(c, [*BODY, "restitution"], zero=["friction"])
+        checks.check_bouncing_ball(options(friction))
 
     def test_sliding_box(self, friction):
-        c = case(box(), 10, qd=[2.0, 0.7, 0.0, 0.0, 0.0, 0.4], contact=options(friction, cfm=0.5))
-        assert "slide" in regimes(c)
-        assert residuals(c)[0] < 1e-12
-        check(c, BODY)
+        checks.check_sliding_box(options(friction, cfm=0.5))
 
     def test_landing_box(self, friction):
-        model = box(orientation=TILT)
-        c = case(model, 10, at(model, 0.0527), spin(1.0, 0.2, -0.5), options(friction, cfm=0.5))
-        assert {"open", "slide"} <= regimes(c)
-        check(c, BODY)
+        checks.check_landing_box(options(friction, cfm=0.5))
 
     def test_resting_box(self, friction):
-        c = case(box(1.5), 10, contact=options(friction, cfm=2.0), force=0.1)
-        assert regimes(c) == {"stick"}
-        check(c, ["mass", "com", "inertia", "gravity", "geometry_size", "geometry_placement"])
+        checks.check_resting_box(options(friction, cfm=2.0))
 
 
 @FRICTION
 def test_robot_ball_limits_and_dry_friction(friction):
-    """Both limits, dry friction that slips and that holds, and a ball that slides on the hand."""
-    c = implicit(arm_and_ball(friction))
-    assert {"lower", "upper", "slip", "held", "slide"} <= regimes(c)
-    check(c, [*BODY, *JOINT, "joint_placement"], most=12)
+    checks.check_robot(options(friction))
 
 
 def test_limits():
-    for q, qd, parameters in ((-0.29, -2.0, "lower_limit"), (0.49, 2.0, "upper_limit")):
-        c = implicit(pendulum(8, q, qd, lower=-0.3, upper=0.5, damping=0.1))
-        other = "upper_limit" if parameters == "lower_limit" else "lower_limit"
-        check(c, [*LINK, "lower_limit", "upper_limit", "damping"], zero=[other])
+    checks.check_limits(options())
 
 
 def test_narrow_range():
     """Both limits are near at once; in the end the joint is between them."""
     c = pendulum(8, 0.001, 0.9, lower=-0.003, upper=0.002)
-    c = implicit(replace(c, tau=10.0 * np.array([1, 1, -1, -1, -1, -1, 0.4, 0.3])[:, None]))
+    c = replace(c, tau=10.0 * np.array([1, 1, -1, -1, -1, -1, 0.4, 0.3])[:, None], contact=options())
     assert regimes(c) == {"lower", "upper"}
     check(c, [*LINK, "lower_limit", "upper_limit"])
 
 
 def test_dry_friction():
-    c = implicit(pendulum(8, 0.3, 2.0, friction_loss=0.7))
-    assert regimes(c) == {"slip"}
-    check(c, [*LINK, "friction_loss"])
-    c = implicit(pendulum(8, 0.3, 0.0, friction_loss=5.0))
-    assert regimes(c) == {"held"}
-    check(c, [*LINK, "friction_loss"], zero=["tau", *LINK, "friction_loss"])
+    checks.check_slipping_joint(options())
+    check(checks.held_joint(options()), [*LINK, "friction_loss"], zero=["tau", *LINK, "friction_loss"])
 
 
 @FRICTION
@@ -134,44 +82,19 @@ def test_heap_of_balls(friction):
 
 @FRICTION
 def test_spinning_and_rolling_friction(friction):
-    """Their bounds are part of the contact's normal impulse, and so is their adjoint."""
-    for qd, slip in (([0.5, 0.2, 0.0, -2.0, 5.0, 3.0], ()), ([3.0, 1.0, 0.0, 2.0, 1.0, 5.0], ("friction",))):
-        model = resisting_ball(friction=0.3) if slip else resisting_ball()
-        c = case(model, 8, qd=qd, contact=options(friction))
-        others = [name for name in BODY if name != "friction"]
-        check(c, ["torsional_friction", "rolling_friction", *others, *slip])
+    checks.check_spinning_and_rolling_friction(options(friction))
 
 
 def test_equalities():
-    """A chain closed to a loop by a point, and a coupled pair of joints."""
-    builder = bent_loop()
-    builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
-    model = builder.finalize("float64")
-    model.parameters["anchor_b"][0, :3] += (0.002, -0.001, 0.0015)
-    check(case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=options()), ["anchor_a", "anchor_b", *LINK])
-    builder = bent_loop()
-    builder.add_joint_coupling("j3", "j1", ratio=-1.4, offset=0.002)
-    check(
-        case(builder.finalize("float64"), 6, qd=[0.5, -0.3, 0.2, 0.4], contact=options()),
-        ["coupling_ratio", "coupling_offset", *LINK],
-    )
+    checks.check_equalities(options())
 
 
 def test_limits_of_a_spherical_joint():
-    model = spherical_arm(swing_limit=0.5)
-    q = np.concatenate([[0.2], turned(0.47, (0.6, 0.8, 0.0)), [0.1]])
-    check(case(model, 6, q, [0.5, 3.0, 2.0, 1.0, 0.3], options()), ["swing_limit", *LINK])
+    checks.check_spherical_limit(options())
 
 
 def test_in_torch():
-    """One step of two worlds, a ball that slides and one that rolls, through the torch operation."""
-    simulator = sim.Simulator(ball(), 1 / 240, 2, "cpu", options())
-    q = torch.tensor(np.tile(simulator.model.q0, (2, 1)), requires_grad=True)
-    qd = torch.tensor([spin(3.0, 1.0, 0.0), spin(0.3, 0.1, 0.0)], dtype=torch.float64, requires_grad=True)
-    friction = torch.tensor(simulator.parameter("friction"), requires_grad=True)
-    torch.autograd.gradcheck(
-        lambda q, qd, friction: sim.torch.rollout(simulator, q, qd, steps=3, friction=friction), (q, qd, friction)
-    )
+    checks.gradcheck_rollout(options())
 
 
 def relative_error(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
