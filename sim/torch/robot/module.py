@@ -14,6 +14,7 @@ from sim.exporters.urdf.changes import update_urdf
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES
+from sim.torch.not_compiled import not_compiled
 from sim.torch.robot.arguments import check_shared
 from sim.torch.robot.learning import (
     PARAMETER_ALIASES,
@@ -217,7 +218,7 @@ class RobotModule(torch.nn.Module):
                 "give them a mass"
             )
 
-    @torch.compiler.disable(reason="numbers of parameters are outside of what torch.compile can see")
+    @not_compiled("numbers of parameters are outside of what torch.compile can see")
     def _require_regular_mass_matrix(self) -> None:
         """Look once, at the first call that divides by it; what a parameter becomes later is its owner's affair."""
         # Inside of a transform of torch.func the parameters have no numbers to look at.

@@ -34,6 +34,7 @@ from sim.importers.formats import reader_of
 from sim.importers.load import load
 from sim.model.frames import frame_names
 from sim.model.model import Model
+from sim.torch.not_compiled import not_compiled
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.inverse_kinematics import FrameKinematics, Solution, inverse_kinematics
@@ -372,7 +373,7 @@ class Robot(RobotModule):
         make = lambda: link_wrench_operation(self.model, names, reference)  # noqa: E731
         return {"wrench": self._call(key, make, q=q, wrenches=stacked)[0]}
 
-    @torch.compiler.disable(reason="kernels of Warp are launched outside of what torch.compile can see")
+    @not_compiled("kernels of Warp are launched outside of what torch.compile can see")
     def _call(
         self,
         key: Hashable,
