@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import warp as wp
 from tqdm import tqdm
 
+from sim.arrays.headers import Headers
 from sim.arrays.interrupts import interruptible
 from sim.errors import ModelError
 from sim.output import reason
@@ -70,10 +72,11 @@ def quiet() -> Iterator[None]:
 
 def _compile(modules: list[wp.Module], device: wp.Device) -> None:
     """Compile modules in several threads; the compiler lets others run meanwhile."""
-    pool = _compilers(os.getpid())
-    futures = [pool.submit(wp.load_module, module, device) for module in modules]
+    pool, headers = _compilers(os.getpid())
+    futures: list[Future] = []
     try:
-        with interruptible():
+        with interruptible(), headers.shared():
+            futures += [pool.submit(wp.load_module, module, device) for module in _in_good_order(modules)]
             for future in _shown(futures):
                 future.result()
     except Exception as error:
@@ -88,11 +91,22 @@ def _compile(modules: list[wp.Module], device: wp.Device) -> None:
         wait(futures)
 
 
+def _in_good_order(modules: list[wp.Module]) -> list[wp.Module]:
+    """First those with flags that few have: the compiler does not work with two sets of flags at a time.
+
+    Of the others the last ones first, because the modules of the backward pass take longest.
+    """
+    flags = [module.options.get("cpu_compiler_flags") for module in modules]
+    common = Counter(flags).most_common(1)[0][0]
+    rare = [module for module, own in zip(modules, flags, strict=True) if own != common]
+    return rare + [module for module, own in zip(modules[::-1], flags[::-1], strict=True) if own == common]
+
+
 @functools.cache
-def _compilers(process: int) -> ThreadPoolExecutor:
-    """The threads of a process that compile; they stay, since each keeps what it has made of the compiler's headers."""
+def _compilers(process: int) -> tuple[ThreadPoolExecutor, Headers]:
+    """The threads of a process that compile, more than it has cores: some generate code meanwhile; and its headers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ThreadPoolExecutor(cores)
+    return ThreadPoolExecutor(2 * cores), Headers(cores)
 
 
 def _shown(futures: list[Future]) -> Iterator[Future]:

@@ -1,0 +1,92 @@
+"""Warp's headers, parsed once for all modules that a process compiles for the CPU.
+
+Warp keeps a precompiled header for each thread and each set of flags, and making one takes as long as compiling a
+module of middle size. The syntax tree that it holds depends on the target alone: neither on options of LLVM, nor on
+whether products and sums are contracted, which are looked up when code is generated. While modules are compiled, Warp's
+function for it is replaced by one that keeps a single header, under the names by which the compiler looks for it. Where
+a version of Warp names them otherwise, it makes its own.
+"""
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import warp as wp
+
+HEADER = """#define WP_TILE_BLOCK_DIM {block_dim}
+#define WP_NO_CRT
+#include "builtin.h"
+"""
+# Flags that the tree of a header doesn't depend on.
+LATE_FLAGS = ("-mllvm", "-ffp-contract=")
+
+
+class Headers:
+    """The precompiled headers of a process.
+
+    Args:
+        at_a_time: how many modules are compiled at a time; code for others is generated meanwhile.
+    """
+
+    def __init__(self, at_a_time: int):
+        self._folder = tempfile.TemporaryDirectory(prefix="backswing_headers_")
+        self._made: dict[tuple[Any, ...], Path | None] = {}
+        self._lock = threading.Lock()
+        self._slots = threading.Semaphore(at_a_time)
+        self._users = 0
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Context in which all threads that compile share a header."""
+        build: Any = wp._src.build  # Warp has no public name for it
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._compile, build.build_cpu = build.build_cpu, self._build
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    build.build_cpu = self._compile
+
+    def _build(self, target: str, source: str, **options: Any) -> None:
+        """In place of Warp's function."""
+        if options.get("use_precompiled_headers"):
+            options["pch_dir"] = self._folder.name
+            with self._lock:
+                self._provide(options)
+        with self._slots:
+            self._compile(target, source, **options)
+
+    def _provide(self, options: dict[str, Any]) -> None:
+        """Make the header for these options, unless there is one, and give it the name for these flags."""
+        flags = options["extra_flags"].split()
+        early = tuple(flag for flag in flags if not flag.startswith(LATE_FLAGS))
+        others = {key: value for key, value in options.items() if key not in ("extra_flags", "verbose")}
+        kind = (early, *map(str, others.items()))
+        folder, name = Path(self._folder.name), f"{_digest(flags)}.pch"
+        if kind not in self._made:
+            before = set(folder.iterdir())
+            source = folder / "headers.cpp"
+            source.write_text(HEADER.format(block_dim=options["block_dim"]))
+            self._compile(str(folder / "headers.o"), str(source), **options)
+            found = [file for file in set(folder.iterdir()) - before if file.name.endswith(name)]
+            self._made[kind] = found[0] if found else None
+        header = self._made[kind]
+        if header is not None:
+            with contextlib.suppress(FileExistsError):
+                os.link(header, folder / (header.name[: -len(name)] + name))
+
+
+def _digest(flags: list[str]) -> str:
+    """The end of the name that Warp gives to the header for these flags (64-bit FNV-1a)."""
+    digest = 14695981039346656037
+    for byte in b"".join(flag.encode() + b"\0" for flag in flags):
+        digest = (digest ^ byte) * 1099511628211 % 2**64
+    return f"{digest:016x}"
