@@ -7,16 +7,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import collada
 import numpy as np
-import trimesh
 
 from sim.errors import ModelError
 from sim.model.model import Mesh
+
+# Imported where a mesh is read: together they take as long to import as NumPy and SciPy.
+if TYPE_CHECKING:
+    import trimesh
 
 SUFFIXES = (".stl", ".obj", ".dae")
 COLLADA_LOOKS = {
@@ -141,6 +143,8 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
     Raises:
         ModelError: for points in a plane.
     """
+    import trimesh
+
     if np.ptp(vertices, axis=0).min() < SMALLEST:
         raise ModelError("has no convex hull of positive volume: it is flat")
     try:
@@ -152,6 +156,8 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
 
 def _read_pieces(path: Path) -> list[Piece]:
     """Triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
+    import trimesh
+
     scene = _read_collada(path) if path.suffix.lower() == ".dae" else _read_scene(str(path))
     by_colour: dict[Colour | None, list[Mesh]] = {}
     factor = 1.0
@@ -169,6 +175,8 @@ def _read_pieces(path: Path) -> list[Piece]:
 
 def _read_scene(source: Any, **options: Any) -> Any:
     """What trimesh reads, its vertices checked before it would drop those that aren't finite."""
+    import trimesh
+
     scene = trimesh.load_scene(source, process=False, **options)
     for part in scene.geometry.values():
         if isinstance(part, trimesh.Trimesh):
@@ -182,6 +190,8 @@ def _read_scene(source: Any, **options: Any) -> Any:
 
 def _read_collada(path: Path) -> Any:
     """A .dae file as a scene: without colours if their definitions are broken, but always with its whole shape."""
+    import collada
+
     _check_positions(path)
     try:
         return _read_scene(str(path), ignore_broken=False)
@@ -212,7 +222,7 @@ def _check_positions(path: Path) -> None:
                     raise ValueError(f"a position in '{source.get('id')}' is not finite")
 
 
-def _colour(part: trimesh.Trimesh) -> Colour | None:
+def _colour(part: "trimesh.Trimesh") -> Colour | None:
     visual: Any = part.visual
     if visual.kind is None:
         return None

@@ -1,7 +1,6 @@
 """Volume and moments of inertia of solid shapes, and the principal moments of any inertia."""
 
 import numpy as np
-import trimesh
 from scipy.spatial.transform import Rotation
 
 from sim.model.model import Mesh
@@ -36,6 +35,8 @@ def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarra
 
 def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
     """Volume [m^3] of a closed mesh, its centre [3], and its inertia about that per unit mass [3, 3]."""
+    import trimesh  # takes long to import
+
     whole = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
     volume = float(whole.volume)
     return volume, np.array(whole.center_mass), np.array(whole.moment_inertia) / volume

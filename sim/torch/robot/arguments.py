@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 
 from sim.errors import ModelError
@@ -36,8 +37,9 @@ class Arguments:
         """
         shapes = [self._batch_shape(name, value, like) for name, value in inputs.items()]
         try:
-            return torch.broadcast_shapes(*shapes)
-        except RuntimeError:
+            # That of PyTorch imports SymPy.
+            return torch.Size(np.broadcast_shapes(*shapes))
+        except ValueError:
             listed = ", ".join(f"{name} {tuple(value.shape)}" for name, value in inputs.items())
             raise ModelError(f"batch shapes don't fit each other: {listed}") from None
 
