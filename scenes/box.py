@@ -3,9 +3,9 @@
 It has two halves of different masses. Its motion determines friction, restitution and both masses. Without the push it
 would only determine the ratio of the masses, since gravity, friction and impacts all act in proportion to them.
 
-The box bounces off the wall only; the floor has no restitution. The motion jumps where a bounce moves from one time
-step to the next, but is continuous where a landing does. The time of the first impact on the wall hardly depends on the
-unknowns.
+The box bounces off the wall only; the floor has no restitution. The motion may jump where two corners hit the wall in
+one time step rather than in two, but is continuous where a landing moves to another step. The time of the first
+impact on the wall hardly depends on the unknowns.
 """
 
 from dataclasses import dataclass

@@ -349,23 +349,41 @@ def test_verdicts(analytic, left, right, doubt, verdict):
     assert found.verdict == verdict
 
 
+def rebound(height: float, seconds: float) -> float:
+    """The height of a ball dropped from rest that has bounced once with restitution 0.8, in continuous time."""
+    fall = np.sqrt(2.0 * height / 9.81)
+    rise = seconds - fall
+    return 0.8 * 9.81 * fall * rise - 9.81 * rise**2 / 2.0
+
+
 def test_jumps_are_reported():
-    """A ball that bounces: its height after a time doesn't follow that before, while all gradients are right."""
+    """A ball that bounces if it falls from 0.5 m or more: its height later jumps, and all gradients are right."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.0)
     builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
-    simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
+    threshold = 0.8 * np.sqrt(2.0 * 9.81 * 0.5)
+    contact = sim.ContactOptions(restitution_threshold=threshold)
+    simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu", contact=contact)
     height = np.eye(7)[2:3]
     report = sim.check_gradients(simulator, simulator.initial_state(), wrt=["q"], steps=500, q_grad=height)
     assert not report.wrong
     (jump,) = report.jumps
-    # The height at the end, a fall from h and a rise at e of the speed: d z / d h of continuous time, and of a step.
-    fall, rise = np.sqrt(2.0 * 0.5 / 9.81), 0.5 - np.sqrt(2.0 * 0.5 / 9.81)
-    slope = 0.8 / (fall * 9.81) * (9.81 * rise) - (0.8 * fall * 9.81 - 9.81 * rise) / (fall * 9.81)
-    sign = np.sign(jump.integral)
-    assert jump.integral == pytest.approx(sign * 0.1, rel=1e-2)
-    assert jump.change == pytest.approx(sign * 0.1 * slope, abs=6e-3)
+    # From 0.55 m it bounces, from 0.45 m it lands and stays.
+    sign = np.sign(jump.change)
+    assert jump.change == pytest.approx(sign * rebound(0.55, 0.5), abs=5e-3)
+    assert jump.integral == pytest.approx(sign * (rebound(0.55, 0.5) - rebound(0.5, 0.5)), abs=2e-2)
     assert "jump: q of world 0: from -0.05 to 0.05" in str(report)
+
+
+def test_a_bounce_is_no_jump():
+    """The path of a ball that bounces in one step or another is continuous, and so is its derivative but for kinks."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.0)
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
+    simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
+    report = sim.check_gradients(simulator, simulator.initial_state(), wrt=["q"], steps=500, q_grad=np.eye(7)[2:3])
+    assert not report.wrong
+    assert not report.jumps
 
 
 def test_kinks_are_no_jumps():

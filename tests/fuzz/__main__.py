@@ -22,6 +22,7 @@ from sim.errors import ImportFileError
 from sim.importers.untrusted import Limits, ReadingProcess
 from tests.fuzz.mutations import make_case
 
+PLURALS = {"model": "models", "error": "errors", "crash": "crashes", "failure": "failures"}
 LIMITS = Limits(seconds=60.0, cpu_seconds=10.0, memory=1e9)
 ENDED = ("made the process", "took more than", "took longer", "asks for more than")
 
@@ -73,7 +74,7 @@ def main() -> int:
     seed = int(time.time()) if given.seed is None else given.seed
     numbers = itertools.count() if given.case is None else [given.case]
     counts = fuzz(seed, numbers, time.monotonic() + 60.0 * given.minutes, given.out)
-    found = ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for name, count in sorted(counts.items()))
+    found = ", ".join(f"{count} {name if count == 1 else PLURALS[name]}" for name, count in sorted(counts.items()))
     print(f"seed {seed}: {sum(counts.values())} files: {found}")
     return int(counts["failure"] > 0)
 

@@ -20,6 +20,7 @@ import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.joints import joint_row_functions
@@ -48,6 +49,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     common = row_functions(scalar)
     contact_rows = contact_row_functions(scalar)
+    bounce = bounce_functions(scalar)
     geometric = geometric_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     limit = limit_functions(scalar)
@@ -57,7 +59,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("constraint", scalar)
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
-    Equalities, Motions, Rows = structs.Equalities, structs.Motions, structs.Rows
+    Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
 
     @wp.func
     def joint_constraint(
@@ -220,6 +222,33 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 count += 1
         constraints.count[world] = count
 
+    @wp.func
+    def bounced(
+        constraint: int,
+        item: int,
+        world: int,
+        bias: vec2,
+        options: Options,
+        contacts: Contacts,
+        rows: Rows,
+        bounces: Bounces,
+    ):
+        """Bias and softness of a contact that may bounce; those given if it doesn't."""
+        distance = contacts.distance[item, world]
+        restitution = contacts.restitution[item, world]
+        before = bounces.before[constraint, world]
+        free = rows.rhs[constraint, world][0]
+        found = bias
+        late = scalar(0.0)
+        if bounce.bounces(distance, before, free, restitution, contacts.spring, item, world, options):
+            late = bounce.touch(distance, free, options)
+            found = vec2(bounce.bounce_bias(before, free, late, restitution), scalar(0.0))
+        else:
+            free = scalar(0.0)
+        bounces.free[constraint, world] = free
+        bounces.late[constraint, world] = late
+        return found
+
     @wp.kernel(module=module, enable_backward=False)
     def constraint_rows(
         # Model
@@ -246,11 +275,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         row: wp.array2d(dtype=vec3),
         rows: Rows,
-        approach: wp.array2d(dtype=scalar),
+        bounces: Bounces,
     ):
         """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the largest impulse.
 
-        approach: normal velocity before the step of each contact that bounces in it.
         softness: what a compliant constraint adds to its first diagonal entry; for an actuator all that stands there, without cfm.
         """
         thread, world = wp.tid()
@@ -298,36 +326,19 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     for e in range(d):
                         row[at + e, world] -= factor_l[first + e, world] * value
             rows.rhs[constraint, world] = free_velocity
-            approach[constraint, world] = before
+            if bounces.before.shape[0] > 0:
+                bounces.before[constraint, world] = before
         # In a loop of its own: what it takes needs no registers beside what the rows take.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
-            before = approach[constraint, world]
             bias = vec2()  # and softness
             most = scalar(0.0)
             others = vec3()  # biases of three rows
             if kind == CONTACT:
-                before = contact_rows.bouncing_approach(
-                    contacts.distance[item, world],
-                    before,
-                    rows.rhs[constraint, world][0],
-                    contacts.restitution[item, world],
-                    contacts.spring,
-                    item,
-                    world,
-                    options,
-                )
-                approach[constraint, world] = before
-                bias = contact_rows.contact_bias(
-                    contacts.distance[item, world],
-                    before,
-                    contacts.restitution[item, world],
-                    contacts.spring,
-                    item,
-                    world,
-                    options,
-                )
+                bias = contact_rows.contact_bias(contacts.distance[item, world], contacts.spring, item, world, options)
+                if bounces.before.shape[0] > 0:
+                    bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
                 most = contacts.friction[item, world]
             elif kind == FRICTION_LOSS:
                 most = options.dt * common.value_of(friction_loss, world, item)

@@ -78,11 +78,15 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
+        late_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
         impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """impulse_bar = J M^-1 v+_bar; weight: v+_bar half way through that solve [dof, world]."""
+        """impulse_bar = J M^-1 v+_bar; weight: v+_bar half way through that solve [dof, world].
+
+        late_impulse_bar: what bounces add to impulse_bar (:mod:`warp_kernels.solver.impact_time`); no rows where there are none.
+        """
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
@@ -91,7 +95,10 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             weight[k, world] = weight[k, world] * factor_d[k, world]
         for constraint in range(constraints.count[world]):
-            impulse_bar[constraint, world] = products.row_product(constraint, world, paths, constraints, row, weight)
+            bar = products.row_product(constraint, world, paths, constraints, row, weight)
+            if late_impulse_bar.shape[0] > 0:
+                bar += late_impulse_bar[constraint, world]
+            impulse_bar[constraint, world] = bar
 
     @wp.kernel(module=module, enable_backward=False)
     def weight_adjoint(
@@ -226,11 +233,11 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         couplings: Couplings,
         constraint_response: wp.array2d(dtype=vec3),
         # Adjoint in
-        own_bar: wp.array2d(dtype=scalar),
+        own_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         coupled_response: wp.array2d(dtype=vec3),
     ):
-        """G = (D + D') Y of the incidences of a constraint, for the D that is own_bar times one in each constraint's own block."""
+        """G = (D + D') Y of the incidences of a constraint, for the D with own_bar on the diagonal of each constraint's own block."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             factor_bar = scalar(2.0) * own_bar[constraint, world]
@@ -241,7 +248,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 tree = trees.dof_tree[constraints.tail[2 * constraint + side, world]]
                 at = incidence * trees.max_tree_dofs
                 for i in range(trees.tree_dof_start[tree + 1] - trees.tree_dof_start[tree]):
-                    coupled_response[at + i, world] = factor_bar * constraint_response[at + i, world]
+                    coupled_response[at + i, world] = wp.cw_mul(factor_bar, constraint_response[at + i, world])
 
     @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoint(
@@ -264,6 +271,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         constraint_response: wp.array2d(dtype=vec3),
         coupled_response: wp.array2d(dtype=vec3),
+        lag: wp.array2d(dtype=scalar),
+        lag_weight: wp.array2d(dtype=scalar),
+        free_weight: wp.array2d(dtype=scalar),
         # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
         # Adjoint out
@@ -281,6 +291,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
         weight holds w, constraint_response Y and coupled_response G, both empty where D isn't there; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
+        lag, lag_weight and free_weight are those of bounces (:mod:`warp_kernels.solver.impact_time`), empty where there are none.
         """
         thread, world = wp.tid()
         for k in range(thread, paths.dof_depth.shape[0], threads):
@@ -291,6 +302,14 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             for d in range(paths.dof_depth[k]):
                 j = paths.ancestor[first + d]
                 mass_bar[first + d, world] = -w * response[j, world] - weight[j, world] * u
+            if lag.shape[0] > 0:
+                late_w = lag_weight[k, world]
+                late_u = lag[k, world]
+                diagonal -= late_w * late_u
+                for d in range(paths.dof_depth[k]):
+                    j = paths.ancestor[first + d]
+                    mass_bar[first + d, world] -= late_w * lag[j, world] + lag_weight[j, world] * late_u
+                w += free_weight[k, world]
             if coupled_response.shape[0] > 0:
                 tree = trees.dof_tree[k]
                 for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):

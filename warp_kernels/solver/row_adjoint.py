@@ -45,7 +45,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     vec3, mat33 = t.vec3, t.mat33
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
-    Equalities, Motions, Rows = structs.Equalities, structs.Motions, structs.Rows
+    Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
     module = kernel_module("row_adjoint", scalar)
 
     @wp.func
@@ -79,19 +79,22 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
         qd_next: wp.array2d(dtype=scalar),
         motions: Motions,
         contacts: Contacts,
         equalities: Equalities,
         cones: Cones,
         constraints: Constraints,
-        approach: wp.array2d(dtype=scalar),
+        bounces: Bounces,
         impulse: wp.array2d(dtype=vec3),
         weight: wp.array2d(dtype=scalar),
+        lag_weight: wp.array2d(dtype=scalar),
         couplings: Couplings,
         coupled_response: wp.array2d(dtype=vec3),
         # Adjoint in
         rows_bar: Rows,
+        bounces_bar: Bounces,
         # Adjoint out
         q_bar: wp.array2d(dtype=scalar),
         qd_bar: wp.array2d(dtype=scalar),
@@ -111,20 +114,21 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
             if kind == CONTACT:
-                contact_rows.contact_bias_adjoint(
-                    contacts.distance[item, world],
-                    approach[constraint, world],
-                    contacts.restitution[item, world],
-                    contacts.spring,
-                    item,
-                    world,
-                    options,
-                    b_bar[0],
-                    rows_bar.softness[constraint, world],
-                    contacts_bar.distance,
-                    contacts_bar.restitution,
-                    contacts_bar.spring,
-                )
+                bouncing = bool(False)
+                if bounces.free.shape[0] > 0:
+                    bouncing = bounces.free[constraint, world] != scalar(0.0)
+                if not bouncing:
+                    contact_rows.contact_bias_adjoint(
+                        contacts.distance[item, world],
+                        contacts.spring,
+                        item,
+                        world,
+                        options,
+                        b_bar[0],
+                        rows_bar.softness[constraint, world],
+                        contacts_bar.distance,
+                        contacts_bar.spring,
+                    )
                 contacts_bar.friction[item, world] = rows_bar.bound[constraint, world]
             elif kind == FRICTION_LOSS:
                 common.add_at(friction_loss_bar, world, item, options.dt * rows_bar.bound[constraint, world])
@@ -166,14 +170,14 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
             before_bar = scalar(0.0)
-            if kind == CONTACT:
-                before_bar = contact_rows.approach_adjoint(
-                    contacts.distance[item, world],
-                    approach[constraint, world],
-                    contacts.restitution[item, world],
-                    options,
-                    b_bar[0],
-                )
+            free_bar = scalar(0.0)
+            late_impulse = vec3()
+            if bounces.free.shape[0] > 0:
+                if kind == CONTACT:
+                    before_bar = bounces_bar.before[constraint, world]
+                    free_bar = bounces_bar.free[constraint, world]
+                if kind == CONTACT or kind == TORSION:
+                    late_impulse = bounces.late[item, world] * impulse[constraint, world]
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail < 0:
@@ -198,7 +202,11 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 for d in range(paths.dof_depth[tail] + 1):
                     k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                     g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, qd_next, coupled_response)
-                    g += vec3(before_bar * qd[world, k], scalar(0.0), scalar(0.0))
+                    if bounces.free.shape[0] > 0:
+                        before = qd[world, k]
+                        free = before + options.dt * qdd[world, k]
+                        g += vec3(before_bar * before + free_bar * free, scalar(0.0), scalar(0.0))
+                        g += late_impulse * lag_weight[k, world]
                     column = motions.subspace[k, world]
                     push = g * frame
                     motions_bar.subspace[k, world] += geometric.column_adjoint(kind, push, lever)
@@ -206,7 +214,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     motion = geometric.motion(kind, column, lever)
                     frame_bar += wp.outer(g, motion)
                     jacobian = frame * motion
-                    qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * before_bar
+                    qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * (before_bar + free_bar)
                 if kind == CONTACT or kind == TORSION:
                     contacts_bar.frame[item, world] += frame_bar * sign
                     contacts_bar.point[item, world] += lever_bar

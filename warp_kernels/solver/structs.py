@@ -252,6 +252,20 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         bound: wp.array2d(dtype=scalar)
         softness: wp.array2d(dtype=scalar)
 
+    @wp.struct
+    class Bounces:
+        """Of each contact, where the time of its impact follows from, [nc, world]; no rows where nothing bounces.
+
+        Attributes:
+            before: normal velocity before the step [m/s].
+            free: normal velocity after the step if there were no impulses [m/s]; zero if the contact doesn't bounce.
+            late: share of the step that is over when the surfaces touch.
+        """
+
+        before: wp.array2d(dtype=scalar)
+        free: wp.array2d(dtype=scalar)
+        late: wp.array2d(dtype=scalar)
+
     return SimpleNamespace(
         Options=Options,
         Limits=Limits,
@@ -261,4 +275,5 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         Cones=Cones,
         Motions=Motions,
         Rows=Rows,
+        Bounces=Bounces,
     )

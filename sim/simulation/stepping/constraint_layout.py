@@ -22,6 +22,7 @@ class ConstraintLayout:
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.
+        bouncing: whether a geometry that collides has restitution.
     """
 
     limited: np.ndarray
@@ -31,6 +32,7 @@ class ConstraintLayout:
     limited_actuators: int
     compliant: bool
     resisting: int
+    bouncing: bool
 
     def max_constraints(self, max_contacts: int) -> int:
         """Room for constraints per world."""
@@ -41,7 +43,7 @@ class ConstraintLayout:
     @property
     def key(self) -> tuple:
         """Equal for equal layouts."""
-        counts = self.limited_actuators, self.compliant, self.resisting
+        counts = self.limited_actuators, self.compliant, self.resisting, self.bouncing
         return self.limited.tobytes(), self.cones.tobytes(), self.friction.tobytes(), *counts
 
 
@@ -51,6 +53,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
     rubs = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
     angles = [np.isfinite(np.atleast_2d(parameters[name])).any(axis=0) for name in ("swing_limit", "twist_limit")]
     compliant = np.isfinite(np.atleast_2d(parameters["contact_stiffness"])).any(axis=0).tolist()
+    bounces = np.atleast_2d(parameters["restitution"]).max(axis=0).tolist()
     resistance = [np.atleast_2d(parameters[name]).max(axis=0) for name in ("torsional_friction", "rolling_friction")]
     return ConstraintLayout(
         limited=np.flatnonzero((model.dof_q >= 0) & limited.any(axis=0)),
@@ -60,6 +63,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
         resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
+        bouncing=any(geometry.collides and bounces[i] > 0.0 for i, geometry in enumerate(model.geometries)),
     )
 
 

@@ -19,7 +19,9 @@ from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
+from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.rows.cones import cone_kernels
@@ -68,12 +70,14 @@ class Step(Workspace):
             self._list_constraints()
             self._solve_constraints()
         self._launch(impulse_kernels(self.scalar).apply_impulses, self.num_worlds)
+        if self.bouncing:
+            self._launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
 
     def to_next_position(self) -> None:
-        """The last stage, from q and qd_next to q_next; recorded on an active tape."""
+        """The last stage, from q and qd_path to q_next; recorded on an active tape."""
         kernel = integrate_kernels(self.scalar).integrate
         dim = (self.model.num_links, self.num_worlds)
-        self._launch(kernel, dim, tape=True, qd=self.qd_next)
+        self._launch(kernel, dim, tape=True, qd=self.qd_path)
 
     def _kinematics(self) -> None:
         run_kinematics(self.device_model, self.q, self)
@@ -126,6 +130,8 @@ class Step(Workspace):
     def _solve_by_newton(self) -> None:
         kernels = newton_kernels(self.scalar, self.contact_options.friction)
         self._launch_over_constraints(kernels.regularise)
+        if self.bouncing:
+            self._launch_over_constraints(newton_bounce_kernels(self.scalar).harden_bounces)
         self._launch(kernels.newton_solve, self.num_worlds)
 
     def _sweep(self) -> None:

@@ -17,9 +17,11 @@ from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 from warp_kernels.solver.actuators import actuator_kernels
+from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
+from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
@@ -50,7 +52,7 @@ class DifferentiableStep(Step):
         self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = _shared_gradients(self._differentiated(), self.device)
-        for array in (self.q_next, self.qd_next):
+        for array in (self.q_next, self.qd_next, self.qd_path):
             array.requires_grad = True
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
@@ -59,8 +61,9 @@ class DifferentiableStep(Step):
         self.impulse_bar, self.start_bar = (worlds_last(constraints, t.vec3) for _ in range(2))
         self.rhs_bar = worlds_last(constraints, t.vec3)
         self.bound_bar, self.softness_bar = (worlds_last(constraints, scalar) for _ in range(2))
+        self._allocate_bounce_adjoint()
         if self.newton:
-            self.own_bar = worlds_last(constraints, scalar)
+            self.own_bar = worlds_last(constraints, t.vec3)
             self._allocate_responses()
         elif self.contact_options.adjoint == "unrolled":
             self._allocate_unrolled()
@@ -80,7 +83,7 @@ class DifferentiableStep(Step):
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
-            self.common_wrench,
+            self.common_wrench, *([self.qd_path] if self.bouncing else []),
             *contacts, self.contact_resistance, *equalities, self.cone_gap, self.cone_row,
         ]  # fmt: skip
 
@@ -107,6 +110,18 @@ class DifferentiableStep(Step):
         self.scale_bar = worlds_last(constraints, t.vec3)
         self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
         self._allocate_responses()
+
+    def _allocate_bounce_adjoint(self) -> None:
+        """What the way back through times of impact needs; empty where nothing bounces."""
+        constraints, dofs = self.bounces.free.shape[0], self.lag.shape[0]
+
+        def worlds_last(count: int, dtype: Any = self.scalar) -> wp.array:
+            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
+
+        self.late_impulse_bar = worlds_last(constraints, self.device_model.types.vec3)
+        names = ("before", "free", "late")
+        self.bounces_bar = fill(self.structs.Bounces, **{name: worlds_last(constraints) for name in names})
+        self.lag_weight, self.free_weight = (worlds_last(dofs) for _ in range(2))
 
     def _allocate_responses(self) -> None:
         """What impulses do to the trees that they act on."""
@@ -168,12 +183,14 @@ class DifferentiableStep(Step):
     def record(self, tape: wp.Tape) -> None:
         """Run the step on the active tape, with its adjoint."""
         self.to_next_velocity()
-        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_next])
+        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path])
         self.to_next_position()
 
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
-        kernels = impulse_kernels(self.scalar)
+        kernels, bounce = impulse_kernels(self.scalar), impact_time_kernels(self.scalar)
+        if self.bouncing:
+            self._launch(bounce.path_adjoint, self.num_worlds)
         self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
             self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
@@ -184,6 +201,8 @@ class DifferentiableStep(Step):
                 self._sweeps_adjoint()
             else:
                 self._solution_adjoint()
+        if self.bouncing:
+            self._launch(bounce.bounce_adjoint, self.num_worlds)
         self._launch(kernels.weight_adjoint, self.num_worlds)
         self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
         if self.max_constraints:
@@ -197,6 +216,8 @@ class DifferentiableStep(Step):
         kernels = impulse_kernels(self.scalar)
         solver = newton_adjoint_kernels(self.scalar, self.contact_options.friction)
         self._launch(solver.solution_adjoint, self.num_worlds)
+        if self.bouncing:
+            self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)
         self._launch_over_constraints(kernels.constraint_response)
         self._launch_over_constraints(kernels.own_response)
 

@@ -171,7 +171,8 @@ class Workspace:
         self.constraints = self._empty_constraints()
         self.row = worlds_last(2 * constraints * m.max_depth, t.vec3)
         self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
-        self.bound, self.softness, self.approach = (worlds_last(constraints, scalar) for _ in range(3))
+        self.bound, self.softness = (worlds_last(constraints, scalar) for _ in range(2))
+        self._allocate_bounces()
         self.matrix = worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
         self.impulse_history, self.value_history = (worlds_last(0, t.vec3) for _ in range(2))
@@ -210,6 +211,24 @@ class Workspace:
             **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
             **{name: worlds_last(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
         )
+
+    def _allocate_bounces(self) -> None:
+        """What the times of impacts need; empty where nothing bounces."""
+        bouncing = self.layout.bouncing and self.max_contacts > 0
+
+        def worlds_last(count: int) -> wp.array:
+            return wp.zeros((count if bouncing else 0, self.num_worlds), dtype=self.scalar, device=self.device)
+
+        names = ("before", "free", "late")
+        self.bounces = fill(self.structs.Bounces, **{name: worlds_last(self.max_constraints) for name in names})
+        self.lag = worlds_last(self.model.nv)
+        self.hardening = worlds_last(self.max_constraints if self.newton else 0)
+        self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
+
+    @property
+    def bouncing(self) -> bool:
+        """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
+        return self.lag.shape[0] > 0
 
     @property
     def newton(self) -> bool:

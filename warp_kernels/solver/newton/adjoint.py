@@ -46,6 +46,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         constraints: Constraints,
         problem: Problem,
         iterate: Iterate,
+        late_impulse_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Adjoints of the row values, for x, which the step keeps. Slips keep s."""
@@ -53,6 +54,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
             s = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
+            if late_impulse_bar.shape[0] > 0:
+                s += late_impulse_bar[i, world]
             iterate.slip[i, world] = s
             slope, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
             rhs_bar[i, world] = s * slope
@@ -69,10 +72,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         problem: Problem,
         iterate: Iterate,
         weight: wp.array2d(dtype=scalar),
+        late_impulse_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """What x, the step, leaves of the right-hand side. Returns the square of it, as kinetic energy measures it."""
-        values_adjoint(world, count, paths, constraints, problem, iterate, rhs_bar)
+        values_adjoint(world, count, paths, constraints, problem, iterate, late_impulse_bar, rhs_bar)
         for k in range(nv):
             iterate.residual[k, world] = (weight[k, world] - iterate.step[k, world]) / problem.inverse_mass[k, world]
         for i in range(count):
@@ -106,6 +110,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         system: System,
         iterate: Iterate,
         weight: wp.array2d(dtype=scalar),
+        late_impulse_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Solve for x, which the step keeps, and for the adjoints of the row values. Returns the residual relative to the right-hand side."""
@@ -115,17 +120,22 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         linear.factorise(world, nv, symmetric, system)
         for k in range(nv):
             iterate.step[k, world] = zero
-            iterate.residual[k, world] = weight[k, world] / problem.inverse_mass[k, world]
-        square = f.residual_square(world, nv, problem, iterate)
-        left = square
-        # Once, and once more for what rounding left.
-        for _again in range(2):
-            for k in range(nv):
-                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
-            linear.solve_transposed(world, nv, system, iterate.work)
+            iterate.work[k, world] = zero
+        square = zero
+        left = zero
+        # The right-hand side, then what each of two solutions leaves: the second is for what rounding left of the first.
+        for attempt in range(3):
             for k in range(nv):
                 iterate.step[k, world] += iterate.work[system.place[k, world], world]
-            left = system_residual(world, count, nv, paths, constraints, problem, iterate, weight, rhs_bar)
+            left = system_residual(
+                world, count, nv, paths, constraints, problem, iterate, weight, late_impulse_bar, rhs_bar
+            )
+            if attempt == 0:
+                square = left
+            for k in range(nv):
+                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
+            if attempt < 2:
+                linear.solve_transposed(world, nv, system, iterate.work)
         if square > zero:
             return wp.sqrt(left / square)
         return zero
@@ -164,6 +174,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         softness: wp.array2d(dtype=scalar),
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
+        late_impulse_bar: wp.array2d(dtype=vec3),
         # Data out
         system: System,
         iterate: Iterate,
@@ -171,7 +182,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
-        own_bar: wp.array2d(dtype=scalar),
+        own_bar: wp.array2d(dtype=vec3),
         contact_resistance_bar: wp.array2d(dtype=vec2),
         adjoint_residual: wp.array(dtype=scalar),
     ):
@@ -186,7 +197,19 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
             return
         nv = paths.dof_depth.shape[0]
         left = find_values_adjoint(
-            world, count, nv, trees, paths, constraints, couplings, problem, system, iterate, weight, rhs_bar
+            world,
+            count,
+            nv,
+            trees,
+            paths,
+            constraints,
+            couplings,
+            problem,
+            system,
+            iterate,
+            weight,
+            late_impulse_bar,
+            rhs_bar,
         )
         adjoint_residual[world] = wp.max(adjoint_residual[world], left)
         for i in range(count):
@@ -201,6 +224,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
                 i, kind, world, iterate.value[i, world], rhs_bar[i, world], problem, softness
             )
             softness_bar[i, world] = spring_bar
-            own_bar[i, world] = regularisation * hard_bar / laws.row_count(kind)
+            mean = regularisation * hard_bar / laws.row_count(kind)
+            own_bar[i, world] = vec3(mean, mean, mean)
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -1,0 +1,99 @@
+"""Bounces beside the softness of Newton's method.
+
+A row of the softness R that is to reach the velocity ``-bias`` lacks ``R lambda`` of it: a ball with restitution 0.5 would leave with 0.496 of
+its speed. With A the row's own inverse mass and the value ``r = u* + bias`` without impulses, the value ``(1 + R / A) r`` in its place
+makes up for that where the contact bears alone.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.laws import law_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.structs import Constraints, Paths, solver_structs
+from warp_kernels.types import CONTACT, kernel_module, warp_types
+
+
+@functools.cache
+def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels for one precision, whose threads share the constraints of a world; for models in which something may bounce."""
+    vec3 = warp_types(scalar).vec3
+    factor, products = factor_kernels(scalar), product_functions(scalar)
+    row_count = law_functions(scalar, "cone").row_count
+    Problem, Bounces = newton_structs(scalar).Problem, solver_structs(scalar).Bounces
+    module = kernel_module("newton_bounces", scalar)
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def own_inverse_mass(constraint: int, world: int, paths: Paths, constraints: Constraints, problem: Problem):
+        """A of the first row."""
+        total = zero
+        for side in range(2):
+            here = 2 * constraint + side
+            tail = constraints.tail[here, world]
+            if tail >= 0:
+                for d in range(paths.dof_depth[tail] + 1):
+                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                    whole = products.whole_entry(constraint, side, d, world, paths, constraints, problem.row)
+                    total += (
+                        problem.row[here * paths.max_depth + d, world][0] * whole[0] * problem.inverse_mass[k, world]
+                    )
+        return total
+
+    @wp.kernel(module=module, enable_backward=False)
+    def harden_bounces(
+        # Model
+        threads: int,
+        paths: Paths,
+        # Data in
+        constraints: Constraints,
+        bounces: Bounces,
+        # Data out
+        problem: Problem,
+        hardening: wp.array2d(dtype=scalar),
+    ):
+        """hardening: R / A of each contact that bounces, zero of others; the values of ``problem`` change."""
+        thread, world = wp.tid()
+        for i in range(thread, constraints.count[world], threads):
+            share = zero
+            if constraints.kind[i, world] == CONTACT:
+                if bounces.free[i, world] != zero:
+                    own = own_inverse_mass(i, world, paths, constraints, problem)
+                    share = one / (problem.grip[i, world][0] * own)
+                    value = problem.rhs[i, world]
+                    problem.rhs[i, world] = vec3(value[0] * (one + share), value[1], value[2])
+            hardening[i, world] = share
+
+    @wp.kernel(module=module, enable_backward=False)
+    def hardening_adjoint(
+        # Model
+        threads: int,
+        regularisation: scalar,
+        # Data in
+        constraints: Constraints,
+        problem: Problem,
+        hardening: wp.array2d(dtype=scalar),
+        # Adjoint in
+        rhs_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        own_bar: wp.array2d(dtype=vec3),
+    ):
+        """What the values that the solver saw owe to R, a share of the mean of the rows' inverse masses, and to A.
+
+        What they owe to the velocity without impulses is in :mod:`warp_kernels.solver.impact_time`.
+        """
+        thread, world = wp.tid()
+        for i in range(thread, constraints.count[world], threads):
+            share = hardening[i, world]
+            if share > zero:
+                share_bar = rhs_bar[i, world][0] * problem.rhs[i, world][0] / (one + share)
+                softness_bar = share_bar * share * problem.grip[i, world][0]
+                mean = regularisation * softness_bar / row_count(CONTACT)
+                own_bar[i, world] += vec3(mean - softness_bar * share, mean, mean)
+
+    return SimpleNamespace(module=module, harden_bounces=harden_bounces, hardening_adjoint=hardening_adjoint)
