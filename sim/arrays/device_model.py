@@ -15,7 +15,7 @@ from sim.arrays.precision import scalars
 from sim.errors import ModelError
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
-from sim.model.parameters import PARAMETERS, check_parameter
+from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
 from warp_kernels.parameters import UNIT_TO_ROUNDING
 from warp_kernels.precision import precision_kernels
 from warp_kernels.types import warp_types
@@ -161,7 +161,7 @@ class DeviceModel:
         """
         array = check_parameter(name, value, self.model.counts, self.num_worlds)
         self._regular = False
-        self._per_world[name] = np.ndim(value) > len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
+        self._per_world[name] = np.ndim(value) > number_of_dims(name)
         if name in POSES:
             norm = np.linalg.norm(array[..., 3:], axis=-1, keepdims=True)
             norm = np.where(np.abs(norm - 1.0) <= UNIT_TO_ROUNDING["float64"], 1.0, norm)
@@ -208,7 +208,7 @@ class DeviceModel:
             gradient = (gradient + np.swapaxes(gradient, -1, -2)) / 2.0
         if PARAMETERS[name].per == "world":
             gradient = gradient[:, 0]
-        return gradient if self._per_world[name] else gradient[0]
+        return gradient if self._per_world[name] else gradient[0, ...]
 
     def parameter_bars(self, *names: str) -> list[wp.array]:
         """Gradients of parameters for a hand-written adjoint, with an array of no rows where none is wanted."""

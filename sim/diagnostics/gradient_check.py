@@ -13,7 +13,7 @@ from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.diagnostics.jumps import Jump, find_jumps
 from sim.errors import ModelError
-from sim.model.parameters import as_numbers
+from sim.model.parameters import as_numbers, number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
@@ -114,7 +114,7 @@ def _doubled(
     inputs = [simulator.batches.of_steps(tau, m.nv, "tau"), simulator.batches.of_steps(control, m.nu, "control")]
     tau, control = (None if given is None else given.numpy()[:, worlds].astype(np.float64) for given in inputs)
     parameters = {
-        name: value[worlds] if value.ndim > m.parameters[name].ndim else np.repeat(value[None], len(worlds), axis=0)
+        name: value[worlds] if value.ndim > number_of_dims(name) else np.repeat(value[None], len(worlds), axis=0)
         for name, value in simulator.parameter_values().items()
     }
     double = Simulator(
@@ -135,7 +135,7 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
         return ["q", "qd", *(name for name, given in inputs.items() if given is not None)]
     names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
     for name in names:
-        known = [*INPUTS, *simulator.model.parameters]
+        known = [*INPUTS, *simulator.parameter_values()]
         if name not in known:
             raise ModelError(f"wrt: there is no '{name}'; choose from {', '.join(known)}")
         if name in inputs and inputs[name] is None:

@@ -8,6 +8,7 @@ import numpy as np
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
@@ -139,7 +140,7 @@ def _alone(simulator: Simulator, world: int, sweeps: int, warm_start: bool) -> S
     """One world of a simulator in float64, with another number of sweeps."""
     m = simulator.model
     parameters = {
-        name: value[world] if value.ndim > m.parameters[name].ndim else value
+        name: value[world] if value.ndim > number_of_dims(name) else value
         for name, value in simulator.parameter_values().items()
     }
     contact = replace(simulator.contact, sweeps=sweeps, warm_start=warm_start, tolerance=0.0)

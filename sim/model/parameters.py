@@ -3,6 +3,7 @@
 Every parameter may be shared by all worlds, shape ``[n, ...]``, or given per world, ``[num_worlds, n, ...]``.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,18 +85,33 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
     "actuator_force_limit": ParameterSpec("actuator", (), "N m or N", "largest force of the actuator, before the gear"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
+    "regularisation": ParameterSpec(
+        "world", (), "-", 'softness of a row, as a share of the mean inverse mass of its constraint; "newton" alone'
+    ),
+    "recovery_time": ParameterSpec(
+        "world", (), "s", 'time in which an overlap fades, beside the time step; "newton" alone'
+    ),
 }
 
 
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
-    "actuator_kd", "actuator_force_limit",
+    "actuator_kd", "actuator_force_limit", "recovery_time",
 )  # fmt: skip
-POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness")
-MAY_BE_INFINITE = ("lower_limit", "upper_limit", "actuator_force_limit", *POSITIVE)
+POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "regularisation")
+MAY_BE_INFINITE = (
+    "lower_limit", "upper_limit", "actuator_force_limit", "swing_limit", "twist_limit", "limit_stiffness",
+    "contact_stiffness",
+)  # fmt: skip
 # Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01
+
+
+@functools.cache
+def number_of_dims(name: str) -> int:
+    """Of a value shared by all worlds, ``[n, ...]``; one given per world has one more."""
+    return len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
 
 
 def as_numbers(name: str, value: object) -> np.ndarray:

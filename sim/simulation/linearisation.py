@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.dynamics.kinematics import difference, integrate
 from sim.model.model import Model
+from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.state import State
 from sim.simulation.worlds import Worlds
@@ -81,7 +82,7 @@ class Lineariser:
 
     def _copied(self, name: str, value: np.ndarray) -> np.ndarray:
         """A parameter for the copies: one that is given per world is repeated."""
-        per_world = value.ndim > np.ndim(self.simulator.model.parameters[name])
+        per_world = value.ndim > number_of_dims(name)
         return np.repeat(value, self.copies, axis=0) if per_world else value
 
     def _inputs(self, given: wp.array | None, size: int) -> np.ndarray:

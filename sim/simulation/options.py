@@ -25,7 +25,8 @@ class ContactOptions:
         regularisation: of "newton": inverse mass that is added to each row of a constraint, as a share of the mean
             inverse mass of its rows. A body at rest on another gives way by this share of the velocity that
             its weight would give it in a step.
-        recovery_time: of "newton": the time, beside that of the step, in which an overlap fades [s].
+        recovery_time: of "newton": the time, beside that of the step, in which an overlap fades [s]. This and
+            ``regularisation`` are parameters of the simulator too, which have gradients.
         iterations: of "newton": the most linear systems per step; see :attr:`sim.Simulator.residual`.
         erp: part of the signed distance that one step removes; the same inside and outside the surface, so that the
             resting state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
@@ -100,14 +101,22 @@ class ContactOptions:
             return self.max_correction
         return 0.2 if self.solver == "newton" else 1.0
 
-    def require_regular(self, scalar: Any) -> None:
-        """Check that "newton" can tell its regularisation from rounding in this precision; raises ModelError if not."""
-        least = 500.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-        if self.solver == "newton" and self.regularisation < least:
-            raise ModelError(
-                f"ContactOptions: regularisation is {self.regularisation:g}; with {scalar.__name__} it must be at "
-                f"least {least:.0e}, or what it adds is lost in rounding"
-            )
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The options that a simulator has as parameters: it knows their gradients, and they may differ by world."""
+        if self.solver != "newton":
+            return {}
+        return {"regularisation": np.array(self.regularisation), "recovery_time": np.array(self.recovery_time)}
+
+
+def require_regular(regularisation: np.ndarray, scalar: Any) -> None:
+    """Check that "newton" can tell its regularisation from rounding in this precision; raises ModelError if not."""
+    least = 500.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+    if regularisation.min() < least:
+        raise ModelError(
+            f"ContactOptions: regularisation is {regularisation.min():g}; with {scalar.__name__} it must be at "
+            f"least {least:.0e}, or what it adds is lost in rounding"
+        )
 
 
 def _either(choices: tuple[str, ...]) -> str:

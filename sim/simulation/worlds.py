@@ -17,11 +17,11 @@ from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
-from sim.model.parameters import as_numbers, check_parameter
+from sim.model.parameters import as_numbers, check_parameter, number_of_dims
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.memory import require_memory
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactOptions, require_regular
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.state import State
 from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
@@ -64,7 +64,6 @@ class Worlds(ABC):
                 raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
         if model.nv == 0:
             raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
-        contact.require_regular(model.scalar)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
@@ -72,7 +71,8 @@ class Worlds(ABC):
         self.contact = contact
         self.check_finite = check_finite
         self.batches = Batches(model, self.num_worlds, self.device)
-        values = {name: np.asarray(value) for name, value in model.parameters.items()}
+        values = {name: np.asarray(value) for name, value in {**model.parameters, **contact.parameters}.items()}
+        self._shared_shapes = {name: value.shape for name, value in values.items()}
         for name, value in (parameters or {}).items():
             values[name] = as_numbers(f"parameter '{name}'", value)
         self._values = {name: self._checked(name, value) for name, value in values.items()}
@@ -262,7 +262,7 @@ class Worlds(ABC):
         return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
 
     def _per_world(self, name: str) -> bool:
-        return self._values[name].ndim > self.model.parameters[name].ndim
+        return self._values[name].ndim > number_of_dims(name)
 
     def _slice(self, name: str, first: int, last: int) -> np.ndarray:
         return self._values[name][first:last] if self._per_world(name) else self._values[name]
@@ -272,11 +272,13 @@ class Worlds(ABC):
         return self._slice(name, first, first + step.num_worlds)
 
     def _checked(self, name: str, value: np.ndarray) -> np.ndarray:
-        if name not in self.model.parameters:
-            raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self.model.parameters)}")
+        if name not in self._shared_shapes:
+            raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._shared_shapes)}")
         check_parameter(name, value, self.model.counts, self.num_worlds)
         if value.ndim == 0:
-            value = np.full(self.model.parameters[name].shape, float(value))
+            value = np.full(self._shared_shapes[name], float(value))
+        if name == "regularisation":
+            require_regular(value, self.model.scalar)
         if name == "stiffness" and (value[..., self.model.dof_q < 0] != 0.0).any():
             raise ModelError(
                 "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "

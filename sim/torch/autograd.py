@@ -131,11 +131,10 @@ def _require_tensor(name: str, value: object) -> None:
 
 
 def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
-    own = simulator.model.parameters
+    own = simulator.parameter_values()
     if name not in own:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
     tensor = torch.as_tensor(value)
-    shape = own[name].shape
-    if tensor.dim() == 0 and not PARAMETERS[name].shape:
-        tensor = tensor.expand(shape)
+    if tensor.dim() == 0 and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
+        tensor = tensor.expand(simulator.model.counts[PARAMETERS[name].per])
     return tensor

@@ -36,7 +36,9 @@ class Case:
 
     def value(self, name: str) -> np.ndarray:
         """A part of the state, the control, or a parameter."""
-        return getattr(self, name) if name in self.inputs else self.model.parameters[name]
+        if name in self.inputs:
+            return getattr(self, name)
+        return {**self.model.parameters, **self.contact.parameters}[name]
 
     def simulator(self, num_worlds: int = 1, device: str = "cpu", **parameters: np.ndarray) -> sim.Simulator:
         return sim.Simulator(self.model, self.dt, num_worlds, device, self.contact, parameters)

@@ -102,6 +102,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         contacts_bar: Contacts,
         equalities_bar: Equalities,
         cones_bar: Cones,
+        options_bar: Options,
         limits_bar: Limits,
         friction_loss_bar: wp.array2d(dtype=scalar),
         coupling_ratio_bar: wp.array2d(dtype=scalar),
@@ -128,6 +129,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                         rows_bar.softness[constraint, world],
                         contacts_bar.distance,
                         contacts_bar.spring,
+                        options_bar,
                     )
                 contacts_bar.friction[item, world] = rows_bar.bound[constraint, world]
             elif kind == FRICTION_LOSS:
@@ -146,7 +148,15 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 first = constraints.tail[2 * constraint + 1, world] - 2
                 gap = cones.gap[item, world] - common.value_of(limits.margin, world, first)
                 gap_bar = limit.limit_bias_adjoint(
-                    limits, first, gap, options, world, b_bar[0], rows_bar.softness[constraint, world], limits_bar
+                    limits,
+                    first,
+                    gap,
+                    options,
+                    world,
+                    b_bar[0],
+                    rows_bar.softness[constraint, world],
+                    limits_bar,
+                    options_bar,
                 )
                 common.add_at(limits_bar.margin, world, first, -gap_bar)
                 cones_bar.gap[item, world] = gap_bar
@@ -161,6 +171,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     b_bar[0],
                     rows_bar.softness[constraint, world],
                     limits_bar,
+                    options_bar,
                 )
         # In loops of their own: all at once has no room in the registers of a GPU.
         for constraint in range(constraints.count[world]):

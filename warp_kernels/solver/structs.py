@@ -128,8 +128,8 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             dt: time step [s].
-            erp: share of a position error that is removed in the time ``recovery``.
-            recovery: the time step, or longer [s].
+            erp: share of a position error that is removed in the time step, or in that and ``recovery_time``.
+            recovery_time: parameter [1 or world, 1]; no rows where there is none [s].
             cfm: what is added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
             max_correction: largest velocity that removes an error [m/s or rad/s].
             restitution_threshold: slowest approach that bounces [m/s].
@@ -138,7 +138,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
         dt: scalar
         erp: scalar
-        recovery: scalar
+        recovery_time: wp.array2d(dtype=scalar)
         cfm: scalar
         max_correction: scalar
         restitution_threshold: scalar

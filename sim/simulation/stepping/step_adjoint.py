@@ -146,6 +146,11 @@ class DifferentiableStep(Step):
         return self._parameter_gradients(self.structs.Limits, LIMITS)
 
     @property
+    def options_bar(self) -> Any:
+        """Gradients of the parameters among the contact options, likewise."""
+        return self._parameter_gradients(self.structs.Options, {"recovery_time": "recovery_time"})
+
+    @property
     def gains_bar(self) -> Any:
         """Gradients of the parameters of actuators, likewise."""
         return self._parameter_gradients(self.structs.Gains, GAINS)

@@ -77,9 +77,8 @@ class Workspace:
         self.constraint_threads = 1 if self.device.is_cpu else min(self.max_constraints, 16)
         self.dof_threads = 1 if self.device.is_cpu else self.model.nv
         self.structs = solver_structs(self.scalar)
-        self.options = self._options(dt)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
-        self.regularisation, self.iterations = self.scalar(options.regularisation), options.iterations
+        self.iterations = options.iterations
         self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
         self.constrained = self._constrained()
         self.paths = fill(
@@ -274,13 +273,15 @@ class Workspace:
                 inverse_mass=self.factor_d,
             )
 
-    def _options(self, dt: float) -> Any:
+    @property
+    def options(self) -> Any:
+        """Numbers of the contact options, and the parameter among them."""
         options = self.contact_options
         return fill(
             self.structs.Options,
-            dt=self.scalar(dt),
+            dt=self.dt,
             erp=self.scalar(options.erp),
-            recovery=self.scalar(dt + options.recovery_time if self.newton else dt),
+            recovery_time=self.device_model.parameter_arrays("recovery_time")["recovery_time"],
             cfm=self.scalar(0.0 if self.newton else options.cfm),
             max_correction=self.scalar(options.largest_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),

@@ -11,10 +11,10 @@ import torch
 from torch.autograd import forward_ad
 
 from sim.dynamics.differentiable_op import DifferentiableOp
+from sim.model.parameters import number_of_dims
 from sim.torch.runtime.call_signature import CallSignature, separate_parts, whole_gradient
 from sim.torch.runtime.engine import Engine
 from sim.torch.runtime.packing import unpack
-from sim.torch.runtime.parameters import number_of_dims
 
 NO_SECOND = (
     "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; without a need "

@@ -11,15 +11,9 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import record
-from sim.model.parameters import PARAMETERS
+from sim.model.parameters import PARAMETERS, number_of_dims
 from sim.torch.arrays import as_array
 from warp_kernels.parameters import parameter_kernels
-
-
-@functools.cache
-def number_of_dims(name: str) -> int:
-    """Of a parameter that has one value for all rows, ``[n, ...]``; one with a value for each row has one more."""
-    return len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
 
 
 class ParameterArrays:

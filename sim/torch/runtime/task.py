@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import torch
 
 from sim.dynamics.differentiable_op import WORLDS_AT_A_TIME, DifferentiableOp, run_in_chunks
+from sim.model.parameters import number_of_dims
 from sim.torch.arrays import as_array
 from sim.torch.runtime.packing import plain
-from sim.torch.runtime.parameters import ParameterArrays, number_of_dims
+from sim.torch.runtime.parameters import ParameterArrays
 
 
 @dataclass(frozen=True)

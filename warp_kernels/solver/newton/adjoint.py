@@ -18,6 +18,7 @@ from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
+from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, CONTACT, TORSION, kernel_module, warp_types
 
@@ -32,6 +33,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction)
     laws, linear, products = f.laws, f.linear, f.products
+    common = row_functions(scalar)
     ordering = ordering_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -166,7 +168,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         # Model
         paths: Paths,
         trees: TreeDofs,
-        regularisation: scalar,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
         # Data in
         constraints: Constraints,
         couplings: Couplings,
@@ -184,6 +187,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         softness_bar: wp.array2d(dtype=scalar),
         own_bar: wp.array2d(dtype=vec3),
         contact_resistance_bar: wp.array2d(dtype=vec2),
+        regularisation_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
         """weight: D^-1 L'^-1 v+_bar. iterate: the solution, whose values are read; all else of it is scratch. own_bar: adjoint of the squares of a constraint's rows, those of their inverse masses.
@@ -224,7 +228,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
                 i, kind, world, iterate.value[i, world], rhs_bar[i, world], problem, softness
             )
             softness_bar[i, world] = spring_bar
-            mean = regularisation * hard_bar / laws.row_count(kind)
+            epsilon = common.value_of(regularisation, world, 0)
+            mean = epsilon * hard_bar / laws.row_count(kind)
             own_bar[i, world] = vec3(mean, mean, mean)
+            # 1 / grip is what R is where no spring is softer: epsilon times W.
+            if problem.grip[i, world][1] > zero:
+                common.add_at(regularisation_bar, world, 0, hard_bar / (problem.grip[i, world][1] * epsilon))
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

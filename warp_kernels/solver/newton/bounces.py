@@ -15,6 +15,7 @@ from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import CONTACT, kernel_module, warp_types
 
@@ -24,6 +25,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels for one precision, whose threads share the constraints of a world; for models in which something may bounce."""
     vec3 = warp_types(scalar).vec3
     factor, products = factor_kernels(scalar), product_functions(scalar)
+    common = row_functions(scalar)
     row_count = law_functions(scalar, "cone").row_count
     Problem, Bounces = newton_structs(scalar).Problem, solver_structs(scalar).Bounces
     module = kernel_module("newton_bounces", scalar)
@@ -73,7 +75,8 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
     def hardening_adjoint(
         # Model
         threads: int,
-        regularisation: scalar,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
         # Data in
         constraints: Constraints,
         problem: Problem,
@@ -82,6 +85,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         own_bar: wp.array2d(dtype=vec3),
+        regularisation_bar: wp.array2d(dtype=scalar),
     ):
         """What the values that the solver saw owe to R, a share of the mean of the rows' inverse masses, and to A.
 
@@ -93,7 +97,9 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
             if share > zero:
                 share_bar = rhs_bar[i, world][0] * problem.rhs[i, world][0] / (one + share)
                 softness_bar = share_bar * share * problem.grip[i, world][0]
-                mean = regularisation * softness_bar / row_count(CONTACT)
+                epsilon = common.value_of(regularisation, world, 0)
+                mean = epsilon * softness_bar / row_count(CONTACT)
                 own_bar[i, world] += vec3(mean - softness_bar * share, mean, mean)
+                common.add_at(regularisation_bar, world, 0, softness_bar / (problem.grip[i, world][0] * epsilon))
 
     return SimpleNamespace(module=module, harden_bounces=harden_bounces, hardening_adjoint=hardening_adjoint)

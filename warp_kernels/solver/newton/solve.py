@@ -26,6 +26,7 @@ from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_function
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
+from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, kernel_module, warp_types
 
@@ -59,6 +60,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     sweeps = sweep_functions(scalar, friction)
     ordering = ordering_functions(scalar)
     factor = factor_kernels(scalar)
+    common = row_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton.{friction}", scalar)
@@ -75,7 +77,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Model
         threads: int,
         paths: Paths,
-        regularisation: scalar,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
         # Data in
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
@@ -98,7 +101,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                         whole = products.whole_entry(i, side, d, world, paths, constraints, row)
                         total += wp.dot(entry, whole) * factor_d[k, world]
             kind = constraints.kind[i, world]
-            hard = regularisation * total / f.laws.row_count(kind)
+            hard = common.value_of(regularisation, world, 0) * total / f.laws.row_count(kind)
             first = softness[i, world]
             if kind != ACTUATOR:
                 first = wp.max(first, hard)
@@ -366,9 +369,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         paths: Paths,
         trees: TreeDofs,
         dt: scalar,
-        regularisation: scalar,
         iterations: int,
         tolerance: scalar,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
@@ -398,7 +402,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
-        rounding = precision / regularisation
+        rounding = precision / common.value_of(regularisation, world, 0)
         relative = wp.max(tolerance, sums * rounding)
         goal = relative * relative * scale
         if square <= goal:

@@ -70,7 +70,7 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         late = touch(distance, free, options)
         if restitution * touching_velocity(before, free, late) >= -options.restitution_threshold:
             return False
-        return bounce_bias(before, free, late, restitution) < wp.min(zero, common.correction(distance, options))
+        return bounce_bias(before, free, late, restitution) < wp.min(zero, common.correction(distance, options, world))
 
     @wp.func
     def bounce_adjoint(

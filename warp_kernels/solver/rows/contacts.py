@@ -36,7 +36,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
                 soft.compliant_bias(distance, pair[0], pair[1], options.dt),
                 soft.softness(pair[0], pair[1], options.dt),
             )
-        return vec2(common.correction(distance, options), scalar(0.0))
+        return vec2(common.correction(distance, options, world), scalar(0.0))
 
     @wp.func
     def contact_bias_adjoint(
@@ -49,15 +49,16 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         softness_bar: scalar,
         distance_bar: wp.array2d(dtype=scalar),
         spring_bar: wp.array2d(dtype=vec2),
+        options_bar: Options,
     ):
-        """Writes the adjoints of distance and spring."""
+        """Writes the adjoints of distance and spring, and adds to those of the options."""
         if is_compliant(spring, item, world):
             pair = spring[item, world]
             bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)
             distance_bar[item, world] = bars[0]
             spring_bar[item, world] = vec2(bars[1], bars[2])
         else:
-            distance_bar[item, world] = common.correction_adjoint(distance, options, bias_bar)
+            distance_bar[item, world] = common.correction_adjoint(distance, options, world, bias_bar, options_bar)
 
     return SimpleNamespace(
         is_compliant=is_compliant,

@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
+from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constrained, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -20,6 +21,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, quat, transform = t.vec3, t.quat, t.transform
     frames = geometry_frame_functions(scalar)
+    common = row_functions(scalar)
     Options = solver_structs(scalar).Options
     module = kernel_module("equalities", scalar)
 
@@ -42,9 +44,9 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         return v * factor
 
     @wp.func
-    def bounded_correction(error: vec3, options: Options):
+    def bounded_correction(error: vec3, options: Options, world: int):
         """Velocity bias that removes an error, no longer than the largest correction."""
-        bias = error * (options.erp / options.recovery)
+        bias = error * (options.erp / common.recovery(options, world))
         square = wp.dot(bias, bias)
         if square > options.max_correction * options.max_correction:
             bias = bias * (options.max_correction / wp.sqrt(square))
@@ -102,9 +104,9 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         point_a = placed_origin(link_a, a, reference, link_tree, pose, origin, world)
         point_b = placed_origin(link_b, b, reference, link_tree, pose, origin, world)
         anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
-        anchor_bias[i, world] = bounded_correction(point_b - point_a, options)
+        anchor_bias[i, world] = bounded_correction(point_b - point_a, options, world)
         turn = anchor_orientation(link_b, b, pose, world) * wp.quat_inverse(anchor_orientation(link_a, a, pose, world))
-        anchor_turn[i, world] = bounded_correction(rotation_vector(turn), options)
+        anchor_turn[i, world] = bounded_correction(rotation_vector(turn), options, world)
 
     @wp.kernel(module=module)
     def evaluate_couplings(
@@ -130,7 +132,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
             - offset
         )
         coupling_bias[i, world] = wp.clamp(
-            error * (options.erp / options.recovery), -options.max_correction, options.max_correction
+            error * (options.erp / common.recovery(options, world)), -options.max_correction, options.max_correction
         )
 
     return SimpleNamespace(module=module, evaluate_anchors=evaluate_anchors, evaluate_couplings=evaluate_couplings)

@@ -40,7 +40,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
             return vec2(
                 soft.compliant_bias(gap, stiffness, damping, options.dt), soft.softness(stiffness, damping, options.dt)
             )
-        return vec2(common.correction(gap, options), scalar(0.0))
+        return vec2(common.correction(gap, options, world), scalar(0.0))
 
     @wp.func
     def limit_bias_adjoint(
@@ -52,8 +52,9 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         bias_bar: scalar,
         softness_bar: scalar,
         bars: Limits,
+        options_bar: Options,
     ):
-        """Adds to the adjoints of stiffness and damping; returns that of the gap."""
+        """Adds to the adjoints of stiffness, damping and the options; returns that of the gap."""
         stiffness = common.value_of(limits.stiffness, world, dof)
         if wp.isfinite(stiffness):
             damping = common.value_of(limits.damping, world, dof)
@@ -61,7 +62,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
             common.add_at(bars.stiffness, world, dof, found[1])
             common.add_at(bars.damping, world, dof, found[2])
             return found[0]
-        return common.correction_adjoint(gap, options, bias_bar)
+        return common.correction_adjoint(gap, options, world, bias_bar, options_bar)
 
     @wp.func
     def limit_adjoint(
@@ -74,10 +75,11 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         bias_bar: scalar,
         softness_bar: scalar,
         bars: Limits,
+        options_bar: Options,
     ):
-        """Adds to the adjoints of a limit's parameters; returns that of the joint's position."""
+        """Adds to the adjoints of a limit's parameters and of the options; returns that of the joint's position."""
         gap = limit_gap(limits, kind, dof, value, world)
-        gap_bar = limit_bias_adjoint(limits, dof, gap, options, world, bias_bar, softness_bar, bars)
+        gap_bar = limit_bias_adjoint(limits, dof, gap, options, world, bias_bar, softness_bar, bars, options_bar)
         common.add_at(bars.margin, world, dof, -gap_bar)
         if kind == LOWER_LIMIT:
             common.add_at(bars.lower, world, dof, -gap_bar)

@@ -19,28 +19,29 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return scalar(2 * side - 1)
 
     @wp.func
-    def correction_time(distance: scalar, options: Options):
-        """How long closing a gap, or resolving an overlap, may take."""
-        if distance < scalar(0.0):
-            return options.recovery
-        return options.dt
-
-    @wp.func
-    def correction(distance: scalar, options: Options):
-        """Velocity bias of a hard row: linear in the signed distance on either side of the surface, bounded far inside."""
-        return wp.max(options.erp * distance / correction_time(distance, options), -options.max_correction)
-
-    @wp.func
-    def correction_adjoint(distance: scalar, options: Options, bias_bar: scalar):
-        """Adjoint of the distance."""
-        if correction(distance, options) > -options.max_correction:
-            return bias_bar * options.erp / correction_time(distance, options)
-        return scalar(0.0)
-
-    @wp.func
     def value_of(parameter: wp.array2d(dtype=scalar), world: int, item: int):
         """A parameter, shared (one row) or per world."""
         return parameter[wp.min(world, parameter.shape[0] - 1), item]
+
+    @wp.func
+    def recovery(options: Options, world: int):
+        """How long removing an error may take."""
+        time = options.dt
+        if options.recovery_time.shape[0] > 0:
+            time = options.dt + value_of(options.recovery_time, world, 0)
+        return time
+
+    @wp.func
+    def correction_time(distance: scalar, options: Options, world: int):
+        """How long closing a gap, or resolving an overlap, may take."""
+        if distance < scalar(0.0):
+            return recovery(options, world)
+        return options.dt
+
+    @wp.func
+    def correction(distance: scalar, options: Options, world: int):
+        """Velocity bias of a hard row: linear in the signed distance on either side of the surface, bounded far inside."""
+        return wp.max(options.erp * distance / correction_time(distance, options, world), -options.max_correction)
 
     @wp.func
     def add_at(target: wp.array2d(dtype=scalar), world: int, item: int, value: scalar):
@@ -48,7 +49,19 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         if target.shape[0] > 0:
             wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
 
+    @wp.func
+    def correction_adjoint(distance: scalar, options: Options, world: int, bias_bar: scalar, options_bar: Options):
+        """Returns the adjoint of the distance, and adds to that of the recovery time."""
+        if not correction(distance, options, world) > -options.max_correction:
+            return scalar(0.0)
+        time = correction_time(distance, options, world)
+        distance_bar = bias_bar * options.erp / time
+        if distance < scalar(0.0):
+            add_at(options_bar.recovery_time, world, 0, -distance_bar * distance / time)
+        return distance_bar
+
     return SimpleNamespace(
+        recovery=recovery,
         side_sign=side_sign,
         correction=correction,
         correction_adjoint=correction_adjoint,
