@@ -25,13 +25,14 @@ from warp_kernels.variants import used_arguments_only
 def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """The articulated-body algorithm for one precision and a number of worlds in a lane group, launched over (tree, group).
 
-    ``aba`` gives accelerations. ``solve_mass_matrix`` is what is left of it for bodies at rest without weight, springs and
-    dampers: qdd = M^-1 tau. There bias_force and acceleration may be the same array.
+    ``aba`` gives accelerations. The others are for its gradient, in a module of their own, so that the two are compiled at the same
+    time. ``solve_mass_matrix`` is what is left of ``aba`` for bodies at rest without weight, springs and dampers:
+    qdd = M^-1 tau. There bias_force and acceleration may be the same array.
     """
     a = algebra(scalar, lanes)
-    module = kernel_module("aba", scalar, lanes)
+    module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("aba", "aba_adjoint"))
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def forward_dynamics_adjoint(
         # Adjoint in
         w: wp.array2d(dtype=scalar),
@@ -50,7 +51,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         aba=_articulated_body(scalar, lanes, module, moving=True),
-        solve_mass_matrix=_articulated_body(scalar, lanes, module, moving=False),
+        solve_mass_matrix=_articulated_body(scalar, lanes, adjoint_module, moving=False),
         forward_dynamics_adjoint=forward_dynamics_adjoint,
     )
 
