@@ -9,8 +9,10 @@ a version of Warp names them otherwise, it makes its own.
 
 import contextlib
 import os
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,10 +35,14 @@ class Headers:
     """
 
     def __init__(self, at_a_time: int):
-        self._folder = tempfile.TemporaryDirectory(prefix="backswing_headers_")
+        self._folder = Path(tempfile.mkdtemp(prefix="backswing_headers_"))
+        weakref.finalize(self, _remove, self._folder, os.getpid())
         self._made: dict[tuple[Any, ...], Path | None] = {}
         self._lock = threading.Lock()
-        self._slots = threading.Semaphore(at_a_time)
+        self._at_a_time = at_a_time
+        self._turn = threading.Condition()
+        self._running = 0
+        self._options: list[str] = []
         self._users = 0
 
     @contextlib.contextmanager
@@ -58,11 +64,26 @@ class Headers:
     def _build(self, target: str, source: str, **options: Any) -> None:
         """In place of Warp's function."""
         if options.get("use_precompiled_headers"):
-            options["pch_dir"] = self._folder.name
+            options["pch_dir"] = str(self._folder)
             with self._lock:
                 self._provide(options)
-        with self._slots:
+        with self._slot([flag for flag in options.get("extra_flags", "").split() if flag.startswith("-mllvm")]):
             self._compile(target, source, **options)
+
+    @contextlib.contextmanager
+    def _slot(self, options: list[str]) -> Iterator[None]:
+        """Wait for a core, and for modules with other options of LLVM: the compiler itself would wait on a core."""
+        with self._turn:
+            self._turn.wait_for(
+                lambda: not self._running or (options == self._options and self._running < self._at_a_time)
+            )
+            self._running, self._options = self._running + 1, options
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._running -= 1
+                self._turn.notify_all()
 
     def _provide(self, options: dict[str, Any]) -> None:
         """Make the header for these options, unless there is one, and give it the name for these flags."""
@@ -70,7 +91,7 @@ class Headers:
         early = tuple(flag for flag in flags if not flag.startswith(LATE_FLAGS))
         others = {key: value for key, value in options.items() if key not in ("extra_flags", "verbose")}
         kind = (early, *map(str, others.items()))
-        folder, name = Path(self._folder.name), f"{_digest(flags)}.pch"
+        folder, name = self._folder, f"{_digest(flags)}.pch"
         if kind not in self._made:
             before = set(folder.iterdir())
             source = folder / "headers.cpp"
@@ -82,6 +103,12 @@ class Headers:
         if header is not None:
             with contextlib.suppress(FileExistsError):
                 os.link(header, folder / (header.name[: -len(name)] + name))
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove a folder, in the process that made it and not in one that was forked from it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _digest(flags: list[str]) -> str:

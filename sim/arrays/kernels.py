@@ -106,7 +106,7 @@ def _in_good_order(modules: list[wp.Module]) -> list[wp.Module]:
 def _compilers(process: int) -> tuple[ThreadPoolExecutor, Headers]:
     """The threads of a process that compile, more than it has cores: some generate code meanwhile; and its headers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ThreadPoolExecutor(2 * cores), Headers(cores)
+    return ThreadPoolExecutor(4 * cores), Headers(cores)
 
 
 def _shown(futures: list[Future]) -> Iterator[Future]:
