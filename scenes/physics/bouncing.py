@@ -26,9 +26,7 @@ def bouncing_ball(restitution: float) -> PhysicsScene:
         bounced = motion.time > fall + 5 * dt
         return float(motion.q[bounced, 2].max() - RADIUS)
 
-    quantities = (
-        Quantity("height", "m", restitution**2 * DROP, 1.1 * speed * dt, "it may bounce up to one step early", height),
-    )
+    quantities = (Quantity("height", "m", restitution**2 * DROP, 1e-7, "second order in the time step", height),)
     seconds = fall + 1.2 * restitution * speed / G
     return PhysicsScene(
         f"bouncing ball, restitution {restitution:g}", builder.finalize("float64"), np.zeros(6), dt, seconds, quantities
