@@ -172,6 +172,7 @@ class TorchStep(torch.nn.Module):
         mass = torch.einsum("wlxi,wlxj->wij", jacobian, momentum) + torch.diag(implicit)
         spring = torch.cat([torch.zeros_like(q[:, :6]), q[:, 7:] + h * qd[:, 6:] - r.rest[6:]], dim=1)
         force = tau - r.damping * qd - r.stiffness * spring - self.bias_force(qd, subspace, jacobian, inertia)
+        force = torch.cat([force[:, :6] + self.gyroscopic_force(qd, rotation), force[:, 6:]], dim=1)
         rows, distance = self.foot_rows(q, rotation, position, jacobian)
         columns = torch.cat([force[:, :, None], rows.flatten(1, 2).mT], dim=2)
         solved = torch.cholesky_solve(columns, torch.linalg.cholesky(mass))
@@ -234,6 +235,29 @@ class TorchStep(torch.nn.Module):
             torch.linalg.cross(velocity[..., :3], momentum[..., 3:]),
         ], dim=2)  # fmt: skip
         return torch.einsum("wlxi,wlx->wi", jacobian, force)
+
+    def gyroscopic_force(self, qd: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
+        """What the midpoint rule makes of the base's gyroscopic forces, beyond those before the step [W, 6]."""
+        r, h = self.robot, self.dt
+        mass, com = r.mass[0], (rotation[:, 0] @ r.com[0, :, None])[..., 0]
+        inertia = rotation[:, 0] @ r.inertia[0] @ rotation[:, 0].mT
+        spin = qd[:, 3:6]
+        resolved = (h / (1.0 + ((h * spin) ** 2).sum(1) ** 2) ** 0.25)[:, None]
+
+        def turned(w: torch.Tensor) -> torch.Tensor:
+            return (inertia @ w[..., None])[..., 0]
+
+        middle = spin
+        for _ in range(5):
+            left = turned(middle - spin) + 0.5 * resolved * torch.linalg.cross(middle, turned(middle))
+            slope = inertia + 0.5 * resolved[..., None] * (skew(middle) @ inertia - skew(turned(middle)))
+            middle = middle - torch.linalg.solve(slope, left)
+        moment = torch.linalg.cross(spin, turned(spin)) - resolved / h * torch.linalg.cross(middle, turned(middle))
+        after = 2.0 * middle - spin
+        path = (matrix_of(exponential(h * after)) @ com[..., None])[..., 0] - com
+        circling = torch.linalg.cross(spin, torch.linalg.cross(spin, com))
+        force = mass * (circling - torch.linalg.cross(after, path) / h)
+        return torch.cat([force, moment + torch.linalg.cross(com, force)], dim=1)
 
     def foot_rows(
         self, q: torch.Tensor, rotation: torch.Tensor, position: torch.Tensor, jacobian: torch.Tensor

@@ -48,7 +48,10 @@ class Headers:
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Context in which all threads that compile share a header."""
-        build: Any = wp._src.build  # Warp has no public name for it
+        build: Any = getattr(getattr(wp, "_src", None), "build", None)  # Warp has no public name for it
+        if not hasattr(build, "build_cpu"):
+            yield
+            return
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -63,7 +66,7 @@ class Headers:
 
     def _build(self, target: str, source: str, **options: Any) -> None:
         """In place of Warp's function."""
-        if options.get("use_precompiled_headers"):
+        if options.get("use_precompiled_headers") and {"extra_flags", "block_dim"} <= options.keys():
             options["pch_dir"] = str(self._folder)
             with self._lock:
                 self._provide(options)
@@ -101,7 +104,7 @@ class Headers:
             self._made[kind] = found[0] if found else None
         header = self._made[kind]
         if header is not None:
-            with contextlib.suppress(FileExistsError):
+            with contextlib.suppress(OSError):  # there already, or a file system without links
                 os.link(header, folder / (header.name[: -len(name)] + name))
 
 

@@ -11,6 +11,7 @@ from tests.dynamics.states import random_state
 from tests.dynamics.trees import build, zoo
 from tests.importers.mjcf_zoo import compiled, load_quietly, write_zoo
 from tests.importers.reference import GYMNASIUM
+from tests.simulation.gyroscopic import added_wrenches
 from warp_kernels import types as codes
 
 
@@ -91,7 +92,10 @@ def test_gradients_of_friction_where_joints_rest(loss, device):
 
 
 def test_a_step_has_the_same_friction_in_motion(device):
-    """The simulator's constraints, at their bound, change velocities as forward dynamics says."""
+    """The simulator's constraints, at their bound, change velocities as forward dynamics says.
+
+    With what the midpoint rule adds to gyroscopic forces as external wrenches there.
+    """
     model = build(zoo(), "float64")
     for name in ("damping", "stiffness"):
         model.parameters[name][:] = 0.0  # which a step takes at its end
@@ -101,6 +105,7 @@ def test_a_step_has_the_same_friction_in_motion(device):
     dt = 1e-4
     simulator = sim.Simulator(model, dt, num_worlds=3, device=device)
     after = simulator.step(simulator.state(q, qd), tau).qd.numpy()
-    qdd = sim.forward_dynamics(sim.DeviceModel(model, device), q, qd, tau).numpy()
+    wrench = added_wrenches(simulator)
+    qdd = sim.forward_dynamics(sim.DeviceModel(model, device), q, qd, tau, wrench=wrench).numpy()
     # The rounding of the velocities is divided by the time step.
     assert_allclose((after - qd) / dt, qdd, rtol=0, atol=1e-11 * np.abs(qdd).max())

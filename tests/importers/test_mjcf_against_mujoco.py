@@ -15,6 +15,7 @@ from sim.model.poses import compose
 from sim.simulation.stepping.collision import candidate_pairs
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from tests.importers.reference import BULLET, GYMNASIUM
+from tests.simulation.gyroscopic import added_wrenches, turning_links
 from warp_kernels import types as codes
 
 FILES = {
@@ -186,7 +187,7 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
     """Position and velocity here, in MuJoCo's conventions, and there after twenty steps of 1 ms without contact.
 
     Joint springs act at the end of the step here and at its start in MuJoCo; with h k added to the damping there both
-    are the same.
+    are the same. So are gyroscopic forces with what the midpoint rule adds to them here.
     """
     dt, steps = 1e-3, 20
     still_medium(peer)
@@ -203,11 +204,17 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
         peer.actuator_ctrllimited, (2.0 if clip else 0.5) * peer.actuator_ctrlrange[:, 1], 0.3
     )
     simulator = sim.Simulator(model, dt, device="cpu")
-    inputs = np.tile(control, (steps, 1)) if model.nu else None
-    motion = simulator.rollout(simulator.state(q, qd), steps=steps, control=inputs)
+    state = simulator.state(q, qd)
     for _ in range(steps):
+        state = simulator.step(state, control=control if model.nu else None)
+        mujoco.mj_fwdPosition(peer, data)
+        for link in turning_links(model):
+            wrench = added_wrenches(simulator)[0, link]
+            body = next(b for b in range(peer.nbody) if model.link_names[link] in (peer.body(b).name, f"body_{b}"))
+            arm = data.xipos[body] - data.xpos[body]
+            data.xfrc_applied[body] = *wrench[3:], *(wrench[:3] - np.cross(arm, wrench[3:]))
         mujoco.mj_step(peer, data)
-    ours = sim.to_mujoco(model, motion.q.numpy()[-1, 0], motion.qd.numpy()[-1, 0])
+    ours = sim.to_mujoco(model, state.q.numpy()[0], state.qd.numpy()[0])
     return list(zip(ours, (data.qpos, data.qvel), strict=True))
 
 

@@ -46,25 +46,7 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         one = wp.identity(n=3, dtype=scalar)
         mixed = wp.outer(first, arm) + wp.outer(arm, first) - rigid[0] * wp.outer(arm, arm)
         about = whole + mixed - moment * one
-        return about + (least * wp.trace(about)) * one
-
-    # A function of its own: where a loop adds to a variable that is used after it, Warp's adjoint takes a wrong value.
-    @wp.func
-    def angular_velocity(
-        tail: int,
-        depth: int,
-        row_start: int,
-        world: int,
-        ancestor: wp.array(dtype=int),
-        qd: wp.array2d(dtype=scalar),
-        subspace: wp.array2d(dtype=spatial),
-    ):
-        """Of the link whose last degree of freedom is ``tail``, along world axes."""
-        w = wp.spatial_top(subspace[tail, world]) * qd[world, tail]
-        for d in range(depth):
-            k = ancestor[row_start + d]
-            w += wp.spatial_top(subspace[k, world]) * qd[world, k]
-        return w
+        return about + (least * (about[0, 0] + about[1, 1] + about[2, 2])) * one
 
     @wp.func
     def resolved_time(dt: scalar, w: vec3):
@@ -91,9 +73,12 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
         # Data out
+        spin: wp.array2d(dtype=vec3),
         common_wrench: wp.array2d(dtype=spatial),
     ):
         """Over (turning link, world): what the midpoint rule adds to the forces at the velocity before the step.
+
+        spin: angular velocity along world axes.
 
         A free body turns about its centre of mass, which keeps its velocity wherever the link's origin lies; a link on
         a spherical joint turns about the joint.
@@ -102,7 +87,12 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         link = turning_link[item]
         rigid = link_inertia[link, world]
         tail = link_tail_dof[link]
-        w = angular_velocity(tail, dof_depth[tail], dof_row_start[tail], world, ancestor, qd, subspace)
+        # Summed up in memory: of a variable that a loop adds to, Warp's adjoint doesn't know the value.
+        spin[item, world] = wp.spatial_top(subspace[tail, world]) * qd[world, tail]
+        for d in range(dof_depth[tail]):
+            k = ancestor[dof_row_start[tail] + d]
+            spin[item, world] += wp.spatial_top(subspace[k, world]) * qd[world, k]
+        w = spin[item, world]
         arm = wp.transform_get_translation(pose[link, world])
         if joint_type[link] == FREE and rigid[0] > scalar(0.0):
             arm = vec3(rigid[1], rigid[2], rigid[3]) / rigid[0]

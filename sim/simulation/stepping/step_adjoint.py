@@ -83,7 +83,7 @@ class DifferentiableStep(Step):
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
-            self.common_wrench, *([self.qd_path] if self.bouncing else []),
+            self.spin, self.common_wrench, *([self.qd_path] if self.bouncing else []),
             *contacts, self.contact_resistance, *equalities, self.cone_gap, self.cone_row,
         ]  # fmt: skip
 
