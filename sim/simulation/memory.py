@@ -1,7 +1,7 @@
-"""Memory that many worlds would take, before it is taken."""
+"""Memory that many worlds or steps would take, before it is taken."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import warp as wp
@@ -28,12 +28,38 @@ def require_memory(worlds: int, device: wp.Device, make: Callable[[int], object]
         return
     one, two = (bytes_of(make(count)) for count in (SAMPLE, 2 * SAMPLE))
     per_world = (two - one) // SAMPLE
-    there = device.total_memory if device.is_cuda else host_memory()
+    there = device_memory(device)
     if worlds * per_world > there:
         raise ModelError(
             f"Simulator: {worlds} worlds would take {worlds * per_world} bytes of memory, {per_world} each, but "
             f"{device} has {there}; at most {there // per_world} fit"
         )
+
+
+def require_trajectory_memory(steps: int, interval: int, first: Sequence[wp.array]) -> None:
+    """Refuse a rollout whose states don't fit into the memory of their device.
+
+    Args:
+        steps: how many there are to be.
+        interval: every how many steps a state is stored.
+        first: what the first state consists of; each of them is stored for every state.
+
+    Raises:
+        ModelError: with the bytes that the states would take, those that there are, and what helps.
+    """
+    each = sum(array.size * wp.types.type_size_in_bytes(array.dtype) for array in first)
+    device = wp.get_device(first[0].device)
+    wanted, there = (-(-steps // interval) + 1) * each, device_memory(device)
+    if wanted > there:
+        raise ModelError(
+            f"rollout: the states of {steps} steps would take {wanted} bytes of memory, but {device} has {there}; "
+            f"store fewer with a checkpoint_interval of at least {-(-steps * each // there)}, or take fewer steps at a time"
+        )
+
+
+def device_memory(device: wp.Device) -> int:
+    """Bytes of memory of a device."""
+    return device.total_memory if device.is_cuda else host_memory()
 
 
 def bytes_of(thing: object) -> int:

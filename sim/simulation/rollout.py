@@ -8,6 +8,7 @@ import warp as wp
 from sim.dynamics.differentiable_op import active_tape, paused_tape
 from sim.errors import ContactOverflowWarning, NotFiniteWarning
 from sim.model.names import counted
+from sim.simulation.memory import require_trajectory_memory
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory, add_to
 from sim.simulation.worlds import Worlds
@@ -18,6 +19,8 @@ def run_rollout(
 ) -> Trajectory:
     """See :meth:`sim.Simulator.rollout`; shapes have been checked, and there are impulses if they are needed."""
     rows = -(-steps // interval) + 1
+    kept = [] if state.impulses is None else [state.impulses.value, state.impulses.key]
+    require_trajectory_memory(steps, interval, [state.q, state.qd, *kept])
     q, qd = (_begun_with(first, rows) for first in (state.q, state.qd))
     impulses = None
     if state.impulses is not None:

@@ -126,6 +126,25 @@ def test_more_worlds_than_memory_are_refused_before_any_is_taken():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kB"
 
 
+def test_more_steps_than_memory_are_refused_before_any_is_taken(simulator):
+    """The message says with which checkpoint_interval they fit."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    state = simulator.state(simulator.model.q0)
+    with pytest.raises(sim.ModelError, match="rollout: the states of 1000000000000 steps would take") as caught:
+        simulator.rollout(state, steps=10**12)
+    words = str(caught.value).replace(";", "").replace(",", "").split()
+    total, there = int(words[words.index("take") + 1]), memory.host_memory()
+    interval = int(words[words.index("least") + 1])
+    assert total > there
+    assert total / interval <= there < total / (interval - 1) * 1.001
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kB"
+
+
+def test_a_robot_takes_the_devices_of_warp_and_of_torch():
+    for device in ("cpu", torch.device("cpu"), wp.get_device("cpu")):
+        assert sim.torch.Robot(boxes(), device=device).mass.device == torch.device("cpu")
+
+
 def test_the_bytes_of_a_world_are_those_it_takes():
     """Measured by the growth of a process that makes more and more worlds."""
     script = """if True:

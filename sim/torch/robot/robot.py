@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import warp as wp
 
 from sim.dynamics.acceleration import acceleration_operation, jacobian_derivative_operation
 from sim.dynamics.bias import bias_operation, coriolis_operation, gravity_operation
@@ -64,7 +65,7 @@ class Robot(RobotModule):
     Args:
         source: a robot file (see :func:`sim.load`), or a model.
         dtype: torch.float32 or torch.float64. Default: that of the model, torch's default for a file.
-        device: where the parameters lie at first.
+        device: where the parameters lie at first; a device of torch or of Warp, or its name.
         options: for a file, those of :func:`sim.load`. Geometry isn't read unless asked for, links joined by fixed
             joints stay links of their own, so that their parameters can be learnt, and joints that mimic are read.
 
@@ -83,7 +84,7 @@ class Robot(RobotModule):
         source: str | os.PathLike[str] | Model,
         *,
         dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
+        device: torch.device | wp.Device | str | None = None,
         **options: Any,
     ):
         if isinstance(source, Model):
@@ -98,7 +99,8 @@ class Robot(RobotModule):
                 defaults["mimic"] = "free"
             model, path = load(source, **{**defaults, **options}), Path(source).resolve()
             default = torch.get_default_dtype()
-        super().__init__(model, path, dtype or default, device)
+        place = wp.device_to_torch(device) if isinstance(device, wp.Device) else device
+        super().__init__(model, path, dtype or default, place)
         self._calls = RobotCalls(model)
 
     # ---- kinematics --------------------------------------------------------------------------------------------
