@@ -53,7 +53,7 @@ def require_trajectory_memory(steps: int, interval: int, first: Sequence[wp.arra
     if wanted > there:
         raise ModelError(
             f"rollout: the states of {steps} steps would take {wanted} bytes of memory, but {device} has {there}; "
-            f"store fewer with a checkpoint_interval of at least {-(-steps * each // there)}, or take fewer steps at a time"
+            f"store fewer with a checkpoint_interval of at least {-(-steps * each // there)}, or take fewer steps"
         )
 
 
