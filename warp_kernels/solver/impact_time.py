@@ -44,20 +44,6 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
                 return contact
         return int(-1)
 
-    @wp.func
-    def solve_second_half(
-        world: int,
-        paths: Paths,
-        factor_l: wp.array2d(dtype=scalar),
-        factor_d: wp.array2d(dtype=scalar),
-        x: wp.array2d(dtype=scalar),
-    ):
-        """x := L^-1 D^-1 x."""
-        nv = paths.dof_depth.shape[0]
-        for k in range(nv):
-            x[k, world] = x[k, world] * factor_d[k, world]
-        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
-
     @wp.kernel(module=module, enable_backward=False)
     def path_velocity(
         # Model
@@ -86,7 +72,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
                 push = bounces.late[contact, world] * impulse[constraint, world]
                 products.add_push(constraint, push, world, paths, constraints, row, lag)
         if late == 1:
-            solve_second_half(world, paths, factor_l, factor_d, lag)
+            products.solve_pushes(world, paths, factor_l, factor_d, lag)
         for k in range(lag.shape[0]):
             qd_path[world, k] = qd_next[world, k] - lag[k, world]
 
@@ -124,9 +110,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
             lag_weight[k, world] = wp.where(late == 1, -bar, zero)
         if late == 0:
             return
-        factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, lag_weight, nv, world)
-        for k in range(nv):
-            lag_weight[k, world] = lag_weight[k, world] * factor_d[k, world]
+        products.begin_solve(world, paths, factor_l, factor_d, lag_weight)
         for constraint in range(constraints.count[world]):
             contact = bouncing_contact(constraint, world, constraints, bounces)
             if contact >= 0:
@@ -192,7 +176,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
                     push = vec3(bars[2] + more, zero, zero)
                     products.add_push(constraint, push, world, paths, constraints, row, free_weight)
         if late == 1:
-            solve_second_half(world, paths, factor_l, factor_d, free_weight)
+            products.solve_pushes(world, paths, factor_l, factor_d, free_weight)
 
     return SimpleNamespace(
         module=module, path_velocity=path_velocity, path_adjoint=path_adjoint, bounce_adjoint=bounce_adjoint

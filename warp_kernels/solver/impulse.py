@@ -61,9 +61,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for constraint in range(constraints.count[world]):
             products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
         if constraints.count[world] > 0:
-            for k in range(nv):
-                response[k, world] = response[k, world] * factor_d[k, world]
-            factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, response, nv, world)
+            products.solve_pushes(world, paths, factor_l, factor_d, response)
         for k in range(nv):
             qd_next[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
 
@@ -91,9 +89,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
             weight[k, world] = qd_next_bar[world, k]
-        factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, nv, world)
-        for k in range(nv):
-            weight[k, world] = weight[k, world] * factor_d[k, world]
+        products.begin_solve(world, paths, factor_l, factor_d, weight)
         for constraint in range(constraints.count[world]):
             bar = products.row_product(constraint, world, paths, constraints, row, weight)
             if late_impulse_bar.shape[0] > 0:

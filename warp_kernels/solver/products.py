@@ -100,6 +100,39 @@ def product_functions(scalar: Any) -> SimpleNamespace:
                 entry += row[(2 * constraint + 1 - side) * paths.max_depth + d, world]
         return entry
 
+    @wp.func
+    def begin_solve(
+        world: int,
+        paths: Paths,
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        x: wp.array2d(dtype=scalar),
+    ):
+        """x := D^-1 L'^-1 x, half of M^-1 x [dof, world]."""
+        nv = paths.dof_depth.shape[0]
+        factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
+        for k in range(nv):
+            x[k, world] = x[k, world] * factor_d[k, world]
+
+    @wp.func
+    def solve_pushes(
+        world: int,
+        paths: Paths,
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        x: wp.array2d(dtype=scalar),
+    ):
+        """x := L^-1 D^-1 x: what a sum of ``add_push`` does to velocities [dof, world]."""
+        nv = paths.dof_depth.shape[0]
+        for k in range(nv):
+            x[k, world] = x[k, world] * factor_d[k, world]
+        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
+
     return SimpleNamespace(
-        row_product=row_product, add_push=add_push, add_scaled_push=add_scaled_push, whole_entry=whole_entry
+        begin_solve=begin_solve,
+        solve_pushes=solve_pushes,
+        row_product=row_product,
+        add_push=add_push,
+        add_scaled_push=add_scaled_push,
+        whole_entry=whole_entry,
     )
