@@ -96,17 +96,17 @@ def scenes() -> Iterator[Scene]:
     }  # fmt: skip
     qd = np.zeros(robot.model.nv)
     qd[:6] = 1.2, 0.3, -0.2, 0.1, 0.2, 0.1
-    yield Scene("quadruped lands", robot.model, robot.q0, qd, 1 / 500, 30, sim.ContactOptions(), springs)
+    yield Scene("quadruped lands", robot.model, robot.q0, qd, 1 / 500, 30, sim.ContactOptions(solver="pgs"), springs)
     heap = crowd.loose("ball", 9, "float64", spacing=0.0995, layers=2)
     qd = 0.2 * np.random.default_rng(1).normal(size=heap.model.nv)
-    yield Scene("balls in a heap", heap.model, heap.q0, qd, 1 / 240, 10, sim.ContactOptions(), {})
+    yield Scene("balls in a heap", heap.model, heap.q0, qd, 1 / 240, 10, sim.ContactOptions(solver="pgs"), {})
     builder = sim.ModelBuilder()
     builder.add_ground()
     builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), friction=0.6)
     box = builder.finalize("float64")
     qd = np.array([2.0, 0.7, 0.0, 0.0, 0.0, 4.0])
     for name, cfm in (("hard box turns", 0.0), ("soft box turns", 0.5)):
-        yield Scene(name, box, box.q0, qd, 1 / 240, 10, sim.ContactOptions(cfm=cfm), {})
+        yield Scene(name, box, box.q0, qd, 1 / 240, 10, sim.ContactOptions(solver="pgs", cfm=cfm), {})
 
 
 def measure(scene: Scene, quick: bool) -> Iterator[Row]:
@@ -152,7 +152,8 @@ def backward_time(scene: Scene, adjoint: str, sweeps: int, quick: bool) -> float
     """Time of the backward pass of the standing quadruped [us]; None for other scenes."""
     if "quadruped" not in scene.name:
         return None
-    case = standing(WORLDS, device="cpu", dtype="float32", sweeps=sweeps, cores=1, adjoint=adjoint)
+    contact = replace(scene.contact, sweeps=sweeps, adjoint=adjoint)
+    case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=contact)
     trajectory = case.simulator.rollout(case.state, case.control(STEPS))
     seed = wp.ones_like(case.state.q)
     run: Callable[[], object] = lambda: trajectory.backward(seed)  # noqa: E731

@@ -37,7 +37,8 @@ class Row:
         unit: unit of the quantity.
         dt: time step of both engines [s].
         expected: value from a closed form or another integrator.
-        backswing: value measured in Backswing.
+        newton: value measured in Backswing with its default options.
+        pgs: value measured in Backswing with 50 sweeps of projected Gauss-Seidel.
         mujoco: value measured in MuJoCo; None if it is not installed.
     """
 
@@ -46,7 +47,8 @@ class Row:
     unit: str
     dt: float
     expected: float
-    backswing: float
+    newton: float
+    pgs: float
     mujoco: float | None
 
 
@@ -70,13 +72,13 @@ def main() -> None:
 
 
 def measure(scene: PhysicsScene) -> list[Row]:
-    """Run a scene in both engines and measure its quantities."""
-    own = scene.run()
+    """Run a scene with both solvers and in MuJoCo, and measure its quantities."""
+    newton, pgs = scene.run(), scene.run(contact=sim.ContactOptions(solver="pgs"))
     peer = run_mujoco(scene) if importlib.util.find_spec("mujoco") else None
     return [
         Row(
-            scene.name, quantity.name, quantity.unit, scene.dt, quantity.expected, quantity.measure(own),
-            None if peer is None else quantity.measure(peer),
+            scene.name, quantity.name, quantity.unit, scene.dt, quantity.expected, quantity.measure(newton),
+            quantity.measure(pgs), None if peer is None else quantity.measure(peer),
         )
         for quantity in scene.quantities
     ]  # fmt: skip
@@ -144,15 +146,15 @@ def _support(peer: Any, data: Any) -> np.ndarray:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table, with the error of both engines."""
-    heads = ("scene", "step [ms]", "quantity", "expected", "error of Backswing", "error of MuJoCo")
+    """The rows as a Markdown table of errors."""
+    heads = ("scene", "step [ms]", "quantity", "expected", "Backswing, newton", "Backswing, pgs", "MuJoCo")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     before = ""
     for row in rows:
         name, step = (row.scene, f"{1e3 * row.dt:.3g}") if row.scene != before else ("", "")
         unit = f" {row.unit}" if row.unit else ""
-        off = [_difference(value, row.expected) for value in (row.backswing, row.mujoco)]
-        lines.append(f"| {name} | {step} | {row.quantity} | {row.expected:.6g}{unit} | {off[0]} | {off[1]} |")
+        off = [_difference(value, row.expected) for value in (row.newton, row.pgs, row.mujoco)]
+        lines.append(f"| {name} | {step} | {row.quantity} | {row.expected:.6g}{unit} | {' | '.join(off)} |")
         before = row.scene
     return "\n".join(lines)
 

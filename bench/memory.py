@@ -13,22 +13,22 @@ from bench.standing import standing
 WORLDS = 256  # enough that memory pages of a few kilobytes do not matter
 
 
-def bytes_per_step(steps: int, *, device: str, dtype: str, sweeps: int, worlds: int = WORLDS) -> tuple[float, float]:
+def bytes_per_step(steps: int, *, device: str, dtype: str, worlds: int = WORLDS) -> tuple[float, float]:
     """Memory per world and step of a rollout, measured in a separate process [bytes].
 
     Returns:
         memory that the rollout keeps, and peak over rollout and backward pass, both beyond a rollout of one step.
     """
-    command = [sys.executable, "-m", "bench.memory", str(steps), device, dtype, str(sweeps), str(worlds)]
+    command = [sys.executable, "-m", "bench.memory", str(steps), device, dtype, str(worlds)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     numbers = json.loads(output.splitlines()[-1])
     return numbers["kept"], numbers["peak"]
 
 
-def measure(steps: int, device: str, dtype: str, sweeps: int, worlds: int) -> dict[str, float]:
+def measure(steps: int, device: str, dtype: str, worlds: int) -> dict[str, float]:
     """Measure in this process. A second measurement would find its memory already allocated."""
     wp.config.log_level = wp.LOG_WARNING
-    case = standing(worlds, device=device, dtype=dtype, sweeps=sweeps, cores=1)
+    case = standing(worlds, device=device, dtype=dtype, cores=1)
     seed = wp.ones_like(case.state.q)
     for _ in range(2):  # load kernels, capture graphs
         case.simulator.rollout(case.state, case.control(1)).backward(seed)
@@ -59,7 +59,6 @@ def main() -> None:
     parser.add_argument("steps", type=int)
     parser.add_argument("device")
     parser.add_argument("dtype")
-    parser.add_argument("sweeps", type=int)
     parser.add_argument("worlds", type=int)
     arguments = parser.parse_args()
     print(json.dumps(measure(**vars(arguments))))

@@ -35,35 +35,51 @@ class PeerTimes:
 # ---- MuJoCo ------------------------------------------------------------------------------------------------------
 
 
-def mujoco_model(mjcf: str, *, dt: float, sweeps: int) -> Any:
-    """A MuJoCo model that matches Backswing's step: PGS with a fixed number of cold-started sweeps, elliptic cone.
-
-    Every hinge gets a motor, so that finite differences include the control.
-    """
+def mujoco_pgs(mjcf: str, *, dt: float, sweeps: int) -> Any:
+    """A MuJoCo model that matches Backswing's step: PGS with a fixed number of cold-started sweeps, elliptic cone."""
     import mujoco
 
-    spec = mujoco.MjSpec.from_string(mjcf)
-    spec.option.timestep = dt
+    spec = _with_motors(mjcf, dt)
     spec.option.solver = mujoco.mjtSolver.mjSOL_PGS
     spec.option.iterations = sweeps
     spec.option.tolerance = 0.0  # no early termination
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_WARMSTART)
+    return spec.compile()
+
+
+def mujoco_newton(mjcf: str, *, dt: float) -> Any:
+    """A MuJoCo model with its default solver: Newton's method, warm start, pyramidal cone, default tolerance."""
+    import mujoco
+
+    defaults = mujoco.MjSpec().option
+    spec = _with_motors(mjcf, dt)
+    for name in ("solver", "iterations", "tolerance", "cone", "disableflags"):
+        setattr(spec.option, name, getattr(defaults, name))
+    return spec.compile()
+
+
+def _with_motors(mjcf: str, dt: float) -> Any:
+    """A specification with Euler's integrator and a motor for every hinge, so that differences include the control."""
+    import mujoco
+
+    spec = mujoco.MjSpec.from_string(mjcf)
+    spec.option.timestep = dt
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     if not spec.actuators:
         for joint in spec.joints:
             if joint.type == mujoco.mjtJoint.mjJNT_HINGE:
                 actuator = spec.add_actuator(name=f"motor_{joint.name}", target=joint.name)
                 actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
                 actuator.set_to_motor()
-    return spec.compile()
+    return spec
 
 
 def mujoco_standing(model: Any, qpos: np.ndarray, *, stiffness: float, damping: float) -> Any:
     """MuJoCo data of robots at rest on their feet, held by joint springs, which are added to the model.
 
     Args:
-        model: from :func:`mujoco_model`; all its hinges get springs.
+        model: from :func:`mujoco_pgs` or :func:`mujoco_newton`; all its hinges get springs.
         qpos: start pose in MuJoCo's order [nq], also the rest position of the springs; the robot sinks into them.
         stiffness: stiffness of every joint spring [N m/rad].
         damping: damping of every joint [N m s/rad].
@@ -121,9 +137,17 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
     return PeerTimes(
         forward.median / (CHUNK * cores) * 1e6,
         gradient.median / cores * 1e6,
-        f"MuJoCo: float64, {standing.ncon} contacts, PGS {copies[0].solver_niter[0]} sweeps, elliptic cone, "
+        f"MuJoCo: float64, {standing.ncon} contacts, {_solver(model)}, {copies[0].solver_niter[0]} iterations, "
         f"{cores} core(s); steps looped inside mj_step; gradient: one-sided mjd_transitionFD in state and control",
     )
+
+
+def _solver(model: Any) -> str:
+    """The names of the solver and of the cone."""
+    import mujoco
+
+    solver, cone = mujoco.mjtSolver(model.opt.solver).name, mujoco.mjtCone(model.opt.cone).name
+    return f"{solver.removeprefix('mjSOL_')}, {cone.removeprefix('mjCONE_').lower()} cone"
 
 
 # ---- Pinocchio ---------------------------------------------------------------------------------------------------

@@ -26,14 +26,14 @@ FALLEN = 0.1  # displacement beyond which a box counts as fallen [m]
 
 OPTIONS = (
     sim.ContactOptions(),
-    sim.ContactOptions(sweeps=200),
-    sim.ContactOptions(sweeps=1000),
-    sim.ContactOptions(cfm=0.1),
-    sim.ContactOptions(sweeps=200, cfm=0.1),
-    sim.ContactOptions(warm_start=True),
-    sim.ContactOptions(warm_start=True, cfm=0.05),
-    piles.STACKED,
-    sim.ContactOptions(solver="newton"),
+    sim.ContactOptions(solver="pgs"),
+    sim.ContactOptions(solver="pgs", sweeps=200),
+    sim.ContactOptions(solver="pgs", sweeps=1000),
+    sim.ContactOptions(solver="pgs", cfm=0.1),
+    sim.ContactOptions(solver="pgs", sweeps=200, cfm=0.1),
+    sim.ContactOptions(solver="pgs", warm_start=True),
+    sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.05),
+    sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.1),
 )
 # MuJoCo's solver, number of iterations, and whether it is warm-started.
 PEERS = (("PGS", 50, False), ("PGS", 50, True), ("Newton", 100, True))
@@ -80,8 +80,8 @@ def main() -> None:
 
 def own(contact: sim.ContactOptions, boxes: int, seconds: float) -> Row:
     """Simulate the stack in Backswing."""
-    scene = piles.stack(boxes, seconds, contact=contact)
-    motion = scene.run()
+    scene = piles.stack(boxes, seconds)
+    motion = scene.run(contact=contact)
     return _row("Backswing", _name(contact), motion.q.reshape(len(motion.q), boxes, 7)[..., :3], scene.dt)
 
 

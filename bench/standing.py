@@ -47,11 +47,16 @@ class Standing:
 
 
 def standing(
-    worlds: int, *, device: str, dtype: str, sweeps: int, cores: int, adjoint: str = "unrolled", robots: int = 1
+    worlds: int,
+    *,
+    device: str,
+    dtype: str,
+    cores: int,
+    contact: sim.ContactOptions | None = None,
+    robots: int = 1,
 ) -> Standing:
     """Settle one world with ``robots`` robots, then copy its state to all worlds."""
     scene = crowd.herd(robots, dtype)
-    contact = sim.ContactOptions(sweeps=sweeps, adjoint=adjoint)
     parameters = crowd.springs(scene, STIFFNESS, DAMPING)
     one = sim.Simulator(scene.model, DT, 1, device, contact, parameters, threads=1)
     settled = one.rollout(one.state(scene.q0), steps=SETTLE_STEPS).final_state

@@ -6,6 +6,7 @@ python -m bench.step --quick
 """
 
 import argparse
+import functools
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,8 @@ from scenes import quadruped
 from sim.arrays.device_model import DeviceModel
 
 STEPS = 100
+SWEEPS = sim.ContactOptions.sweeps
+SOLVERS = {"newton": "Newton's method", "pgs": f"{SWEEPS} sweeps from a cold start"}
 MEMORY_STEPS = (50, 100, 500, 1000, 5000)
 DYNAMICS_BATCH = 1024
 
@@ -34,8 +37,10 @@ def main() -> None:
     where = machine()
     records: list[Record] = []
     with pinned(options.cores):
-        records += [time_step(worlds, options) for worlds in options.worlds]
-        add_peer(records, "MuJoCo", "mujoco", lambda: mujoco_times(options))
+        for solver in ("newton", "pgs"):
+            own = [time_step(worlds, solver, options) for worlds in options.worlds]
+            add_peer(own, "MuJoCo", "mujoco", functools.partial(mujoco_times, solver, options))
+            records += own
         dynamics = [time_forward_dynamics(dtype, options) for dtype in ("float32", "float64")]
         add_peer(dynamics, "Pinocchio", "pinocchio", lambda: pinocchio_times(options))
         memory = [measure_memory(steps, options) for steps in (MEMORY_STEPS[:3] if options.quick else MEMORY_STEPS)]
@@ -54,14 +59,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda:0"')
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
     parser.add_argument("--cores", type=int, default=1, help="processor cores for each engine (1)")
-    parser.add_argument("--sweeps", type=int, default=50, help="sweeps of projected Gauss-Seidel (50)")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, shorter rollouts for measuring memory")
     return parser.parse_args()
 
 
-def time_step(worlds: int, options: argparse.Namespace) -> Record:
+def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
     """Time the forward and the backward pass (with recompute) of a rollout of standing robots."""
-    case = standing(worlds, device=options.device, dtype=options.dtype, sweeps=options.sweeps, cores=options.cores)
+    contact = sim.ContactOptions(solver=solver)
+    case = standing(worlds, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact)
     tau = case.control(STEPS)
     seed = wp.ones_like(case.state.q)
     trajectory = case.simulator.rollout(case.state, tau)
@@ -78,7 +83,7 @@ def time_step(worlds: int, options: argparse.Namespace) -> Record:
     forward_us = time_call(forward, seconds=seconds(options)).median * per_world_step
     case.check_contacts()
     return Record(
-        "quadruped standing",
+        f"quadruped standing, {solver}",
         worlds,
         options.device,
         options.dtype,
@@ -86,7 +91,7 @@ def time_step(worlds: int, options: argparse.Namespace) -> Record:
         backward_us=time_call(backward, seconds=seconds(options)).median * per_world_step,
         cores=options.cores,
         steps=STEPS,
-        note=f"Backswing: {options.sweeps} sweeps from a cold start, friction cone; backward runs each step again",
+        note=f"Backswing: {SOLVERS[solver]}, friction cone; backward runs each step again",
     )
 
 
@@ -127,7 +132,7 @@ def time_forward_dynamics(dtype: str, options: argparse.Namespace) -> Record:
 
 def measure_memory(steps: int, options: argparse.Namespace) -> Record:
     """Measure the memory per step of a rollout with its backward pass."""
-    kept, peak = bytes_per_step(steps, device=options.device, dtype=options.dtype, sweeps=options.sweeps)
+    kept, peak = bytes_per_step(steps, device=options.device, dtype=options.dtype)
     return Record(
         "quadruped standing, memory",
         256,
@@ -140,14 +145,15 @@ def measure_memory(steps: int, options: argparse.Namespace) -> Record:
     )
 
 
-def mujoco_times(options: argparse.Namespace) -> peers.PeerTimes:
-    model = peers.mujoco_model(quadruped.mjcf(dt=DT, sweeps=options.sweeps), dt=DT, sweeps=options.sweeps)
+def mujoco_times(solver: str, options: argparse.Namespace) -> peers.PeerTimes:
+    text = quadruped.mjcf(dt=DT, sweeps=SWEEPS)
+    model = peers.mujoco_newton(text, dt=DT) if solver == "newton" else peers.mujoco_pgs(text, dt=DT, sweeps=SWEEPS)
     data = peers.mujoco_standing(model, start_pose(), stiffness=STIFFNESS, damping=DAMPING)
     return peers.time_mujoco(model, data, cores=options.cores, seconds=seconds(options))
 
 
 def pinocchio_times(options: argparse.Namespace) -> peers.PeerTimes:
-    model = peers.pinocchio_model(quadruped.mjcf(dt=DT, sweeps=options.sweeps))
+    model = peers.pinocchio_model(quadruped.mjcf(dt=DT, sweeps=SWEEPS))
     return peers.time_pinocchio(model, batch=DYNAMICS_BATCH, cores=options.cores, seconds=seconds(options))
 
 

@@ -62,7 +62,7 @@ def main() -> None:
     found: dict[str, dict] = {}
     for name in arguments.cases:
         for adjoint in ("unrolled", "implicit"):
-            study = sim.study_sweeps(*CASES[name](sim.ContactOptions(adjoint=adjoint)), steps=STEPS)
+            study = sim.study_sweeps(*CASES[name](sim.ContactOptions(solver="pgs", adjoint=adjoint)), steps=STEPS)
             print(f"{name}, {adjoint} adjoint: {STEPS} steps of {DT:.5f} s\n{study}\n")
             found[f"{name}, {adjoint}"] = asdict(study)
     if arguments.json:

@@ -159,7 +159,7 @@ class Motion:
         # Parameters are per world from the start, so that setting them does not change the shape of an array.
         some = box.parameters(scene, torch.tensor([box.TYPICAL] * num_worlds, dtype=torch.float64))
         self.simulator = sim.Simulator(
-            scene.model, scene.dt, num_worlds, device, sim.ContactOptions(sweeps=SWEEPS),
+            scene.model, scene.dt, num_worlds, device, sim.ContactOptions(solver="pgs", sweeps=SWEEPS),
             {name: value.numpy() for name, value in some.items()},
         )  # fmt: skip
         start = self.simulator.state(scene.q0, scene.qd0)

@@ -82,7 +82,7 @@ def test_gradient_check_prints_what_the_documentation_shows(capsys) -> None:
 
 
 def test_fidelity_table_has_every_scene() -> None:
-    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| ([^|]+) \| [^|]+ \| [^|]+ \| [^|]+ \|$",
+    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| ([^|]+) \| [^|]+ \| [^|]+ \| [^|]+ \| [^|]+ \|$",
                       (ROOT / "docs" / "fidelity.md").read_text(), re.MULTILINE)[1:]  # fmt: skip
     expected = [
         (scene.name if number == 0 else "", quantity.name)

@@ -8,6 +8,7 @@ from bench.standing import standing
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 
 SWEEPS = 50
+SOLVER = sim.ContactOptions(solver="pgs", sweeps=SWEEPS)
 
 
 class Checkpointed:
@@ -23,7 +24,7 @@ class Checkpointed:
     chunk = 1
 
     def __init__(self, robots: int, interval: int = 1, worlds: int = 1, given: bool = True):
-        self.case = standing(worlds, robots=robots, device="cpu", dtype="float32", sweeps=SWEEPS, cores=1)
+        self.case = standing(worlds, robots=robots, device="cpu", dtype="float32", cores=1, contact=SOLVER)
         self.interval = interval
         self.given = given
         self.tau: wp.array | None = None
@@ -55,7 +56,7 @@ class Taped:
     )
 
     def __init__(self, robots: int):
-        self.case = standing(1, robots=robots, device="cpu", dtype="float32", sweeps=SWEEPS, cores=1)
+        self.case = standing(1, robots=robots, device="cpu", dtype="float32", cores=1, contact=SOLVER)
         # Load all kernels first: a capture must not load any.
         self.case.simulator.rollout(self.case.state, steps=1).backward(np.ones(self.case.state.q.shape))
         self.steps: list[DifferentiableStep] = []

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bench.peers import mujoco_model, mujoco_standing
+from bench.peers import mujoco_pgs, mujoco_standing
 from bench.standing import DAMPING, DT, STIFFNESS, mjcf, start_pose
 from bench.tables.backswing import SWEEPS
 
@@ -24,7 +24,7 @@ class MuJoCo:
         from mujoco import rollout
 
         self.mujoco, self.rollout = mujoco, rollout
-        self.model = mujoco_model(mjcf(robots, SWEEPS), dt=DT, sweeps=SWEEPS)
+        self.model = mujoco_pgs(mjcf(robots, SWEEPS), dt=DT, sweeps=SWEEPS)
         self.data = mujoco_standing(self.model, start_pose(robots), stiffness=STIFFNESS, damping=DAMPING)
         self.contacts = self.data.ncon
         self.full = mujoco.mjtState.mjSTATE_FULLPHYSICS

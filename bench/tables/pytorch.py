@@ -4,7 +4,7 @@ import torch
 import warp as wp
 
 from bench.standing import standing
-from bench.tables.backswing import SWEEPS
+from bench.tables.backswing import SOLVER
 from bench.torch_step import TorchStep, rollout
 
 
@@ -21,7 +21,7 @@ class PyTorch:
 
     def __init__(self, robots: int, compiled: bool):
         torch.set_num_threads(1)
-        case = standing(robots, device="cpu", dtype="float32", sweeps=SWEEPS, cores=1)
+        case = standing(robots, device="cpu", dtype="float32", cores=1, contact=SOLVER)
         self.state = [wp.to_torch(array).clone() for array in (case.state.q, case.state.qd)]
         self.step = TorchStep(case.simulator)
         if compiled:

@@ -4,21 +4,14 @@ import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
 from sim.model.builder import ModelBuilder
-from sim.simulation.options import ContactOptions
 
 HALF = 0.1  # half edge of the stacked cubes [m]
-# The impulses of forty contacts on ten boxes are not unique, and the sweeps creep towards one of many solutions. A
-# little softness makes the solution unique, and a warm start lets the sweeps reach it; each contact then sags by cfm *
-# impulse * dt.
-STACKED = ContactOptions(warm_start=True, cfm=0.1)
 DOMINO = (0.01, 0.05, 0.1)  # half extents [m]
 SPACING = 0.08
 LEAN = 0.2  # initial tilt of the first domino [rad]
 
 
-def stack(
-    boxes: int = 10, seconds: float = 10.0, dt: float = 1 / 240, contact: ContactOptions = STACKED
-) -> PhysicsScene:
+def stack(boxes: int = 10, seconds: float = 10.0, dt: float = 1 / 240) -> PhysicsScene:
     """Cubes of 1 kg on top of each other, at rest."""
     builder = ModelBuilder()
     builder.add_ground()
@@ -42,7 +35,7 @@ def stack(
             lambda m: float(m.support[2]),
         ),
     )
-    return PhysicsScene(f"stack of {boxes} boxes", model, np.zeros(model.nv), dt, seconds, quantities, contact)
+    return PhysicsScene(f"stack of {boxes} boxes", model, np.zeros(model.nv), dt, seconds, quantities)
 
 
 def dominoes(count: int = 8, dt: float = 1e-3) -> PhysicsScene:

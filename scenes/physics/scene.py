@@ -1,7 +1,7 @@
 """Data types of the fidelity suite, and how Backswing runs its scenes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Quantity:
         bound: largest error allowed in Backswing.
         why: reason for the bound.
         measure: computes the quantity from a motion.
+        softness: largest error that the regularisation of Newton's method adds.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Quantity:
     bound: float
     why: str
     measure: Callable[[Motion], float]
+    softness: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,6 @@ class PhysicsScene:
         dt: time step [s].
         seconds: duration [s].
         quantities: the quantities to measure.
-        contact: options of Backswing.
     """
 
     name: str
@@ -70,7 +71,6 @@ class PhysicsScene:
     dt: float
     seconds: float
     quantities: tuple[Quantity, ...]
-    contact: ContactOptions = field(default_factory=ContactOptions)
 
     @property
     def steps(self) -> int:
@@ -82,9 +82,9 @@ class PhysicsScene:
         """Times of all states [steps + 1], s."""
         return self.dt * np.arange(self.steps + 1)
 
-    def run(self, device: str = "cpu") -> Motion:
-        """Simulate the scene in Backswing."""
-        simulator = sim.Simulator(self.model, self.dt, device=device, contact=self.contact)
+    def run(self, device: str = "cpu", contact: ContactOptions | None = None) -> Motion:
+        """Simulate the scene in Backswing, with default options unless others are given."""
+        simulator = sim.Simulator(self.model, self.dt, device=device, contact=contact)
         trajectory = simulator.rollout(simulator.state(self.model.q0, self.qd0), steps=self.steps)
         contacts = simulator.contacts(trajectory.final_state)
         fixed = [index for index, geometry in enumerate(self.model.geometries) if geometry.link < 0]

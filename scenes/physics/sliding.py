@@ -60,7 +60,8 @@ def rolling_ball() -> PhysicsScene:
         return float(motion.time[np.argmax(slip < 1e-3 * SPEED)])
 
     quantities = (
-        Quantity("speed", "m/s", 5 / 7 * SPEED, 1e-9, "exact in each step", lambda m: float(m.qd[-1, 0])),
+        # With Newton's method it rolls a micrometre inside of the ground, on a lever arm that much shorter.
+        Quantity("speed", "m/s", 5 / 7 * SPEED, 1e-9, "exact in each step", lambda m: float(m.qd[-1, 0]), 5e-6),
         Quantity("time until rolling", "s", rolls_after, 1.1 * DT, "one step", start_of_rolling),
     )
     return PhysicsScene("rolling ball", builder.finalize("float64"), _along_x(), DT, 0.5, quantities)

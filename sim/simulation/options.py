@@ -1,6 +1,6 @@
 """Options of the contact solver."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,12 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from warp_kernels.solver.projection import FRICTION_MODELS
 
-SOLVERS = ("pgs", "newton")
+SOLVERS = ("newton", "pgs")
+# Options that say something to one solver alone.
+OWN_OPTIONS = {
+    "newton": ("regularisation", "recovery_time", "iterations"),
+    "pgs": ("sweeps", "cfm", "adjoint", "warm_start"),
+}
 
 
 @dataclass(frozen=True)
@@ -18,8 +23,8 @@ class ContactOptions:
     """How contacts, joint limits and dry friction are solved.
 
     Attributes:
-        solver: "pgs": a number of sweeps of projected Gauss-Seidel. "newton": the solution, by Newton's method, of a
-            problem that ``regularisation`` makes well posed. docs/contact.md says how to choose.
+        solver: "newton": the solution, by Newton's method, of a problem that ``regularisation`` makes well posed.
+            "pgs": a number of sweeps of projected Gauss-Seidel. docs/contact.md says how to choose.
         sweeps: of "pgs": Gauss-Seidel sweeps per step.
         friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own).
         regularisation: of "newton": inverse mass that is added to each row of a constraint, as a share of the mean
@@ -47,7 +52,7 @@ class ContactOptions:
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
     """
 
-    solver: str = "pgs"
+    solver: str = "newton"
     sweeps: int = 50
     friction: str = "cone"
     regularisation: float = 1e-3
@@ -81,10 +86,7 @@ class ContactOptions:
             raise ModelError(
                 f"ContactOptions: regularisation is {self.regularisation}; it must lie above 0 and not above 1"
             )
-        if self.solver == "newton" and self.warm_start:
-            raise ModelError(
-                'ContactOptions: warm_start is for solver="pgs"; "newton" begins with the velocities of the step before'
-            )
+        self._refuse_options_of_others()
         for name in ("tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time"):
             value = getattr(self, name)
             if value is not None and not value >= 0.0:
@@ -93,6 +95,17 @@ class ContactOptions:
             raise ModelError(
                 f"ContactOptions: max_contacts is {self.max_contacts!r}; it must be a whole number, not negative"
             )
+
+    def _refuse_options_of_others(self) -> None:
+        """Raise for an option that the solver doesn't have, and that isn't at its default."""
+        defaults = {field.name: field.default for field in fields(self)}
+        for solver, names in OWN_OPTIONS.items():
+            for name in names:
+                if solver != self.solver and getattr(self, name) != defaults[name]:
+                    raise ModelError(
+                        f'ContactOptions: {name} is for solver="{solver}"; the solver is "{self.solver}", which has '
+                        f"none. Leave {name} out or choose the other solver"
+                    )
 
     @property
     def largest_correction(self) -> float:

@@ -125,7 +125,7 @@ def test_softness_of_contacts_does_not_weaken_an_actuator():
     model = hinge("position", kp=2000.0, kd=5.0, force_limit=3.0)
     results = []
     for cfm in (0.0, 2.0):
-        simulator = sim.Simulator(model, 0.01, device="cpu", contact=sim.ContactOptions(cfm=cfm))
+        simulator = sim.Simulator(model, 0.01, device="cpu", contact=sim.ContactOptions(solver="pgs", cfm=cfm))
         results.append(simulator.rollout(simulator.initial_state(), control=np.full((60, 1), 0.3)).q.numpy())
     np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-12)
 
@@ -151,7 +151,9 @@ def test_a_hit_is_limited_from_the_next_step_on():
     builder.add_link("body", mass=mass, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("joint", "prismatic", child="body", axis=(0.0, 0.0, 1.0), upper=stop)
     builder.add_actuator("joint", "position", kp=kp, kd=kd, force_limit=limit)
-    simulator = sim.Simulator(builder.finalize("float64"), dt, device="cpu", contact=sim.ContactOptions(sweeps=200))
+    simulator = sim.Simulator(
+        builder.finalize("float64"), dt, device="cpu", contact=sim.ContactOptions(solver="pgs", sweeps=200)
+    )
     q, v = 0.0995, 1.7
     state = simulator.state([q], [v])
     forces = []

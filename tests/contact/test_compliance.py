@@ -175,7 +175,10 @@ class TestGradients:
             half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.049), orientation=(0.01, 0.005, 0.1, 1.0)
         )
         c = case(
-            builder.finalize("float64"), 10, qd=[0.8, 0.2, -0.1, 0.2, 0.1, 0.3], contact=sim.ContactOptions(sweeps=5)
+            builder.finalize("float64"),
+            10,
+            qd=[0.8, 0.2, -0.1, 0.2, 0.1, 0.3],
+            contact=sim.ContactOptions(solver="pgs", sweeps=5),
         )
         check(c, [*MATERIAL, "com", "inertia"])
 

@@ -245,13 +245,13 @@ def test_coupled_joints_of_one_chain_as_in_mujoco():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_both_precisions_and_parameters_per_world(dtype):
-    """Each world with an anchor of its own holds a body there, up to rounding."""
+    """Each world with an anchor of its own holds a body there, after the sweeps up to rounding."""
     builder = sim.ModelBuilder()
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0)
     builder.add_weld_constraint("hook", "box_0", "world")
     model = builder.finalize(dtype)
     places = np.array([[[0.0, 0, 0, 0, 0, 0, 1]], [[0.01, 0, 0.02, 0, 0, 0, 1]], [[0, 0, 0, 0.02, 0, 0, 1]]])
-    simulator = sim.Simulator(model, DT, 3, "cpu", parameters={"anchor_b": places})
+    simulator = sim.Simulator(model, DT, 3, "cpu", sim.ContactOptions(solver="pgs"), {"anchor_b": places})
     q = simulator.rollout(simulator.initial_state(), steps=100).final_state.q.numpy()
     expected = places[:, 0] / np.concatenate(
         [np.ones((3, 3)), np.linalg.norm(places[:, 0, 3:], axis=1)[:, None].repeat(4, 1)], 1
@@ -305,7 +305,7 @@ class TestGradients:
         builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
         model = builder.finalize("float64")
         model.parameters["anchor_b"][0, :3] += (0.002, -0.001, 0.0015)  # within the largest correction
-        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=sim.ContactOptions(sweeps=sweeps))
+        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=sim.ContactOptions(solver="pgs", sweeps=sweeps))
         check(c, [*EQUALITY, *LINK])
 
     def test_point_between_links_of_one_tree(self, sweeps):
@@ -313,7 +313,7 @@ class TestGradients:
         builder.add_link("branch", mass=0.4, com=(0.1, 0, 0), inertia=(0.01, 0.01, 0.01))
         builder.add_joint("side", "spherical", parent="l0", child="branch", position=(0.05, 0, 0.1))
         builder.add_point_constraint("loop", "l3", "branch", position_a=(0.02, 0.05, 0.3))
-        few = sim.ContactOptions(sweeps=sweeps, erp=0.3)
+        few = sim.ContactOptions(solver="pgs", sweeps=sweeps, erp=0.3)
         c = case(builder.finalize("float64"), 6, qd=[0.5, -0.3, 0.2, 0.1, 0.3, 0.2, 0.1], contact=few)
         check(c, [*EQUALITY, *LINK])
 
@@ -332,7 +332,12 @@ class TestGradients:
         builder.add_weld_constraint("grip", "l3", "box_0", position_a=(0.01, 0.02, 0.35))
         model = builder.finalize("float64")
         model.parameters["anchor_b"][0] += (0.001, 0.002, -0.001, 0.0005, 0.001, -0.0004, 0.0)
-        c = case(model, 5, qd=[0.3, -0.3, 0.2, 0.1, *np.full(6, 0.1)], contact=sim.ContactOptions(sweeps=sweeps))
+        c = case(
+            model,
+            5,
+            qd=[0.3, -0.3, 0.2, 0.1, *np.full(6, 0.1)],
+            contact=sim.ContactOptions(solver="pgs", sweeps=sweeps),
+        )
         check(c, [*EQUALITY, *LINK])
 
     def test_far_from_closed(self, sweeps):
@@ -346,7 +351,7 @@ class TestGradients:
         c = case(
             builder.finalize("float64"),
             5,
-            contact=sim.ContactOptions(sweeps=min(sweeps, 10)),
+            contact=sim.ContactOptions(solver="pgs", sweeps=min(sweeps, 10)),
             qd=[0.1, 0.2, 0, 0.3, 0, 0.1],
         )
         check(c, [*EQUALITY, "mass", "com", "inertia", "gravity"])
@@ -356,7 +361,7 @@ class TestGradients:
         rod(builder, "driven", "world", (1.0, 0, 0), length=0.6)
         builder.add_joint_coupling("driven_hinge", "link1_hinge", ratio=-1.4, offset=0.002)
         model = builder.finalize("float64")
-        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.4], contact=sim.ContactOptions(sweeps=sweeps))
+        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.4], contact=sim.ContactOptions(solver="pgs", sweeps=sweeps))
         check(c, ["coupling_ratio", "coupling_offset", *LINK])
 
 

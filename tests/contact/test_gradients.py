@@ -56,7 +56,7 @@ class TestLooseBodies:
     """
 
     def options(self, friction: str, sweeps: int, **others: float) -> sim.ContactOptions:
-        return sim.ContactOptions(friction=friction, sweeps=sweeps, **others)
+        return sim.ContactOptions(solver="pgs", friction=friction, sweeps=sweeps, **others)
 
     def test_rolling_ball(self, friction, sweeps):
         c = case(ball(), 10, qd=spin(0.3, 0.1, 0.0), contact=self.options(friction, sweeps))
@@ -145,7 +145,7 @@ def arm_and_ball(friction: str = "cone", sweeps: int = 50) -> Case:
     hand = sim.forward_kinematics(model, [[*ARM_Q, *model.q0[7:]]], ["link3"]).numpy()[0, 0]
     q = np.concatenate([ARM_Q, hand[:3] + Rotation.from_quat(hand[3:]).apply([0.01, 0.02, 0.276]), [0, 0, 0, 1]])
     qd = np.concatenate([ARM_QD, [-2.0, 0.3, -2.0, 0.0, 1.0, 0.0]])
-    return case(model, 12, q, qd, sim.ContactOptions(sweeps=sweeps, friction=friction), force=0.3)
+    return case(model, 12, q, qd, sim.ContactOptions(solver="pgs", sweeps=sweeps, friction=friction), force=0.3)
 
 
 @pytest.mark.parametrize("sweeps", [1, 5, 50])
@@ -202,14 +202,16 @@ def test_dry_friction_slips():
 
 
 def test_dry_friction_holds():
-    c = pendulum(8, 0.3, 0.0, friction_loss=5.0)
+    c = replace(pendulum(8, 0.3, 0.0, friction_loss=5.0), contact=sim.ContactOptions(solver="pgs"))
     assert regimes(c) == {"held"}
     # Once it holds, the joint stays where it is: nothing depends on anything but that.
     check(c, [*LINK, "friction_loss"], zero=["tau", *LINK, "friction_loss"])
 
 
 def test_soft_limit():
-    c = replace(pendulum(8, 0.45, 2.0, lower=-0.3, upper=0.46), contact=sim.ContactOptions(cfm=0.5, erp=0.4))
+    c = replace(
+        pendulum(8, 0.45, 2.0, lower=-0.3, upper=0.46), contact=sim.ContactOptions(solver="pgs", cfm=0.5, erp=0.4)
+    )
     assert regimes(c) == {"upper"}
     check(c, [*LINK, "lower_limit", "upper_limit"], zero=["lower_limit"])
 
@@ -276,7 +278,7 @@ def test_balls_of_three_sizes(sweeps):
     model = builder.finalize("float64")
     qd = np.zeros((3, 6))
     qd[2] = [0.2, 0.1, -1.5, 0.3, 0.2, 0.1]
-    c = case(model, 10, qd=qd.reshape(-1), contact=sim.ContactOptions(sweeps=sweeps))
+    c = case(model, 10, qd=qd.reshape(-1), contact=sim.ContactOptions(solver="pgs", sweeps=sweeps))
     check(c, BODY)
 
 
@@ -291,7 +293,7 @@ def test_ellipsoid_between_ground_and_ball(sweeps):
     q[3:7] = (0.01, 0.02, 0.05, 1.0)
     qd = np.zeros(12)
     qd[6:] = [0.1, 0.2, -1.0, 0.3, 0.2, 0.1]
-    c = case(builder.finalize("float64"), 10, q, qd, sim.ContactOptions(sweeps=sweeps))
+    c = case(builder.finalize("float64"), 10, q, qd, sim.ContactOptions(solver="pgs", sweeps=sweeps))
     assert regimes(c) & {"slide", "stick"}
     check(c, BODY)
 

@@ -9,12 +9,12 @@ from tests.simulation.differences import Case, case, check, regimes
 from warp_kernels.types import SPHERE
 
 OPTIONS = {
-    "unrolled": sim.ContactOptions(),
-    "implicit": sim.ContactOptions(adjoint="implicit", sweeps=400),
-    "newton": sim.ContactOptions(solver="newton"),
+    "unrolled": sim.ContactOptions(solver="pgs"),
+    "implicit": sim.ContactOptions(solver="pgs", adjoint="implicit", sweeps=400),
+    "newton": sim.ContactOptions(),
 }
 # With the softness of "newton" too a ball bounces as on hard ground.
-SOLVERS = {"pgs": sim.ContactOptions(), "newton": sim.ContactOptions(solver="newton")}
+SOLVERS = {"pgs": sim.ContactOptions(solver="pgs"), "newton": sim.ContactOptions()}
 BODY = ["mass", "com", "inertia", "restitution", "gravity", "geometry_size", "geometry_placement"]
 
 

@@ -18,7 +18,8 @@ FRICTION = pytest.mark.parametrize("friction", ["cone", "pyramid"])
 
 
 def options(friction: str = "cone", **others: object) -> sim.ContactOptions:
-    return sim.ContactOptions(**{"friction": friction, "sweeps": SWEEPS, "adjoint": "implicit", **others})
+    given = {"solver": "pgs", "friction": friction, "sweeps": SWEEPS, "adjoint": "implicit", **others}
+    return sim.ContactOptions(**given)
 
 
 @FRICTION
@@ -114,7 +115,7 @@ def test_agrees_with_the_unrolled_sweeps(friction, dtype):
     names = ["mass", "friction", "geometry_size", "damping"]
     found = []
     for adjoint in ("unrolled", "implicit"):
-        contact = sim.ContactOptions(sweeps=SWEEPS, friction=friction, adjoint=adjoint)
+        contact = sim.ContactOptions(solver="pgs", sweeps=SWEEPS, friction=friction, adjoint=adjoint)
         simulator = sim.Simulator(model, 1 / 500, 4, "cpu", contact, crowd.springs(scene, 60.0, 2.0))
         trajectory = simulator.rollout(simulator.state(q, qd), steps=3)
         back = trajectory.backward(np.ones((4, model.nq)), np.ones((4, model.nv)), names)
@@ -167,7 +168,7 @@ def test_residual_tells_of_too_few_sweeps():
 
 
 def test_unrolled_has_no_residual():
-    simulator = sim.Simulator(ball(), 1 / 240)
+    simulator = sim.Simulator(ball(), 1 / 240, contact=sim.ContactOptions(solver="pgs"))
     simulator.rollout(simulator.initial_state(), steps=2).backward(np.ones((1, 7)))
     np.testing.assert_array_equal(simulator.adjoint_residual, [0.0])
 

@@ -114,6 +114,12 @@ def test_gradients_of_a_body_that_slides_along_edges(shape):
     tilt = Rotation.from_rotvec((0.001, 0.0002, 0.003))
     q[3:] = (tilt * Rotation.from_quat(q[3:])).as_quat()
     q[2] -= 4e-4
-    c = case(model, 5, q=q, qd=np.array([0.0, 0.6, -0.1, 0.02, 0.01, 0.03]), contact=sim.ContactOptions(sweeps=40))
+    c = case(
+        model,
+        5,
+        q=q,
+        qd=np.array([0.0, 0.6, -0.1, 0.02, 0.01, 0.03]),
+        contact=sim.ContactOptions(solver="pgs", sweeps=40),
+    )
     assert "slide" in regimes(c)
     check(c, BODY)

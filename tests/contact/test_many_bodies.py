@@ -25,21 +25,22 @@ def loose_boxes(count: int, dtype: str = "float64") -> sim.Model:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bodies_that_do_not_touch_are_separate_simulations(dtype, device):
-    """Bit for bit, states and gradients: what stands elsewhere in a world plays no part."""
+    """Bit for bit, states and gradients: what stands elsewhere in a world plays no part in the sweeps."""
+    contact = sim.ContactOptions(solver="pgs")
     count, steps = 4, 30
     model = loose_boxes(count, dtype)
     rng = np.random.default_rng(2)
     qd = rng.normal(size=(count, 6))
     tau = rng.normal(size=(steps, count, 6))
     names = ("mass", "friction")
-    together = sim.Simulator(model, DT, 1, device)
+    together = sim.Simulator(model, DT, 1, device, contact)
     trajectory = together.rollout(together.state(model.q0, qd.reshape(-1)), tau.reshape(steps, -1))
     seed = rng.normal(size=(steps + 1, 1, count, 7))
     gradients = trajectory.backward(seed.reshape(steps + 1, 1, -1), parameters=names)
     for number in range(count):
         alone = loose_boxes(1, dtype)
         alone.parameters.update({n: model.parameters[n][[number]] for n in ("mass", "inertia")})
-        single = sim.Simulator(alone, DT, 1, device)
+        single = sim.Simulator(alone, DT, 1, device, contact)
         own = single.rollout(single.state(alone.q0, qd[number]), tau[:, number])
         place = slice(7 * number, 7 * number + 7)
         np.testing.assert_array_equal(own.q.numpy()[:, 0], trajectory.q.numpy()[:, 0, place])
@@ -79,13 +80,13 @@ def test_contacts_whose_couplings_find_no_room_are_counted(monkeypatch, torsion,
     """
     monkeypatch.setattr(workspace, "COUPLINGS_PER_CONSTRAINT", 2)
     model = plank_with_balls(6, torsion)
-    crowded = sim.Simulator(model, DT, 2, device)
+    crowded = sim.Simulator(model, DT, 2, device, sim.ContactOptions(solver="pgs"))
     missing = 5 * (6 - kept)
     with pytest.warns(sim.ContactOverflowWarning, match=rf"{missing} contacts .* in world 0 .*max_contacts"):
         trajectory = crowded.rollout(crowded.initial_state(), steps=5)
     np.testing.assert_array_equal(crowded.contact_overflow, [missing, missing])
     monkeypatch.undo()
-    few = sim.Simulator(model, DT, 2, device, sim.ContactOptions(max_contacts=kept))
+    few = sim.Simulator(model, DT, 2, device, sim.ContactOptions(solver="pgs", max_contacts=kept))
     with pytest.warns(sim.ContactOverflowWarning):
         expected = few.rollout(few.initial_state(), steps=5)
     np.testing.assert_array_equal(trajectory.q.numpy(), expected.q.numpy())
@@ -121,7 +122,7 @@ def test_gradients_of_quadrupeds_that_bump_into_each_other():
     for number in range(3):
         place = model.q_slice(f"robot{number}/trunk_free")
         q[place] += 0.01 * rng.normal(size=7)
-    c = Case(model, q, qd, rng.normal(size=(6, model.nv)), sim.ContactOptions(sweeps=20), 1 / 500)
+    c = Case(model, q, qd, rng.normal(size=(6, model.nv)), sim.ContactOptions(solver="pgs", sweeps=20), 1 / 500)
     simulator = c.simulator()
     c.rollout(simulator)
     assert not simulator.contact_overflow.any()
@@ -165,7 +166,7 @@ def test_gradients_of_a_heap_of_balls(friction):
     q = scene.q0.reshape(-1, 7).copy()
     q[:, :3] += 0.003 * rng.normal(size=(5, 3))
     qd = 0.2 * rng.normal(size=model.nv)
-    contact = sim.ContactOptions(sweeps=15, friction=friction)
+    contact = sim.ContactOptions(solver="pgs", sweeps=15, friction=friction)
     c = Case(model, q.reshape(-1), qd, 0.1 * rng.normal(size=(5, model.nv)), contact, 1 / 240)
     check(c, ["mass", "inertia", "friction", "geometry_size", "gravity"], most=15)
 
@@ -173,7 +174,7 @@ def test_gradients_of_a_heap_of_balls(friction):
 @pytest.mark.parametrize("friction", ["cone", "pyramid"])
 def test_gradients_of_a_heap_of_boxes(friction):
     """Four boxes, askew, three on one another: contacts of faces and edges between bodies."""
-    c = falling_boxes(4, 0.102, 4, friction=friction, sweeps=15)
+    c = falling_boxes(4, 0.102, 4, solver="pgs", friction=friction, sweeps=15)
     simulator = c.simulator()
     c.rollout(simulator)
     assert len(touching_trees(simulator)) >= 2

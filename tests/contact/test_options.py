@@ -11,7 +11,7 @@ from tests.simulation.differences import blocks
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("sweeps", 0), ("friction", "ellipse"), ("adjoint", "guessed"), ("erp", -0.1), ("erp", 1.1), ("erp", np.nan),
+        ("iterations", 0), ("friction", "ellipse"), ("solver", "guessed"), ("erp", -0.1), ("erp", 1.1), ("erp", np.nan),
         ("cfm", -1e-9), ("cfm", np.nan), ("margin", -0.1), ("max_correction", -1.0), ("restitution_threshold", -0.1),
         ("max_contacts", -1),
     ],

@@ -62,8 +62,8 @@ def scene(links: list[Link], seed: int) -> Case:
         q[start : start + 4] = Rotation.random(rng=rng).as_quat()
     # Contacts and limits matter at a distance that the speeds here reach.
     contact = sim.ContactOptions(
-        sweeps=int(rng.choice([3, 20])), friction=str(rng.choice(["cone", "pyramid"])), margin=0.2, erp=0.3,
-        max_correction=5.0, cfm=float(rng.choice([0.0, 0.1])),
+        solver="pgs", sweeps=int(rng.choice([3, 20])), friction=str(rng.choice(["cone", "pyramid"])), margin=0.2,
+        erp=0.3, max_correction=5.0, cfm=float(rng.choice([0.0, 0.1])),
     )  # fmt: skip
     return Case(model, q, rng.normal(size=model.nv), rng.normal(size=(1, model.nv)), contact, 0.02)
 

@@ -56,9 +56,10 @@ def run(
 ) -> tuple[np.ndarray, np.ndarray, sim.Simulator]:
     """Simulate one world. Returns q [steps + 1, nq], qd [steps + 1, nv] and the simulator; tau [nv] is constant.
 
-    With enough sweeps that their error plays no part in the comparison.
+    By sweeps, enough of them that their error plays no part in the comparison: contacts are exactly hard then.
     """
-    simulator = sim.Simulator(model, dt, device="cpu", contact=sim.ContactOptions(**{"sweeps": 200, **options}))
+    contact = sim.ContactOptions(**{"solver": "pgs", "sweeps": 200, **options})
+    simulator = sim.Simulator(model, dt, device="cpu", contact=contact)
     state = simulator.state(model.q0 if q is None else q, qd)
     steps = round(seconds / dt)
     control = None if tau is None else np.tile(tau, (steps, 1))

@@ -23,13 +23,15 @@ def hopping(dtype: str = "float64", device: str = "cpu", **options: object):
     return simulator, simulator.state(q, qd), tau
 
 
-def sliding(speed: float, height: float = 0.1, **options: float) -> tuple[sim.Simulator, sim.State]:
+def sliding(
+    speed: float, height: float = 0.1, contact: sim.ContactOptions | None = None, **options: float
+) -> tuple[sim.Simulator, sim.State]:
     """A ball in the air or on the ground."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.5)
     builder.add_sphere(radius=0.1, mass=0.3, position=(0.0, 0.0, height), **options)
     model = builder.finalize("float64")
-    simulator = sim.Simulator(model, DT, device="cpu")
+    simulator = sim.Simulator(model, DT, device="cpu", contact=contact)
     return simulator, simulator.state(model.q0, [speed, 0.0, 0.0, 0.0, 0.0, 0.0])
 
 
@@ -60,7 +62,7 @@ def test_spherical_joints_and_all_parameters():
 
 def test_loss_of_the_user():
     """Only what was asked for, in every state or in the last one."""
-    simulator, state = sliding(2.0)
+    simulator, state = sliding(2.0, contact=sim.ContactOptions(solver="pgs"))  # exactly hard
     steps = 20
     last = np.zeros((1, 7))
     last[:, 0] = 1.0
@@ -218,7 +220,7 @@ def test_entries_without_a_derivative_on_both_sides_are_left_out():
 def test_warm_start_begins_with_the_impulses_of_the_state():
     """Too few sweeps to forget them: the gradients of the user's own rollout, world by world."""
     model = standing.robot(0.0).model
-    simulator = sim.Simulator(model, DT, WORLDS, "cpu", sim.ContactOptions(sweeps=2, warm_start=True))
+    simulator = sim.Simulator(model, DT, WORLDS, "cpu", sim.ContactOptions(solver="pgs", sweeps=2, warm_start=True))
     state = simulator.state(model.q0, 0.05 * np.random.default_rng(3).normal(size=model.nv))
     tau = np.zeros((STEPS, model.nv))
     before = simulator.rollout(state, steps=30).final_state
@@ -236,7 +238,7 @@ def test_warm_start_begins_with_the_impulses_of_the_state():
 @pytest.mark.parametrize(("sweeps", "converged"), [(2, False), (100, True)])
 def test_implicit_adjoint_of_sweeps_that_have_converged_or_not(sweeps, converged):
     scene = standing.robot(0.0)
-    contact = sim.ContactOptions(sweeps=sweeps, adjoint="implicit")
+    contact = sim.ContactOptions(solver="pgs", sweeps=sweeps, adjoint="implicit")
     simulator = sim.Simulator(scene.model, scene.dt, device="cpu", contact=contact)
     qd = 0.1 * np.random.default_rng(0).normal(size=scene.model.nv)
     qd[2] = -0.3
@@ -317,7 +319,7 @@ def test_no_steps():
 def test_a_stiff_motion_is_told_from_its_rounding():
     """A quadruped lands: a millionth of a millimetre under a foot is a large force, and rounding shows in the loss."""
     scene = standing.robot(0.003)
-    simulator = sim.Simulator(scene.model, scene.dt, device="cpu", contact=scene.contact)
+    simulator = sim.Simulator(scene.model, scene.dt, device="cpu")
     qd = 0.1 * np.random.default_rng(0).normal(size=scene.model.nv)
     state = simulator.state(scene.model.q0, qd)
     report = sim.check_gradients(simulator, state, np.zeros((100, scene.model.nv)), ["q", "qd", "tau", "mass"], most=18)

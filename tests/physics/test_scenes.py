@@ -3,18 +3,26 @@
 import numpy as np
 import pytest
 
+import sim
 from bench.fidelity import measure, run_mujoco, table
 from scenes.physics import spinning
 from scenes.physics.scene import PhysicsScene
 from scenes.physics.suite import scenes
 
+# The sweeps hold no stack of ten with their defaults: they creep towards one of many solutions. Softness makes it
+# unique, and a warm start lets the sweeps reach it.
+SWEEPS = {"stack of 10 boxes": sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.1)}
+
 
 @pytest.mark.parametrize("scene", scenes(), ids=lambda scene: scene.name)
-def test_quantities(device, scene: PhysicsScene):
-    motion = scene.run(device)
+@pytest.mark.parametrize("solver", ["newton", "pgs"])
+def test_quantities(device, scene: PhysicsScene, solver: str):
+    contact = SWEEPS.get(scene.name) if solver == "pgs" else None
+    motion = scene.run(device, contact or sim.ContactOptions(solver=solver))
     for quantity in scene.quantities:
         off = quantity.measure(motion) - quantity.expected
-        assert abs(off) <= quantity.bound, f"{quantity.name}: off by {off:.2e}; {quantity.why}"
+        bound = quantity.bound + (quantity.softness if solver == "newton" else 0.0)
+        assert abs(off) <= bound, f"{quantity.name}: off by {off:.2e}; {quantity.why}"
 
 
 @pytest.mark.parametrize("build", [spinning.top, spinning.tossed_body, spinning.floating_chain])
@@ -44,12 +52,12 @@ def test_free_motion_converges_to_that_of_mujoco(build):
 
 
 def test_table():
-    """One line per quantity, with the difference of both engines."""
+    """One line per quantity, with the errors of both solvers and of MuJoCo."""
     scene = scenes()[0]
     rows = measure(scene)
     assert [row.quantity for row in rows] == [quantity.name for quantity in scene.quantities]
     (line,) = table(rows).splitlines()[2:]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[0] == scene.name
-    assert float(cells[4]) == pytest.approx(rows[0].backswing - rows[0].expected, rel=0.1)
-    assert float(cells[5]) == pytest.approx(rows[0].mujoco - rows[0].expected, rel=0.1)
+    for cell, value in zip(cells[4:], (rows[0].newton, rows[0].pgs, rows[0].mujoco), strict=True):
+        assert float(cell) == pytest.approx(value - rows[0].expected, rel=0.1)

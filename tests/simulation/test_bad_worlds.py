@@ -37,7 +37,7 @@ def spoiled(simulator: sim.Simulator, world: int, step: int) -> np.ndarray:
 @pytest.mark.parametrize("warm_start", [False, True])
 @pytest.mark.parametrize("interval", [1, 5])
 def test_first_bad_state_of_each_world(device, interval, warm_start):
-    simulator = simulators(device, contact=sim.ContactOptions(warm_start=warm_start))
+    simulator = simulators(device, contact=sim.ContactOptions(solver="pgs", warm_start=warm_start))
     tau = spoiled(simulator, 2, 7)
     tau[3, 1] = np.inf
     state = simulator.initial_state()
@@ -85,7 +85,7 @@ def test_numpy_states_are_refused():
 @pytest.mark.parametrize("interval", [1, 5])
 def test_bad_worlds_left_out(device, interval, warm_start):
     """Of the others the gradients are those of a simulator without the bad world, up to the order of sums."""
-    contact = sim.ContactOptions(warm_start=warm_start)
+    contact = sim.ContactOptions(solver="pgs", warm_start=warm_start)
     simulator = simulators(device, contact=contact)
     others = sim.Simulator(simulator.model, DT, WORLDS - 1, device, contact)
     tau, kept = spoiled(simulator, 2, 7), [0, 1, 3]

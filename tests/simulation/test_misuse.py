@@ -26,7 +26,7 @@ def boxes(dtype="float32"):
 
 @pytest.fixture
 def simulator():
-    contact = sim.ContactOptions(warm_start=True)
+    contact = sim.ContactOptions(solver="pgs", warm_start=True)
     simulator = sim.Simulator(boxes(), 2e-3, num_worlds=3, device="cpu", contact=contact, threads=1)
     simulator.set_parameter("friction", np.tile([0.3, 0.7], (3, 1)))
     return simulator

@@ -9,7 +9,7 @@ import sim.torch
 from sim.model.parameters import PARAMETERS
 from tests.torch.worlds import STEPS, loss, simulator, tensors
 
-OF_NEWTON = sim.ContactOptions(solver="newton").parameters
+OF_NEWTON = sim.ContactOptions().parameters
 OF_HOPPER = [
     name
     for name, spec in PARAMETERS.items()

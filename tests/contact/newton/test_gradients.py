@@ -22,7 +22,7 @@ INSIDE = 1e-4  # [m]
 
 
 def options(friction: str = "cone", **others: object) -> sim.ContactOptions:
-    return sim.ContactOptions(**{"solver": "newton", "friction": friction, **others})
+    return sim.ContactOptions(**{"friction": friction, **others})
 
 
 @FRICTION

@@ -10,7 +10,7 @@ from tests.simulation.differences import blocks
 from warp_kernels.types import CONTACT
 
 H = 1 / 240
-NEWTON = sim.ContactOptions(solver="newton")
+NEWTON = sim.ContactOptions()
 
 
 def roll(
@@ -48,8 +48,8 @@ def test_is_what_the_sweeps_converge_to(friction, qd):
     # The mean over three directions of 1/m + (r x n)' I^-1 (r x n), for r a corner.
     lever = [np.cross(size, axis) for axis in np.eye(3)]
     w = 1 / mass + np.mean([np.sum(arm**2 / inertia) for arm in lever])
-    newton = sim.ContactOptions(solver="newton", friction=friction, regularisation=eps, recovery_time=0.0)
-    sweeps = sim.ContactOptions(friction=friction, cfm=eps * w, sweeps=4000)
+    newton = sim.ContactOptions(friction=friction, regularisation=eps, recovery_time=0.0)
+    sweeps = sim.ContactOptions(solver="pgs", friction=friction, cfm=eps * w, sweeps=4000)
     found, expected = (roll(model, 3, contact, qd=np.array(qd)) for contact in (newton, sweeps))
     assert expected[2].residual[0] < 1e-13
     # W is that of the box as it lies; turned by a few degrees its corners' differ in the fourth digit, times eps.
@@ -208,7 +208,7 @@ def test_worlds_do_not_depend_on_each_other():
 def test_iterations_are_bounded_and_the_residual_says_so():
     """With too few of them what the sweeps found is taken: nothing flies off."""
     model = heap()
-    few = sim.ContactOptions(solver="newton", iterations=2)
+    few = sim.ContactOptions(iterations=2)
     _, qd, simulator = roll(model, 400, few)
     assert simulator.residual[0] > 1e-6
     assert np.abs(qd).max() < 50.0
@@ -217,11 +217,16 @@ def test_iterations_are_bounded_and_the_residual_says_so():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"solver": "lemke"}, "solver is 'lemke'; it must be 'pgs' or 'newton'"),
+        ({"solver": "lemke"}, "solver is 'lemke'; it must be 'newton' or 'pgs'"),
         ({"regularisation": 0.0}, "regularisation is 0.0; it must lie above 0"),
         ({"iterations": 0}, "iterations is 0; it must be a whole number of at least 1"),
         ({"recovery_time": -1.0}, "recovery_time is -1.0; it must not be negative"),
-        ({"solver": "newton", "warm_start": True}, 'warm_start is for solver="pgs"'),
+        ({"solver": "pgs", "sweeps": 0}, "sweeps is 0; it must be a whole number of at least 1"),
+        ({"warm_start": True}, 'warm_start is for solver="pgs"; the solver is "newton", which has none'),
+        ({"sweeps": 20}, 'sweeps is for solver="pgs"'),
+        ({"adjoint": "implicit"}, 'adjoint is for solver="pgs"'),
+        ({"cfm": 0.1}, 'cfm is for solver="pgs"'),
+        ({"solver": "pgs", "regularisation": 0.1}, 'regularisation is for solver="newton"'),
     ],
 )
 def test_bad_options(options, message):
@@ -231,7 +236,7 @@ def test_bad_options(options, message):
 
 def test_regularisation_below_rounding_is_refused():
     with pytest.raises(sim.ModelError, match=r"1e-06; with float32 it must be at least 6e-05"):
-        sim.Simulator(boxes([1.0], "float32"), H, contact=sim.ContactOptions(solver="newton", regularisation=1e-6))
+        sim.Simulator(boxes([1.0], "float32"), H, contact=sim.ContactOptions(regularisation=1e-6))
 
 
 def test_there_are_no_sweeps_to_study():
