@@ -1,5 +1,6 @@
 """The derivatives of a step as matrices, in tangent coordinates: what iterative LQR and Kalman filters need."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from sim.model.model import Model
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.state import State
+from sim.simulation.trajectory import Gradients, Trajectory
 from sim.simulation.worlds import Worlds
 
 
@@ -34,7 +36,10 @@ class Linearisation:
 
 
 class Lineariser:
-    """Takes a step in 2 nv copies of each world, and goes back from another component of the next state in each.
+    """Takes the step back in copies of each world, from another component of the next velocity in each.
+
+    The next coordinates follow from the next velocity. Only where contacts may bounce, they move along another one:
+    then there is a copy for each of them too.
 
     Args:
         simulator: whose steps these are; its parameters are looked at before each of them.
@@ -42,36 +47,73 @@ class Lineariser:
 
     def __init__(self, simulator: Worlds):
         self.simulator = simulator
-        self.copies = 2 * simulator.model.nv
+        self.bouncing = simulator.bouncing
+        self.copies = (2 if self.bouncing else 1) * simulator.model.nv
         self._given = simulator.parameter_values()
         contact, device = simulator.contact, simulator.device
         count = simulator.num_worlds * self.copies
         values = {name: self._copied(name, value) for name, value in self._given.items()}
         self._worlds = type(simulator)(simulator.model, simulator.dt, count, device, contact, values)
 
-    def __call__(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Linearisation:
-        """The derivatives of one step; arguments as for :meth:`sim.Simulator.linearise`."""
+    def __call__(
+        self, next_state: State, state: State, tau: ArrayLike | None, control: ArrayLike | None
+    ) -> Linearisation:
+        """The derivatives of one step, whose result is known; see :meth:`sim.Simulator.linearise`."""
         self._take_parameters()
+        one, model = self.simulator, self.simulator.model
+        shape = (one.num_worlds, self.copies, -1)
+        q = one.batches.of_worlds(state.q, model.nq, "state.q")
+        qd = one.batches.of_worlds(state.qd, model.nv, "state.qd")
+        before = self._worlds.state(self._repeated(q), self._repeated(qd))
+        back = self._way_back(before, next_state, tau, control)
+        assert back.tau is not None
+        assert back.control is not None
+        in_q = _gradient_of_tangent(model, before.q, back.q)
+        found = [in_q, back.qd.numpy(), back.tau.numpy()[0], back.control.numpy()[0].reshape(len(in_q), model.nu)]
+        columns = [part.reshape(*shape[:2], part.shape[-1]) for part in found]
+        if self.bouncing:
+            positions, velocities = zip(*(np.split(part, 2, axis=1) for part in columns), strict=True)
+        else:
+            velocities = tuple(columns)
+            positions = self._along_velocities(before, next_state, velocities)
+        whole = [np.concatenate(rows, axis=1) for rows in zip(positions, velocities, strict=True)]
+        return Linearisation(np.concatenate(whole[:2], axis=-1), whole[2], whole[3], next_state)
+
+    def _way_back(
+        self, before: State, next_state: State, tau: ArrayLike | None, control: ArrayLike | None
+    ) -> Gradients:
+        """Gradients of the components of the next state, one in each copy."""
         one, many, model = self.simulator, self._worlds, self.simulator.model
-        worlds, nv = one.num_worlds, model.nv
-        q, qd = one.batches.of_worlds(state.q, model.nq, "state.q"), one.batches.of_worlds(state.qd, nv, "state.qd")
-        before = many.state(self._repeated(q), self._repeated(qd))
-        forces = self._inputs(one.batches.of_one_step(tau, nv, "tau"), nv)
-        controls = self._inputs(one.batches.of_one_step(control, model.nu, "control"), model.nu)
-        trajectory = many.rollout(before, forces, 1, control=controls)
-        q_next, qd_next = trajectory.final_state.q, trajectory.final_state.qd
-        components = np.tile(np.eye(self.copies), (worlds, 1))
-        seeds = _gradient_of_difference(model, q_next, components[:, :nv])
-        back = trajectory.backward(seeds, components[:, nv:])
-        parts = [_gradient_of_tangent(model, before.q, back.q), back.qd.numpy()]
-        shape = (worlds, self.copies, -1)
-        first = slice(None, None, self.copies)
-        return Linearisation(
-            A=np.concatenate([part.reshape(shape) for part in parts], axis=-1),
-            B_tau=back.tau.numpy()[0].reshape(shape),
-            B_control=back.control.numpy()[0].reshape(worlds, self.copies, model.nu),
-            next_state=one.state(q_next.numpy()[first], qd_next.numpy()[first]),
-        )
+        nv = model.nv
+        forces = many.batches.of_steps(self._inputs(one.batches.of_one_step(tau, nv, "tau"), nv), nv, "tau")
+        given = self._inputs(one.batches.of_one_step(control, model.nu, "control"), model.nu)
+        controls = many.batches.of_steps(given, model.nu, "control")
+        components = np.tile(np.eye(self.copies), (one.num_worlds, 1))
+        seeds = None
+        if self.bouncing:
+            seeds = _gradient_of_difference(model, self._copies_of(next_state.q), components[:, :nv])
+        # A way back runs its step again from the state before it; nobody looks at the one after it.
+        q, qd = (wp.zeros((2, *given.shape), dtype=given.dtype, device=given.device) for given in (before.q, before.qd))
+        wp.copy(q[0], before.q)
+        wp.copy(qd[0], before.qd)
+        trajectory = Trajectory(many, q, qd, forces, controls)
+        return trajectory.backward(seeds, components[:, -nv:])
+
+    def _along_velocities(
+        self, before: State, next_state: State, velocities: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, ...]:
+        """Rows of the next coordinates from those of the next velocities [num_worlds, nv, columns], q first."""
+        model, worlds = self.simulator.model, self.simulator.num_worlds
+        components = np.tile(np.eye(model.nv), (worlds, 1))
+        seeds = _gradient_of_difference(model, self._copies_of(next_state.q), components)
+        q, qd = (wp.clone(array, requires_grad=True) for array in (before.q, self._copies_of(next_state.qd)))
+        with wp.Tape() as tape:
+            moved = integrate(model, q, qd, self.simulator.dt)
+        tape.backward(grads={moved: seeds})
+        in_q = _gradient_of_tangent(model, before.q, q.grad).reshape(worlds, model.nv, model.nv)
+        in_qd = qd.grad.numpy().reshape(worlds, model.nv, model.nv)
+        rows = [in_qd @ part for part in velocities]
+        return (in_q + rows[0], *rows[1:])
 
     def _take_parameters(self) -> None:
         present = self.simulator.parameter_values()
@@ -91,18 +133,22 @@ class Lineariser:
             return np.zeros((1, self._worlds.num_worlds, size))
         return self._repeated(given)
 
+    def _copies_of(self, array: wp.array) -> wp.array:
+        """An array [num_worlds, n] for the copies, on the device."""
+        return wp.array(self._repeated(array), dtype=array.dtype, device=array.device)
+
     def _repeated(self, array: wp.array) -> np.ndarray:
         """An array [num_worlds, n] or [1, num_worlds, n] for the copies."""
         return np.repeat(array.numpy(), self.copies, axis=-2)
 
 
-def _gradient_of_difference(model: Model, q: wp.array, tangent_bar: np.ndarray) -> np.ndarray:
+def _gradient_of_difference(model: Model, q: wp.array, tangent_bar: np.ndarray) -> wp.array:
     """Adjoint of coordinates [n, nq] for that of a small tangent from q [n, nv]."""
     moved = wp.clone(q, requires_grad=True)
     with wp.Tape() as tape:
         tangent = difference(model, q, moved)
     tape.backward(grads={tangent: wp.array(tangent_bar, dtype=q.dtype, device=q.device)})
-    return np.asarray(moved.grad.numpy())
+    return moved.grad
 
 
 def _gradient_of_tangent(model: Model, q: wp.array, q_bar: wp.array) -> np.ndarray:

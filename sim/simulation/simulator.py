@@ -118,8 +118,9 @@ class Simulator(Worlds):
     def linearise(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Linearisation:
         """The derivatives of the step that begins at a state, as matrices in tangent coordinates.
 
-        Each of the 2 nv rows is a way back of its own, in a copy of the world; all run at once. They are gradients as
-        :meth:`Trajectory.backward` has them, through contacts too. Nothing is recorded on an active :class:`wp.Tape`.
+        The rows of the nv next velocities are ways back of their own, each in a copy of the world; all run at once.
+        They are gradients as :meth:`Trajectory.backward` has them, through contacts too. Nothing is recorded on an
+        active :class:`wp.Tape`.
 
         Args:
             state: the state before the step.
@@ -136,9 +137,10 @@ class Simulator(Worlds):
         if self.contact.warm_start:
             raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
         with paused_tape():
-            if self._lineariser is None:
+            next_state = self.step(state, tau, control)
+            if self._lineariser is None or self._lineariser.bouncing != self.bouncing:
                 self._lineariser = Lineariser(self)
-            return self._lineariser(state, tau, control)
+            return self._lineariser(next_state, state, tau, control)
 
     @serialized
     def rollout(

@@ -88,6 +88,11 @@ class Worlds(ABC):
         arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self._values)
         return type(self), (*arguments, self.check_finite, self._threads)
 
+    @property
+    def bouncing(self) -> bool:
+        """Whether contacts may bounce: then coordinates move along another velocity than the next one."""
+        return self.shards[0].step.bouncing
+
     @abstractmethod
     def state(self, q: ArrayLike, qd: ArrayLike | None = None) -> State:
         """A state from arrays; see :meth:`sim.Simulator.state`."""

@@ -8,7 +8,7 @@ from scenes import quadruped
 from scenes.mjcf import to_mjcf
 from tests.actuators.worlds import arm as servo_arm
 from tests.contact.test_equalities import bent_loop
-from tests.contact.test_gradients import TILT, at, box
+from tests.contact.test_gradients import TILT, at, ball, box
 
 H = 1 / 240
 
@@ -49,6 +49,20 @@ def test_a_box_that_lands_and_slides(solver):
     np.testing.assert_allclose(found.A[0], A, atol=1e-6 * np.abs(A).max())
     np.testing.assert_allclose(found.B_tau[0], B, atol=1e-6 * np.abs(B).max())
     np.testing.assert_array_equal(found.next_state.q.numpy(), simulator.step(state, tau).q.numpy())
+
+
+def test_a_ball_that_bounces_within_the_step():
+    """Its coordinates move along another velocity than the next one. Then its restitution is taken away."""
+    model = ball(restitution=0.8)
+    simulator = sim.Simulator(model, H, device="cpu")
+    state = simulator.state(at(model, 0.105), [1.0, 0.2, -3.0, 0.2, 0.1, 0.3])
+    tau = 0.1 * np.arange(6.0)
+    for restitution in (model.parameters["restitution"], np.zeros(model.num_geometries)):
+        simulator.set_parameter("restitution", restitution)
+        found = simulator.linearise(state, tau)
+        A, B = differences(simulator, state, tau)
+        np.testing.assert_allclose(found.A[0], A, atol=1e-6 * np.abs(A).max())
+        np.testing.assert_allclose(found.B_tau[0], B, atol=1e-6 * np.abs(B).max())
 
 
 def test_inputs_of_actuators():
