@@ -61,7 +61,6 @@ STUCK = 1e-4  # fraction of a step below which a search ends
 MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
 CONFIDENCE = 1.96  # standard deviations on either side of a 95 % interval
 UNLIKELY = 1e-3  # probability below which a fit counts as bad
-SWEEPS = 30
 SAMPLES, ROUNDS = 512, 3  # samples of the posterior per round, and rounds, for each box
 AZIMUTH = -125.0  # azimuth of the camera, in front of the wall [degrees]
 TOGETHER = 32  # number of boxes whose samples are simulated at once
@@ -159,9 +158,12 @@ class Motion:
         # Parameters are per world from the start, so that setting them does not change the shape of an array.
         some = box.parameters(scene, torch.tensor([box.TYPICAL] * num_worlds, dtype=torch.float64))
         self.simulator = sim.Simulator(
-            scene.model, scene.dt, num_worlds, device, sim.ContactOptions(solver="pgs", sweeps=SWEEPS),
-            {name: value.numpy() for name, value in some.items()},
-        )  # fmt: skip
+            scene.model,
+            scene.dt,
+            num_worlds,
+            device,
+            parameters={name: value.numpy() for name, value in some.items()},
+        )
         start = self.simulator.state(scene.q0, scene.qd0)
         self.q0, self.qd0 = wp.to_torch(start.q), wp.to_torch(start.qd)
         push = torch.as_tensor(scene.push).to(self.q0)

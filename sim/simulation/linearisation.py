@@ -92,10 +92,10 @@ class Lineariser:
         seeds = None
         if self.bouncing:
             seeds = _gradient_of_difference(model, self._copies_of(next_state.q), components[:, :nv])
-        # A way back runs its step again from the state before it; nobody looks at the one after it.
-        q, qd = (wp.zeros((2, *given.shape), dtype=given.dtype, device=given.device) for given in (before.q, before.qd))
-        wp.copy(q[0], before.q)
-        wp.copy(qd[0], before.qd)
+        q, qd = (
+            wp.array(np.stack([first.numpy(), self._repeated(then)]), dtype=then.dtype, device=then.device)
+            for first, then in ((before.q, next_state.q), (before.qd, next_state.qd))
+        )
         trajectory = Trajectory(many, q, qd, forces, controls)
         return trajectory.backward(seeds, components[:, -nv:])
 

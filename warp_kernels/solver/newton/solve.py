@@ -10,7 +10,8 @@ coupled equations, whose matrix is not symmetric where something slides; where t
 the iterate comes between (Castro et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*,
 2014, for the convex part).
 
-A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it.
+A step begins with a guess, the velocity of the step before, or with the velocity without impulses, whichever is nearer. The solution
+doesn't depend on it. On the way back the guess is the velocity that the step has found, and nothing is left to solve.
 """
 
 import functools
@@ -204,10 +205,11 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         return length
 
     @wp.func
-    def look_back(
+    def look_at_guess(
         world: int,
         nv: int,
         dt: scalar,
+        guess: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
@@ -215,20 +217,20 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set the step to the z that keeps the velocity before the step of time.
+        """Set the step to the z of a guess of the next velocity.
 
-        Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
+        Returns what rounding scales with: twice the kinetic energy of the velocity before and of its change without impulses.
         """
         total = zero
         for k in range(nv):
-            change = qdd[world, k]
-            size = wp.abs(qd[world, k]) + dt * wp.abs(change)
+            change = (guess[world, k] - qd[world, k]) - dt * qdd[world, k]
+            size = wp.abs(qd[world, k]) + dt * wp.abs(qdd[world, k])
             for d in range(paths.dof_depth[k]):
                 at = paths.dof_row_start[k] + d
                 j = paths.ancestor[at]
-                change += factor_l[at, world] * qdd[world, j]
+                change += factor_l[at, world] * ((guess[world, j] - qd[world, j]) - dt * qdd[world, j])
                 size += wp.abs(factor_l[at, world]) * (wp.abs(qd[world, j]) + dt * wp.abs(qdd[world, j]))
-            iterate.step[k, world] = -dt * change
+            iterate.step[k, world] = change
             total += size * size / problem.inverse_mass[k, world]
         return total
 
@@ -251,9 +253,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the start that is nearer to the solution: the step of :func:`look_back`, or zero. Returns the square of its residual.
+        """Set z to the start that is nearer to the solution: the step of :func:`look_at_guess`, or zero. Returns the square of its residual.
 
-        Bodies at rest begin with their velocity, which is looked at first: where impulses balance it to within the momenta at
+        Bodies at rest begin with the guess, which is looked at first: where impulses balance it to within the momenta at
         hand, ``scale``, the other start is not tried.
         """
         square = zero
@@ -374,6 +376,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Parameters
         regularisation: wp.array2d(dtype=scalar),
         # Data in
+        guess: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
@@ -397,7 +400,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        scale = look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        scale = look_at_guess(world, nv, dt, guess, qd, qdd, factor_l, paths, problem, iterate)
         square = begin(world, count, nv, scale, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
