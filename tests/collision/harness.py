@@ -192,19 +192,24 @@ class Slots:
     def empty(max_contacts: int, num_worlds: int, device: str = "cpu", dtype: str = "float64") -> "Slots":
         pair, feature = (wp.full((max_contacts, num_worlds), -7, dtype=wp.int32, device=device) for _ in range(2))
         count, overflow = (wp.full(num_worlds, -7, dtype=wp.int32, device=device) for _ in range(2))
-        kinds = (wp.vec3i, wp.vec3i, codes.warp_types(codes.DTYPES[dtype]).vec3)
+        t = codes.warp_types(codes.DTYPES[dtype])
+        kinds = (wp.vec3i, wp.vec3i, t.vec3, t.scalar, wp.int32, t.spatial, t.spatial)
         details = tuple(wp.zeros((max_contacts, num_worlds), dtype=kind, device=device) for kind in kinds)
         return Slots(pair, feature, count, overflow, details)
 
     def arrays(self) -> dict[str, wp.array]:
         """The arrays by the names that kernels have for them."""
-        codes_a, codes_b, witness = self.details
+        codes_a, codes_b, witness, time, lead, motion_a, motion_b = self.details
         return {
             "slot_pair": self.pair,
             "slot_feature": self.feature,
             "slot_codes_a": codes_a,
             "slot_codes_b": codes_b,
             "slot_witness": witness,
+            "slot_time": time,
+            "slot_lead": lead,
+            "slot_motion_a": motion_a,
+            "slot_motion_b": motion_b,
             "contact_count": self.count,
             "contact_overflow": self.overflow,
         }

@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.closed import closed_form_functions
+from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
 from warp_kernels.collision.field.candidates import candidate_functions
@@ -21,7 +22,8 @@ from warp_kernels.collision.pairs import (
     ROUND_ON_FIELD,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.collision.touch.search import DONE, SLOP, START, touch_functions
+from warp_kernels.types import PLANE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
 VARIANTS = {"detect_kernels": [(family,) for family in FAMILIES]}
@@ -38,6 +40,8 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     bounds = bounding_functions(scalar)
     closed = closed_form_functions(scalar)
     convex = convex_detection_functions(scalar)
+    convex_contact = convex_contact_functions(scalar).convex_contact
+    touch = touch_functions(scalar)
     round_bodies = candidate_functions(scalar)
     hulls = field_hull_functions(scalar)
     module = kernel_module(f"collision.detect_{family}", scalar)
@@ -70,13 +74,17 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
         slot_codes_a: wp.array2d(dtype=wp.vec3i),
         slot_codes_b: wp.array2d(dtype=wp.vec3i),
         slot_witness: wp.array2d(dtype=vec3),
+        slot_time: wp.array2d(dtype=scalar),
+        slot_lead: wp.array2d(dtype=wp.int32),
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
         """Write a slot for each contact within reach of the near pairs of one family.
 
         The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
-        before it closes, however fast. velocity: of the links, about the origins of their trees.
+        before it closes, however fast. velocity: of the links, about the origins of their trees. slot_time: the fraction
+        of the step at which the contact is, see :mod:`warp_kernels.collision.touch`. slot_lead: the slot of the pair's
+        nearest contact, which touches then.
         Pairs come in order, and features of a pair too. Slots of a family follow those of the families before.
         Contacts that find no free slot are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
         """
@@ -125,12 +133,62 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                     continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
-            if wp.static(family == CLOSED_FORM):
-                features = closed.closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, reach)
-            elif wp.static(family == CONVEX_SHAPES):
-                features = convex.convex_features(
-                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b, directions
-                )
+            time = scalar(0.0)
+            nearest = wp.int32(0)  # feature, by its place among the four
+            if wp.static(family == CLOSED_FORM or family == CONVEX_SHAPES):
+                motion_a = frame.step_motion(link_a, velocity, dt, world)
+                motion_b = frame.step_motion(link_b, velocity, dt, world)
+                start_a = pose_a
+                start_b = pose_b
+                before = scalar(0.0)
+                stage = wp.int32(START)
+                count = wp.int32(0)
+                while stage != DONE:
+                    if stage != START:
+                        pose_a = touch.moved(start_a, time * motion_a, offset_a)
+                        pose_b = touch.moved(start_b, time * motion_b, offset_b)
+                    distance = reach
+                    point = vec3()
+                    normal = vec3()
+                    if wp.static(family == CLOSED_FORM):
+                        features = closed.closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, reach)
+                        nearest = wp.int32(0)
+                        k = wp.int32(0)
+                        while k < 4:
+                            if features[k] >= 0:
+                                gap, place, direction = closed.closed_contact(
+                                    geometries, a, b, features[k], pose_a, size_a, pose_b, size_b
+                                )
+                                if gap < distance:
+                                    nearest = k
+                                    distance = gap
+                                    point = place
+                                    normal = direction
+                                elif not gap < reach:
+                                    features[k] = -1
+                            k += 1
+                    else:
+                        features = convex.convex_features(
+                            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b,
+                            directions,
+                        )  # fmt: skip
+                        c = features[0]
+                        if c >= 0:
+                            distance, point, normal = convex_contact(
+                                geometries, packed, a, b, modes[c], pose_a, size_a, pose_b, size_b, codes_a[c],
+                                codes_b[c], directions[c],
+                            )  # fmt: skip
+                    count += 1
+                    if geometries.type[a] == PLANE:
+                        # Its normal is the same wherever the other is.
+                        stage = DONE
+                    else:
+                        way = touch.way_of(motion_b, start_b, pose_b, point, offset_b)
+                        way -= touch.way_of(motion_a, start_a, pose_a, point, offset_a)
+                        closing = -wp.dot(normal, way)
+                        stage, time, before = touch.advance(
+                            stage, count, time, before, distance, closing, scalar(SLOP) * reach
+                        )
             elif wp.static(family == ROUND_ON_FIELD):
                 features = round_bodies.field_features(
                     geometries, a, b, pose_a, size_a, pose_b, size_b, height, world, reach
@@ -139,20 +197,20 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                 features = hulls.field_hull_features(
                     geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, reach
                 )
+            lead = found
+            for k in range(nearest):
+                if features[k] >= 0:
+                    lead += 1
             k = wp.int32(0)
             while k < 4:
                 feature = features[k]
                 k += 1
-                within = feature >= 0
-                if wp.static(family == CLOSED_FORM):
-                    if within:
-                        distance, _point, _normal = closed.closed_contact(
-                            geometries, a, b, feature, pose_a, size_a, pose_b, size_b
-                        )
-                        within = distance < reach
-                if within:
+                if feature >= 0:
                     if found < slot_pair.shape[0]:
                         slot_pair[found, world] = pair
+                        if slot_time.shape[0] > 0:
+                            slot_time[found, world] = time
+                            slot_lead[found, world] = wp.min(lead, slot_pair.shape[0] - 1)
                         if wp.static(family == CONVEX_SHAPES):
                             slot_feature[found, world] = modes[feature]
                             slot_codes_a[found, world] = codes_a[feature]

@@ -14,6 +14,7 @@ from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES, ROUND_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
+from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -24,7 +25,8 @@ VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
 def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     """Kernel ``evaluate`` of one precision and family of pairs, launched over (slot, world)."""
     t = warp_types(scalar)
-    vec3, mat33, transform = t.vec3, t.mat33, t.transform
+    vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
+    touch = touch_functions(scalar)
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
@@ -34,6 +36,33 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     field = field_contact_functions(scalar)
     hulls = hull_contact_functions(scalar)
     module = kernel_module(f"collision.evaluate_{family}", scalar)
+    moving = family in (CLOSED_FORM, CONVEX_SHAPES)
+
+    @wp.func
+    def contact_in_slot(
+        slot: int,
+        world: int,
+        geometries: Geometries,
+        packed: PackedShapes,
+        a: int,
+        b: int,
+        pose_a: transform,
+        size_a: vec3,
+        pose_b: transform,
+        size_b: vec3,
+        slot_feature: wp.array2d(dtype=wp.int32),
+        slot_codes_a: wp.array2d(dtype=wp.vec3i),
+        slot_codes_b: wp.array2d(dtype=wp.vec3i),
+        slot_witness: wp.array2d(dtype=vec3),
+    ):
+        """Distance, point and normal of the feature in a slot, for the pair at these poses."""
+        feature = slot_feature[slot, world]
+        if wp.static(family == CONVEX_SHAPES):
+            return convex.convex_contact(
+                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
+                slot_codes_b[slot, world], slot_witness[slot, world],
+            )  # fmt: skip
+        return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
     @wp.kernel(name=f"evaluate_{family}", module=module)
     @used_arguments_only
@@ -56,6 +85,10 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         slot_codes_a: wp.array2d(dtype=wp.vec3i),
         slot_codes_b: wp.array2d(dtype=wp.vec3i),
         slot_witness: wp.array2d(dtype=vec3),
+        slot_time: wp.array2d(dtype=scalar),
+        slot_lead: wp.array2d(dtype=wp.int32),
+        slot_motion_a: wp.array2d(dtype=spatial),
+        slot_motion_b: wp.array2d(dtype=spatial),
         contact_count: wp.array(dtype=wp.int32),
         # Data out
         contact_point: wp.array2d(dtype=vec3),
@@ -67,8 +100,10 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         """Evaluate the contacts of the pairs of one family; other slots are left alone.
 
         contact_point: midway between the surfaces, relative to the origin of the pair's reference tree. contact_frame:
-        rows normal (from a to b) and two tangents. contact_distance: negative when penetrating. contact_friction and
-        contact_restitution: products of those of both geometries.
+        rows normal (from a to b) and two tangents. contact_distance: negative when penetrating. Of a slot with a time
+        these are the pair's at that time, with point and distance taken back to the step's beginning: the distance that
+        closes at the rate of that time. One step of Newton's method gives the time of a touch its derivative.
+        contact_friction and contact_restitution: products of those of both geometries.
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
@@ -91,13 +126,35 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         row = wp.min(world, geometry_size.shape[0] - 1)
         size_a = geometry_size[row, a]
         size_b = geometry_size[row, b]
-        if wp.static(family == CLOSED_FORM):
-            distance, point, normal = closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
-        elif wp.static(family == CONVEX_SHAPES):
-            distance, point, normal = convex.convex_contact(
-                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
-                slot_codes_b[slot, world], slot_witness[slot, world],
+        if wp.static(moving):
+            time = scalar(0.0)
+            if slot_time.shape[0] > 0:
+                time = slot_time[slot, world]
+            if time > scalar(0.0):
+                offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
+                offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
+                motion_a = slot_motion_a[slot, world]
+                motion_b = slot_motion_b[slot, world]
+                if time < scalar(1.0):
+                    there_a = touch.moved(pose_a, time * motion_a, offset_a)
+                    there_b = touch.moved(pose_b, time * motion_b, offset_b)
+                    gap, place, direction = contact_in_slot(
+                        slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
+                        slot_feature, slot_codes_a, slot_codes_b, slot_witness,
+                    )  # fmt: skip
+                    way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
+                    way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
+                    time = time - gap / wp.dot(direction, way)
+                motion_a = time * motion_a
+                motion_b = time * motion_b
+                pose_a = touch.moved(pose_a, motion_a, offset_a)
+                pose_b = touch.moved(pose_b, motion_b, offset_b)
+            distance, point, normal = contact_in_slot(
+                slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
+                slot_codes_b, slot_witness,
             )  # fmt: skip
+            if time > scalar(0.0):
+                point, distance = touch.taken_back(point, distance, normal, motion_a, motion_b, offset_a, offset_b)
         elif wp.static(family == ROUND_ON_FIELD):
             distance, point, normal = field.field_contact(
                 geometries, a, b, feature, pose_a, size_a, pose_b, size_b, height, world

@@ -155,6 +155,13 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         )
 
     @wp.func
+    def step_motion(link: int, velocity: wp.array2d(dtype=spatial), dt: scalar, world: int):
+        """How a link moves within dt: rotation vector and way of the point at the origin of its tree."""
+        if link < 0:
+            return sp.join(vec3(), vec3())
+        return dt * velocity[link, world]
+
+    @wp.func
     def contact_frame(normal: vec3):
         """Rows: the unit normal and two tangents, right-handed; see :func:`pole_basis`.
 
@@ -177,5 +184,6 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         geometry_orientation=geometry_orientation,
         geometry_pose=geometry_pose,
         reach=reach,
+        step_motion=step_motion,
         contact_frame=contact_frame,
     )

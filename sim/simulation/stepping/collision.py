@@ -16,7 +16,7 @@ from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
+from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
 
 
@@ -101,6 +101,8 @@ class CollisionModel:
             family: fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
         }
+        closed = slice(self.pairs[CLOSED_FORM].first, self.pairs[CLOSED_FORM].end)
+        self._closed_without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a[closed])
         self.geometries = self._geometries(model)
         convex, on_fields = (
             slice(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, HULL_ON_FIELD)
@@ -150,6 +152,11 @@ class CollisionModel:
         words = -(-self.num_pairs // WORD)
         device = self.pair_a.device
         return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)
+
+    @property
+    def has_turning_pairs(self) -> bool:
+        """Whether there are pairs whose normal depends on how they move; see :mod:`warp_kernels.collision.touch`."""
+        return self.has_pairs(CONVEX_SHAPES) or self._closed_without_plane
 
     def has_pairs(self, family: str) -> bool:
         """Whether there are pairs of a family."""

@@ -12,6 +12,7 @@ from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
 from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES
+from warp_kernels.collision.touch.motions import slot_motion_kernels
 
 
 def run_contacts(step: Workspace) -> None:
@@ -21,6 +22,8 @@ def run_contacts(step: Workspace) -> None:
     if step.many_pairs:
         _find_near_pairs(step)
     _detect(step)
+    if step.collision.has_turning_pairs:
+        _launch(step, slot_motion_kernels(step.scalar).slot_motions, _slots(step))
     _evaluate(step)
     _combine_materials(step)
 
@@ -73,5 +76,5 @@ def _slots(step: Workspace) -> tuple[int, int]:
 def _launch(
     step: Workspace, kernel: wp.Kernel, dim: int | tuple[int, ...], record_tape: bool = True, **named: Any
 ) -> None:
-    sources = (step, step.parameters, step.collision)
+    sources = (step, step.device_model, step.parameters, step.collision)
     launch(kernel, dim, *sources, device=step.device, record_tape=record_tape, **named)

@@ -153,6 +153,10 @@ class Workspace:
         self.slot_identity = worlds_last(convex_slots, wp.int32)
         self.slot_codes_a, self.slot_codes_b = (worlds_last(convex_slots, wp.vec3i) for _ in range(2))
         self.slot_witness = worlds_last(convex_slots, t.vec3)
+        # Where and how pairs touch that move.
+        turning_slots = self.max_contacts if self.collision.has_turning_pairs else 0
+        self.slot_time, self.slot_lead = worlds_last(turning_slots, scalar), worlds_last(turning_slots, wp.int32)
+        self.slot_motion_a, self.slot_motion_b = (worlds_last(turning_slots, t.spatial) for _ in range(2))
         self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
         self.contact_point = worlds_last(self.max_contacts, t.vec3)
         self.contact_frame = worlds_last(self.max_contacts, t.mat33)
@@ -172,6 +176,7 @@ class Workspace:
         self.row = worlds_last(2 * constraints * m.max_depth, t.vec3)
         self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
         self.bound, self.softness = (worlds_last(constraints, scalar) for _ in range(2))
+        self.row_size = worlds_last(constraints if self.newton else 0, scalar)
         self._allocate_bounces()
         self.matrix = worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
@@ -262,7 +267,7 @@ class Workspace:
         self.contacts = fill(s.Contacts, **{field: getattr(self, f"contact_{field}") for field in s.Contacts.vars})
         self.equalities = fill(s.Equalities, **{field: getattr(self, field) for field in s.Equalities.vars})
         self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
-        self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness)
+        self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:
             self.problem = fill(
                 newton_structs(self.scalar).Problem,
@@ -270,6 +275,7 @@ class Workspace:
                 rhs=self.rhs,
                 bound=self.bound,
                 grip=self.grip,
+                size=self.row_size,
                 resistance=self.contact_resistance,
                 inverse_mass=self.factor_d,
             )

@@ -66,12 +66,12 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton.{friction}", scalar)
     zero, one = scalar(0.0), scalar(1.0)
-    epsilon = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    precision = scalar(epsilon)
-    singular = scalar(10.0 * epsilon)
-    # What sums over some tens of contacts make of one rounding. In float64 less than it, for gradients beside differences.
-    sums = scalar(8.0 if scalar is wp.float32 else 0.5)
-    rounding_square = scalar((100.0 * epsilon) ** 2)
+    eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+    precision = scalar(eps)
+    singular = scalar(10.0 * eps)
+    # What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
+    sums = scalar(8.0 if scalar is wp.float32 else 4.0)
+    rounding_square = scalar((100.0 * eps) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
     def regularise(
@@ -233,6 +233,19 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             iterate.step[k, world] = change
             total += size * size / problem.inverse_mass[k, world]
         return total
+
+    @wp.func
+    def square_at_hand(world: int, count: int, epsilon: scalar, problem: Problem, iterate: Iterate):
+        """The squares of what the values of the rows that answer are sums of, as kinetic energy measures them.
+
+        W, which measures them, is 1 / (epsilon grip). A value that is rounded is answered by 1 / (epsilon W) times its error.
+        """
+        total = zero
+        for i in range(count):
+            size = problem.size[i, world]
+            if iterate.impulse[i, world][0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size:
+                total += size * size * problem.grip[i, world][1]
+        return epsilon * total
 
     @wp.func
     def pushes(world: int, count: int, iterate: Iterate):
@@ -405,10 +418,12 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
-        rounding = precision / common.value_of(regularisation, world, 0)
-        relative = wp.max(tolerance, sums * rounding)
-        goal = relative * relative * scale
-        if square <= goal:
+        epsilon = common.value_of(regularisation, world, 0)
+        relative = wp.max(tolerance, precision)
+        asked = relative * relative * scale
+        rounding = sums * precision / epsilon
+        at_hand = square_at_hand(world, count, epsilon, problem, iterate)
+        if square <= asked + rounding * rounding * at_hand:
             return
         ordering.order(world, trees, constraints, couplings, system)
         linear.outline(world, count, nv, paths, constraints, system)
@@ -418,7 +433,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         while solved < iterations and not converged:
             square, outcome = coupled_step(world, count, nv, square, paths, constraints, problem, system, iterate)
             solved += 1
-            if outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * scale:
+            at_hand = square_at_hand(world, count, epsilon, problem, iterate)
+            goal = asked + rounding * rounding * at_hand
+            if outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
                 converged = True  # what is left is rounding
             elif outcome != MOVED and failures < PASSES:
                 number = SWEEPS << failures

@@ -1,0 +1,1 @@
+"""Contacts ahead of their touch."""

@@ -1,0 +1,116 @@
+"""When within a step a pair touches that is still apart, and the poses and contacts of that moment.
+
+A contact that is found ahead of its touch acts along a normal. That of the present pose is wrong for what slides past: a box on
+flush tiles has the side of the next tile ahead of it, a ball that passes an edge has the edge. So the pair is moved by its present
+velocity, which holds what all contacts of the step before have left of it, to where it touches, or to the end of the step.
+
+Moved along a straight line, the signed distance of two convex shapes is a convex function of time. Newton's method from the
+present pose therefore doesn't pass the first touch, and where the distance begins to grow there is none (conservative
+advancement: Mirtich, *Impulse-based Dynamic Simulation of Rigid Body Systems*, 1996).
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.types import warp_types
+
+# Stages of the search: what the evaluation at the present time is for.
+START, APPROACH, LOOK_AHEAD, PLACE, DONE = range(5)
+MAX_EVALUATIONS = 24
+# Overlap that is taken for none, as a share of the distance within which contacts are looked for: bodies lie inside of what they
+# rest on by less.
+SLOP = 1.0e-3
+
+
+@functools.cache
+def touch_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision."""
+    t = warp_types(scalar)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+    sp = spatial_functions(scalar)
+    rotation_exp = rotation_vector_functions(scalar).rotation_exp
+    zero, one = scalar(0.0), scalar(1.0)
+    # Where Newton's method has arrived at a touch, as a share of the slop: about 1e-9 m, and what rounding leaves of it.
+    arrived = scalar(0.05 if scalar is wp.float32 else 5.0e-5)
+
+    @wp.func
+    def moved(pose: transform, motion: spatial, offset: vec3):
+        """A geometry's pose after its centre moved straight, and it turned about that. offset: origin of its tree."""
+        centre = wp.transform_get_translation(pose)
+        turn = rotation_exp(sp.angular(motion))
+        return transform(centre + sp.point_velocity(motion, centre - offset), turn * wp.transform_get_rotation(pose))
+
+    @wp.func
+    def way_of(motion: spatial, start: transform, pose: transform, point: vec3, offset: vec3):
+        """How far a whole step moves the material point that is at ``point`` once a geometry came from start to pose."""
+        gone = wp.transform_get_translation(pose) - wp.transform_get_translation(start)
+        return sp.point_velocity(motion, point - gone - offset)
+
+    @wp.func
+    def taken_back(
+        point: vec3,
+        distance: scalar,
+        normal: vec3,
+        motion_a: spatial,
+        motion_b: spatial,
+        offset_a: vec3,
+        offset_b: vec3,
+    ):
+        """Point and distance before both moved: with these, a row's velocity takes the pair to where it is now."""
+        start = point - scalar(0.5) * (
+            sp.point_velocity(motion_a, point - offset_a) + sp.point_velocity(motion_b, point - offset_b)
+        )
+        way = sp.point_velocity(motion_b, start - offset_b) - sp.point_velocity(motion_a, start - offset_a)
+        return start, distance - wp.dot(normal, way)
+
+    @wp.func
+    def after_approach(count: int, time: scalar, touch: scalar, distance: scalar, closing: scalar, slop: scalar):
+        """What follows an evaluation on the way to the touch, where ``touch`` is the last time at which the pair was apart."""
+        stage = int(APPROACH)
+        if count > MAX_EVALUATIONS:
+            stage = PLACE
+            time = touch
+        elif distance < -slop:
+            # They turned into each other.
+            time = scalar(0.5) * (touch + time)
+        elif not closing > zero:
+            stage = PLACE
+            time = one
+        elif wp.abs(distance) <= arrived * slop:
+            stage = LOOK_AHEAD
+            touch = time
+            time = wp.min(time + scalar(3.0) * slop / closing, one)
+        else:
+            if distance > zero:
+                touch = time
+            time = time + distance / closing
+            if time >= one:
+                stage = PLACE
+                time = one
+        return stage, time, touch
+
+    @wp.func
+    def advance(stage: int, count: int, time: scalar, touch: scalar, distance: scalar, closing: scalar, slop: scalar):
+        """The next stage, the time to evaluate for it, and a time before the touch, all as fractions of the step.
+
+        distance: of the pair, moved to ``time``. closing: by how much it shrinks in a whole step at this rate. The last
+        evaluation, at PLACE, is where the contacts are.
+        """
+        following = int(DONE)
+        if stage == START or stage == APPROACH:
+            if stage == APPROACH or (distance >= -slop and closing > wp.max(distance, slop)):
+                following, time, touch = after_approach(count, time, touch, distance, closing, slop)
+        elif stage == LOOK_AHEAD:
+            following = PLACE
+            time = one
+            # What only slides along the other doesn't sink into it.
+            if distance < -slop:
+                time = touch
+        return following, time, touch
+
+    return SimpleNamespace(moved=moved, taken_back=taken_back, way_of=way_of, advance=advance)
