@@ -123,7 +123,7 @@ def test_turning_end_is_met_before_it_arrives():
 
 def forced(bench: Bench, features: list[int]) -> Slots:
     """Slots of given features, whatever the pose."""
-    slots = Slots.empty(len(features), bench.num_worlds, bench.device)
+    slots = Slots.empty(len(features), bench.num_worlds, bench.device, bench.dtype)
     slots.pair.zero_()
     slots.feature.assign(np.tile(np.array(features, dtype=np.int32)[:, None], bench.num_worlds))
     slots.count.fill_(len(features))

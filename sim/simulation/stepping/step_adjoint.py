@@ -84,7 +84,8 @@ class DifferentiableStep(Step):
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
             self.spin, self.common_wrench, *([self.qd_path] if self.bouncing else []),
-            *contacts, self.contact_resistance, self.slot_motion_a, self.slot_motion_b, *equalities, self.cone_gap, self.cone_row,
+            self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
+            self.cone_gap, self.cone_row,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
