@@ -1,6 +1,6 @@
 """Two geometries in many worlds at once: poses and sizes given directly, contacts detected and evaluated."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace, field
 
 import numpy as np
 import warp as wp
@@ -213,6 +213,11 @@ class Slots:
             "contact_count": self.count,
             "contact_overflow": self.overflow,
         }
+
+    def in_dtype(self, dtype: str) -> "Slots":
+        """The same contacts for kernels of another precision; those of convex pairs lose their witnesses."""
+        other = Slots.empty(*self.pair.shape, str(self.pair.device), dtype)
+        return replace(other, pair=self.pair, feature=self.feature, count=self.count, overflow=self.overflow)
 
     def features(self, world: int) -> list[int]:
         """The features found in one world, in the order of their slots."""

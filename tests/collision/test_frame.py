@@ -123,7 +123,7 @@ def test_lever_arms_keep_their_digits_far_from_world_origin(types, fixed):
         # The rounded quaternions of links count as they are; the same ones of unit length in double precision.
         double.values["pose"][..., 3:] = unit(double.values["pose"][..., 3:])
     slots = double.detect(0.3)
-    found, exact = single.evaluate(slots), double.evaluate(slots)
+    found, exact = single.evaluate(slots.in_dtype("float32")), double.evaluate(slots)
     active = np.arange(4)[:, None] < slots.count.numpy()
     assert active.sum() > 100
     origin = double.values["origin"]

@@ -147,14 +147,18 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
                     time = time - gap / wp.dot(direction, way)
                 motion_a = time * motion_a
                 motion_b = time * motion_b
-                pose_a = touch.moved(pose_a, motion_a, offset_a)
-                pose_b = touch.moved(pose_b, motion_b, offset_b)
+                start_a = pose_a
+                start_b = pose_b
+                pose_a = touch.moved(start_a, motion_a, offset_a)
+                pose_b = touch.moved(start_b, motion_b, offset_b)
             distance, point, normal = contact_in_slot(
                 slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
                 slot_codes_b, slot_witness,
             )  # fmt: skip
             if time > scalar(0.0):
-                point, distance = touch.taken_back(point, distance, normal, motion_a, motion_b, offset_a, offset_b)
+                point, distance = touch.taken_back(
+                    point, distance, normal, motion_a, motion_b, start_a, start_b, pose_a, pose_b, offset_a, offset_b
+                )
         elif wp.static(family == ROUND_ON_FIELD):
             distance, point, normal = field.field_contact(
                 geometries, a, b, feature, pose_a, size_a, pose_b, size_b, height, world

@@ -32,7 +32,9 @@ def on_ground(model: sim.Model, qd: list[float], friction: str = "cone", inside:
 
 @FRICTION
 def test_sticking_box(friction):
+    """It gives way enough that what depends on its forces stands out of the rounding of differences."""
     c = on_ground(box(1.5), [0.0] * 6, friction)
+    c = replace(c, contact=replace(c.contact, regularisation=0.02))
     assert regimes(c) == {"stick"}
     check(c, BOTH)
 
@@ -74,10 +76,10 @@ def test_equalities():
     builder = bent_loop()
     builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
     model = builder.finalize("float64")
-    model.parameters["anchor_b"][0, :3] += (0.002, -0.001, 0.0015)
+    model.parameters["anchor_b"][0, :3] += (0.004, -0.001, 0.002)
     check(case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=options()), BOTH)
     builder = bent_loop()
-    builder.add_joint_coupling("j3", "j1", ratio=-1.4, offset=0.002)
+    builder.add_joint_coupling("j3", "j1", ratio=-1.4, offset=0.008)
     check(case(builder.finalize("float64"), 6, qd=[0.5, -0.3, 0.2, 0.4], contact=options()), BOTH)
 
 

@@ -17,8 +17,9 @@ def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("collision.touch", scalar)
 
     @wp.func
-    def link_velocity(
+    def add_motion(
         link: int,
+        slot: int,
         world: int,
         link_tail_dof: wp.array(dtype=int),
         dof_depth: wp.array(dtype=int),
@@ -26,17 +27,20 @@ def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
         ancestor: wp.array(dtype=int),
         subspace: wp.array2d(dtype=spatial),
         qd: wp.array2d(dtype=scalar),
+        dt: scalar,
+        slot_motion: wp.array2d(dtype=spatial),
     ):
-        """Velocity of a link about the origin of its tree; zero for the world."""
-        velocity = spatial()
-        if link >= 0:
-            tail = link_tail_dof[link]
-            if tail >= 0:
-                velocity += qd[world, tail] * subspace[tail, world]
-                for i in range(dof_depth[tail]):
-                    k = ancestor[dof_row_start[tail] + i]
-                    velocity += qd[world, k] * subspace[k, world]
-        return velocity
+        """Sum over the degrees of freedom that move a link; none move the world."""
+        slot_motion[slot, world] = spatial()
+        if link < 0:
+            return
+        tail = link_tail_dof[link]
+        if tail < 0:
+            return
+        slot_motion[slot, world] += (dt * qd[world, tail]) * subspace[tail, world]
+        for i in range(dof_depth[tail]):
+            k = ancestor[dof_row_start[tail] + i]
+            slot_motion[slot, world] += (dt * qd[world, k]) * subspace[k, world]
 
     @wp.kernel(module=module)
     def slot_motions(
@@ -68,11 +72,13 @@ def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
         if slot_time[slot, world] == scalar(0.0):
             return
         pair = slot_pair[slot, world]
-        slot_motion_a[slot, world] = dt * link_velocity(
-            geometry_link[pair_a[pair]], world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd
-        )
-        slot_motion_b[slot, world] = dt * link_velocity(
-            geometry_link[pair_b[pair]], world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd
-        )
+        add_motion(
+            geometry_link[pair_a[pair]], slot, world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd,
+            dt, slot_motion_a,
+        )  # fmt: skip
+        add_motion(
+            geometry_link[pair_b[pair]], slot, world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd,
+            dt, slot_motion_b,
+        )  # fmt: skip
 
     return SimpleNamespace(module=module, slot_motions=slot_motions)

@@ -58,13 +58,19 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         normal: vec3,
         motion_a: spatial,
         motion_b: spatial,
+        start_a: transform,
+        start_b: transform,
+        pose_a: transform,
+        pose_b: transform,
         offset_a: vec3,
         offset_b: vec3,
     ):
-        """Point and distance before both moved: with these, a row's velocity takes the pair to where it is now."""
-        start = point - scalar(0.5) * (
-            sp.point_velocity(motion_a, point - offset_a) + sp.point_velocity(motion_b, point - offset_b)
-        )
+        """Point and distance before both moved: with these, a row's velocity takes the pair to where it is now.
+
+        The point is midway between the two material points.
+        """
+        back = way_of(motion_a, start_a, pose_a, point, offset_a) + way_of(motion_b, start_b, pose_b, point, offset_b)
+        start = point - scalar(0.5) * back
         way = sp.point_velocity(motion_b, start - offset_b) - sp.point_velocity(motion_a, start - offset_a)
         return start, distance - wp.dot(normal, way)
 

@@ -70,7 +70,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     precision = scalar(eps)
     singular = scalar(10.0 * eps)
     # What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
-    sums = scalar(8.0 if scalar is wp.float32 else 4.0)
+    sums = scalar(8.0 if scalar is wp.float32 else 0.5)
     rounding_square = scalar((100.0 * eps) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
