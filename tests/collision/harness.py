@@ -1,6 +1,6 @@
 """Two geometries in many worlds at once: poses and sizes given directly, contacts detected and evaluated."""
 
-from dataclasses import dataclass, replace, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import warp as wp

@@ -73,14 +73,16 @@ def test_limits():
 
 
 def test_equalities():
+    """Soft enough that their answers stand out of the rounding of differences."""
+    contact = sim.ContactOptions(regularisation=0.02)
     builder = bent_loop()
     builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
     model = builder.finalize("float64")
-    model.parameters["anchor_b"][0, :3] += (0.004, -0.001, 0.002)
-    check(case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=options()), BOTH)
+    model.parameters["anchor_b"][0, :3] += (0.002, -0.001, 0.0015)
+    check(case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=contact), BOTH)
     builder = bent_loop()
-    builder.add_joint_coupling("j3", "j1", ratio=-1.4, offset=0.008)
-    check(case(builder.finalize("float64"), 6, qd=[0.5, -0.3, 0.2, 0.4], contact=options()), BOTH)
+    builder.add_joint_coupling("j3", "j1", ratio=-1.4, offset=0.002)
+    check(case(builder.finalize("float64"), 6, qd=[0.5, -0.3, 0.2, 0.4], contact=contact), BOTH)
 
 
 def test_values_may_differ_by_world():
