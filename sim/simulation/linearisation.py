@@ -92,10 +92,7 @@ class Lineariser:
         seeds = None
         if self.bouncing:
             seeds = _gradient_of_difference(model, self._copies_of(next_state.q), components[:, :nv])
-        q, qd = (
-            wp.array(np.stack([first.numpy(), self._repeated(then)]), dtype=then.dtype, device=then.device)
-            for first, then in ((before.q, next_state.q), (before.qd, next_state.qd))
-        )
+        q, qd = self._both(before.q, next_state.q), self._both(before.qd, next_state.qd)
         trajectory = Trajectory(many, q, qd, forces, controls)
         return trajectory.backward(seeds, components[:, -nv:])
 
@@ -132,6 +129,11 @@ class Lineariser:
         if given is None:
             return np.zeros((1, self._worlds.num_worlds, size))
         return self._repeated(given)
+
+    def _both(self, before: wp.array, after: wp.array) -> wp.array:
+        """The rows of a trajectory of one step, of copies [copies, n] and of what follows in each world."""
+        rows = np.stack([before.numpy(), self._repeated(after)])
+        return wp.array(rows, dtype=before.dtype, device=before.device)
 
     def _copies_of(self, array: wp.array) -> wp.array:
         """An array [num_worlds, n] for the copies, on the device."""

@@ -128,4 +128,29 @@ def closed_form_functions(scalar: Any) -> SimpleNamespace:
             distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
         return distance, point, normal
 
-    return SimpleNamespace(closed_features=closed_features, closed_contact=closed_contact)
+    @wp.func
+    def near_features(
+        geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        reach: scalar,
+    ):  # fmt: skip
+        """The features within reach, -1 for the others; the place of the nearest among them, and its contact."""
+        features = closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, reach)
+        nearest = wp.int32(0)
+        distance = reach
+        point = vec3()
+        normal = vec3()
+        k = wp.int32(0)
+        while k < 4:
+            if features[k] >= 0:
+                gap, place, direction = closed_contact(geometries, a, b, features[k], pose_a, size_a, pose_b, size_b)
+                if gap < distance:
+                    nearest = k
+                    distance = gap
+                    point = place
+                    normal = direction
+                elif not gap < reach:
+                    features[k] = -1
+            k += 1
+        return features, nearest, distance, point, normal
+
+    return SimpleNamespace(near_features=near_features, closed_contact=closed_contact)

@@ -7,7 +7,6 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.closed import closed_form_functions
-from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
 from warp_kernels.collision.field.candidates import candidate_functions
@@ -40,7 +39,6 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     bounds = bounding_functions(scalar)
     closed = closed_form_functions(scalar)
     convex = convex_detection_functions(scalar)
-    convex_contact = convex_contact_functions(scalar).convex_contact
     touch = touch_functions(scalar)
     round_bodies = candidate_functions(scalar)
     hulls = field_hull_functions(scalar)
@@ -147,37 +145,15 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                     if stage != START:
                         pose_a = touch.moved(start_a, time * motion_a, offset_a)
                         pose_b = touch.moved(start_b, time * motion_b, offset_b)
-                    distance = reach
-                    point = vec3()
-                    normal = vec3()
                     if wp.static(family == CLOSED_FORM):
-                        features = closed.closed_features(geometries, a, b, pose_a, size_a, pose_b, size_b, reach)
-                        nearest = wp.int32(0)
-                        k = wp.int32(0)
-                        while k < 4:
-                            if features[k] >= 0:
-                                gap, place, direction = closed.closed_contact(
-                                    geometries, a, b, features[k], pose_a, size_a, pose_b, size_b
-                                )
-                                if gap < distance:
-                                    nearest = k
-                                    distance = gap
-                                    point = place
-                                    normal = direction
-                                elif not gap < reach:
-                                    features[k] = -1
-                            k += 1
+                        features, nearest, distance, point, normal = closed.near_features(
+                            geometries, a, b, pose_a, size_a, pose_b, size_b, reach
+                        )
                     else:
-                        features = convex.convex_features(
+                        features, nearest, distance, point, normal = convex.near_features(
                             geometries, packed, a, b, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b,
                             directions,
                         )  # fmt: skip
-                        c = features[0]
-                        if c >= 0:
-                            distance, point, normal = convex_contact(
-                                geometries, packed, a, b, modes[c], pose_a, size_a, pose_b, size_b, codes_a[c],
-                                codes_b[c], directions[c],
-                            )  # fmt: skip
                     count += 1
                     if geometries.type[a] == PLANE:
                         # Its normal is the same wherever the other is.

@@ -95,4 +95,25 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
                 k += 1
         return chosen
 
-    return SimpleNamespace(convex_features=convex_features)
+    @wp.func
+    def near_features(
+        geometries: Geometries, packed: PackedShapes, ga: int, gb: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
+        directions: places,
+    ):  # fmt: skip
+        """As :func:`convex_features`; with the place of the nearest among them, the first, and its contact."""
+        chosen = convex_features(
+            geometries, packed, ga, gb, pose_a, size_a, pose_b, size_b, reach, modes, codes_a, codes_b, directions
+        )
+        distance = reach
+        point = vec3()
+        normal = vec3()
+        c = chosen[0]
+        if c >= 0:
+            distance, point, normal = contact.convex_contact(
+                geometries, packed, ga, gb, modes[c], pose_a, size_a, pose_b, size_b, codes_a[c], codes_b[c],
+                directions[c],
+            )  # fmt: skip
+        return chosen, wp.int32(0), distance, point, normal
+
+    return SimpleNamespace(near_features=near_features)
