@@ -28,6 +28,7 @@ SWEEPS = sim.ContactOptions.sweeps
 SOLVERS = {"newton": "Newton's method", "pgs": f"{SWEEPS} sweeps from a cold start"}
 MEMORY_STEPS = (50, 100, 500, 1000, 5000)
 DYNAMICS_BATCH = 1024
+LINEARISED = 64  # worlds
 
 
 def main() -> None:
@@ -39,6 +40,7 @@ def main() -> None:
     with pinned(options.cores):
         for solver in ("newton", "pgs"):
             own = [time_step(worlds, solver, options) for worlds in options.worlds]
+            own.append(time_linearise(solver, options))
             add_peer(own, "MuJoCo", "mujoco", functools.partial(mujoco_times, solver, options))
             records += own
         dynamics = [time_forward_dynamics(dtype, options) for dtype in ("float32", "float64")]
@@ -92,6 +94,25 @@ def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
         cores=options.cores,
         steps=STEPS,
         note=f"Backswing: {SOLVERS[solver]}, friction cone; backward runs each step again",
+    )
+
+
+def time_linearise(solver: str, options: argparse.Namespace) -> Record:
+    """Time the whole Jacobian of a step, for which MuJoCo has finite differences."""
+    contact = sim.ContactOptions(solver=solver)
+    case = standing(LINEARISED, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact)
+
+    def linearise() -> None:
+        case.simulator.linearise(case.state)
+
+    return Record(
+        f"quadruped standing, {solver}, linearise",
+        LINEARISED,
+        options.device,
+        options.dtype,
+        backward_us=time_call(linearise, seconds=seconds(options)).median * 1e6 / LINEARISED,
+        cores=options.cores,
+        note=f"Backswing: {SOLVERS[solver]}; whole Jacobian of a step in state and joint forces",
     )
 
 

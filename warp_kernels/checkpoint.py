@@ -141,25 +141,6 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
                 control[world, i] = scalar(0.0)
 
     @wp.kernel(module=module, enable_backward=False)
-    def load_next_velocity(
-        # Model
-        total_worlds: int,
-        first_world: int,
-        # Data in
-        table: wp.array(dtype=wp.uint64),
-        cursor: wp.array(dtype=int),
-        # Data out
-        qd_next: wp.array2d(dtype=scalar),
-    ):
-        """The velocity after the step at the cursor, which is known on the way back."""
-        world = wp.tid()
-        step = cursor[wp.static(STEP)] + 1
-        row = state_row(step, cursor)
-        address = state_address(wp.static(QD), step, table, cursor)
-        for i in range(qd_next.shape[1]):
-            qd_next[world, i] = read(address, row, total_worlds, qd_next.shape[1], first_world + world, i)
-
-    @wp.kernel(module=module, enable_backward=False)
     def store_state(
         # Model
         total_worlds: int,
@@ -399,7 +380,6 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         module=module,
         accumulate=accumulate,
         load_state=load_state,
-        load_next_velocity=load_next_velocity,
         store_state=store_state,
         load_impulses=load_impulses,
         store_impulses=store_impulses,

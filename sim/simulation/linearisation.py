@@ -53,7 +53,9 @@ class Lineariser:
         contact, device = simulator.contact, simulator.device
         count = simulator.num_worlds * self.copies
         values = {name: self._copied(name, value) for name, value in self._given.items()}
-        self._worlds = type(simulator)(simulator.model, simulator.dt, count, device, contact, values)
+        self._worlds = type(simulator)(
+            simulator.model, simulator.dt, count, device, contact, values, threads=simulator.threads
+        )
 
     def __call__(
         self, next_state: State, state: State, tau: ArrayLike | None, control: ArrayLike | None

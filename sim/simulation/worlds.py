@@ -76,17 +76,17 @@ class Worlds(ABC):
         for name, value in (parameters or {}).items():
             values[name] = as_numbers(f"parameter '{name}'", value)
         self._values = {name: self._checked(name, value) for name, value in values.items()}
-        self._threads = threads or (os.cpu_count() or 1)
+        self.threads = threads or (os.cpu_count() or 1)
         self._present_layout = self._layout()
         self.shards = self._make_shards()
         check_mass_matrix(model, self._values, self.dt)
         self._shards_by_layout = {self._present_layout: self.shards}
-        self._pool = ShardPool(self._threads)
+        self._pool = ShardPool(self.threads)
         self.bad_state: wp.array | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self._values)
-        return type(self), (*arguments, self.check_finite, self._threads)
+        return type(self), (*arguments, self.check_finite, self.threads)
 
     @property
     def bouncing(self) -> bool:
@@ -246,7 +246,7 @@ class Worlds(ABC):
         count = 1
         if self.device.is_cpu:
             count = min(
-                max(-(-self.num_worlds // WORLDS_PER_SHARD), min(self._threads, self.num_worlds // 8)), MAX_SHARDS
+                max(-(-self.num_worlds // WORLDS_PER_SHARD), min(self.threads, self.num_worlds // 8)), MAX_SHARDS
             )
             count = max(count, 1)
         bounds = [self.num_worlds * i // count for i in range(count + 1)]

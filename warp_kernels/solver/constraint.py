@@ -287,7 +287,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             item = constraints.item[constraint, world]
             free_velocity = vec3()
             before = scalar(0.0)
-            size = scalar(0.0)
+            size = vec3()
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail < 0:
@@ -318,7 +318,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     row[at + d, world] = value
                     free_velocity += value * (qd[world, k] + options.dt * qdd[world, k])
                     before += value[0] * qd[world, k]
-                    size += wp.abs(value[0]) * (wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k]))
+                    speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
+                    size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
                 # Multiply by L'^-1: deepest first.
                 for back in range(depth):
                     d = depth - back
@@ -329,7 +330,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                         row[at + e, world] -= factor_l[first + e, world] * value
             rows.rhs[constraint, world] = free_velocity
             if rows.size.shape[0] > 0:
-                rows.size[constraint, world] = size
+                rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
             if bounces.before.shape[0] > 0:
                 bounces.before[constraint, world] = before
         # In a loop of its own: what it takes needs no registers beside what the rows take.

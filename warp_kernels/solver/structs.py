@@ -246,13 +246,14 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             rhs: velocity without impulses plus bias, three rows [m/s or rad/s].
             bound: friction coefficient, or largest impulse [N s or N m s].
             softness: what a compliant constraint adds to its first diagonal entry [1/kg or 1/(kg m^2)].
-            size: of Newton's method, the sum of the sizes of what the first row's velocity is the sum of [m/s or rad/s].
+            size: of Newton's method, the sum of the sizes of what the velocity of the first row is the sum of, and of the
+                larger of the others [m/s or rad/s].
         """
 
         rhs: wp.array2d(dtype=t.vec3)
         bound: wp.array2d(dtype=scalar)
         softness: wp.array2d(dtype=scalar)
-        size: wp.array2d(dtype=scalar)
+        size: wp.array2d(dtype=t.vec2)
 
     @wp.struct
     class Bounces:

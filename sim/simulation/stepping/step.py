@@ -54,15 +54,11 @@ class Step(Workspace):
 
     def forward(self) -> None:
         """All stages from (q, qd, tau, control) to (q_next, qd_next)."""
-        self.to_next_velocity(guess=self.qd)
+        self.to_next_velocity()
         self.to_next_position()
 
-    def to_next_velocity(self, guess: wp.array) -> None:
-        """The stages up to qd_next. Kernels with Warp's own adjoint are recorded on an active tape.
-
-        Args:
-            guess: the velocity at which Newton's method begins [num_worlds, nv]; it may be qd_next.
-        """
+    def to_next_velocity(self) -> None:
+        """The stages up to qd_next. Kernels with Warp's own adjoint are recorded on an active tape."""
         self._kinematics()
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds)
@@ -72,7 +68,7 @@ class Step(Workspace):
             self._equalities()
             self._cones()
             self._list_constraints()
-            self._solve_constraints(guess)
+            self._solve_constraints()
         self._launch(impulse_kernels(self.scalar).apply_impulses, self.num_worlds)
         if self.bouncing:
             self._launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
@@ -125,18 +121,18 @@ class Step(Workspace):
             self._launch_over_constraints(kernels.constraint_rows)
             self._launch_over_constraints(matrix.delassus)
 
-    def _solve_constraints(self, guess: wp.array) -> None:
+    def _solve_constraints(self) -> None:
         if self.newton:
-            self._solve_by_newton(guess)
+            self._solve_by_newton()
         else:
             self._sweep()
 
-    def _solve_by_newton(self, guess: wp.array) -> None:
+    def _solve_by_newton(self) -> None:
         kernels = newton_kernels(self.scalar, self.contact_options.friction)
         self._launch_over_constraints(kernels.regularise)
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).harden_bounces)
-        self._launch(kernels.newton_solve, self.num_worlds, guess=guess)
+        self._launch(kernels.newton_solve, self.num_worlds)
 
     def _sweep(self) -> None:
         if self.warm:

@@ -167,7 +167,6 @@ class DifferentiableStep(Step):
         self._launch(kernels.move_cursor, 1, by=-1)
         self._adjoint_memory.zero_()
         self.load()
-        self._launch(kernels.load_next_velocity, self.num_worlds)
         self._launch(kernels.load_adjoint, self.num_worlds)
         self.run_adjoint()
         self._launch(kernels.store_adjoint, self.num_worlds)
@@ -188,8 +187,8 @@ class DifferentiableStep(Step):
         tape.backward()
 
     def record(self, tape: wp.Tape) -> None:
-        """Run the step on the active tape, with its adjoint. Newton's method begins at what qd_next holds."""
-        self.to_next_velocity(guess=self.qd_next)
+        """Run the step on the active tape, with its adjoint."""
+        self.to_next_velocity()
         tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path])
         self.to_next_position()
 

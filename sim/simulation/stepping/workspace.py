@@ -176,7 +176,7 @@ class Workspace:
         self.row = worlds_last(2 * constraints * m.max_depth, t.vec3)
         self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
         self.bound, self.softness = (worlds_last(constraints, scalar) for _ in range(2))
-        self.row_size = worlds_last(constraints if self.newton else 0, scalar)
+        self.row_size = worlds_last(constraints if self.newton else 0, t.vec2)
         self._allocate_bounces()
         self.matrix = worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()

@@ -10,8 +10,7 @@ coupled equations, whose matrix is not symmetric where something slides; where t
 the iterate comes between (Castro et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*,
 2014, for the convex part).
 
-A step begins with a guess, the velocity of the step before, or with the velocity without impulses, whichever is nearer. The solution
-doesn't depend on it. On the way back the guess is the velocity that the step has found, and nothing is left to solve.
+A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it.
 """
 
 import functools
@@ -29,7 +28,7 @@ from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import ACTUATOR, kernel_module, warp_types
+from warp_kernels.types import ACTUATOR, CONTACT, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -71,6 +70,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     singular = scalar(10.0 * eps)
     # What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
     sums = scalar(8.0 if scalar is wp.float32 else 0.5)
+    slides_from = scalar(0.999)  # share of friction's bound
     rounding_square = scalar((100.0 * eps) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -205,11 +205,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         return length
 
     @wp.func
-    def look_at_guess(
+    def look_back(
         world: int,
         nv: int,
         dt: scalar,
-        guess: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
@@ -217,34 +216,44 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set the step to the z of a guess of the next velocity.
+        """Set the step to the z that keeps the velocity before the step of time.
 
-        Returns what rounding scales with: twice the kinetic energy of the velocity before and of its change without impulses.
+        Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
         """
         total = zero
         for k in range(nv):
-            change = (guess[world, k] - qd[world, k]) - dt * qdd[world, k]
-            size = wp.abs(qd[world, k]) + dt * wp.abs(qdd[world, k])
+            change = qdd[world, k]
+            size = wp.abs(qd[world, k]) + dt * wp.abs(change)
             for d in range(paths.dof_depth[k]):
                 at = paths.dof_row_start[k] + d
                 j = paths.ancestor[at]
-                change += factor_l[at, world] * ((guess[world, j] - qd[world, j]) - dt * qdd[world, j])
+                change += factor_l[at, world] * qdd[world, j]
                 size += wp.abs(factor_l[at, world]) * (wp.abs(qd[world, j]) + dt * wp.abs(qdd[world, j]))
-            iterate.step[k, world] = change
+            iterate.step[k, world] = -dt * change
             total += size * size / problem.inverse_mass[k, world]
         return total
 
     @wp.func
-    def square_at_hand(world: int, count: int, epsilon: scalar, problem: Problem, iterate: Iterate):
+    def square_at_hand(
+        world: int, count: int, epsilon: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
         """The squares of what the values of the rows that answer are sums of, as kinetic energy measures them.
 
         W, which measures them, is 1 / (epsilon grip). A value that is rounded is answered by 1 / (epsilon W) times its error.
+        Friction that slides answers to its bound instead.
         """
         total = zero
         for i in range(count):
             size = problem.size[i, world]
-            if iterate.impulse[i, world][0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size:
-                total += size * size * problem.grip[i, world][1]
+            impulse = iterate.impulse[i, world]
+            square = zero
+            if impulse[0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size[0]:
+                square = size[0] * size[0]
+                others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
+                bound = slides_from * problem.bound[i, world] * impulse[0]
+                if constraints.kind[i, world] != CONTACT or others < bound * bound:
+                    square += size[1] * size[1]
+            total += square * problem.grip[i, world][1]
         return epsilon * total
 
     @wp.func
@@ -266,9 +275,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the start that is nearer to the solution: the step of :func:`look_at_guess`, or zero. Returns the square of its residual.
+        """Set z to the start that is nearer to the solution: the step of :func:`look_back`, or zero. Returns the square of its residual.
 
-        Bodies at rest begin with the guess, which is looked at first: where impulses balance it to within the momenta at
+        Bodies at rest begin with their velocity, which is looked at first: where impulses balance it to within the momenta at
         hand, ``scale``, the other start is not tried.
         """
         square = zero
@@ -389,7 +398,6 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Parameters
         regularisation: wp.array2d(dtype=scalar),
         # Data in
-        guess: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
@@ -413,7 +421,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        scale = look_at_guess(world, nv, dt, guess, qd, qdd, factor_l, paths, problem, iterate)
+        scale = look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
         square = begin(world, count, nv, scale, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
@@ -422,7 +430,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         relative = wp.max(tolerance, precision)
         asked = relative * relative * scale
         rounding = sums * precision / epsilon
-        at_hand = square_at_hand(world, count, epsilon, problem, iterate)
+        at_hand = square_at_hand(world, count, epsilon, constraints, problem, iterate)
         if square <= asked + rounding * rounding * at_hand:
             return
         ordering.order(world, trees, constraints, couplings, system)
@@ -433,7 +441,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         while solved < iterations and not converged:
             square, outcome = coupled_step(world, count, nv, square, paths, constraints, problem, system, iterate)
             solved += 1
-            at_hand = square_at_hand(world, count, epsilon, problem, iterate)
+            at_hand = square_at_hand(world, count, epsilon, constraints, problem, iterate)
             goal = asked + rounding * rounding * at_hand
             if outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
                 converged = True  # what is left is rounding

@@ -25,7 +25,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             rhs: row values without impulses [nc, world], m/s or rad/s.
             bound: friction coefficient, or largest impulse [nc, world].
             grip: 1 / R of the first row and of the others [nc, world], kg or kg m^2.
-            size: sum of the sizes of what the first row's value is the sum of [nc, world], m/s or rad/s.
+            size: sum of the sizes of what the value of the first row is the sum of, and of the larger of the others [nc, world],
+                m/s or rad/s.
             resistance: torsional and rolling friction of each contact [contact, world], m.
             inverse_mass: 1 / D [nv, world].
         """
@@ -34,7 +35,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         rhs: wp.array2d(dtype=t.vec3)
         bound: wp.array2d(dtype=scalar)
         grip: wp.array2d(dtype=t.vec2)
-        size: wp.array2d(dtype=scalar)
+        size: wp.array2d(dtype=t.vec2)
         resistance: wp.array2d(dtype=t.vec2)
         inverse_mass: wp.array2d(dtype=scalar)
 
