@@ -112,6 +112,7 @@ def time_mujoco(model: Any, standing: Any, *, cores: int = 1, seconds: float = 1
 
     def reset() -> None:
         for data in copies:
+            data.qacc_warmstart[:] = standing.qacc_warmstart
             data.qpos[:], data.qvel[:], data.time = start[: model.nq], start[model.nq :], 0.0
             mujoco.mj_forward(model, data)
 
