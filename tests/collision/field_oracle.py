@@ -1,5 +1,7 @@
 """What contacts with heightfields are compared with: coal, least distances, kinds of element and part."""
 
+from collections.abc import Sequence
+
 import coal
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -16,6 +18,10 @@ BODIES = (SPHERE, CAPSULE, BOX, CONVEX, CYLINDER, ELLIPSOID)
 # The parts of a box: corners from 0 on, faces, edges.
 FIRST_FACE, FIRST_EDGE, END_PART = 8, 14, 26
 POLE = (-0.2817, -0.3672, -0.8864)  # tangents turn fast near this normal alone
+
+
+# The faces of a flat triangle.
+BOTH_SIDES = ((0, 1, 2), (0, 2, 1))
 
 
 def over_surface(triangles: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -62,12 +68,12 @@ def octahedron() -> Mesh:
     return hull_mesh(np.concatenate([np.eye(3), -np.eye(3)]))
 
 
-def coal_convex(vertices: np.ndarray, faces: np.ndarray) -> coal.Convex:
+def coal_convex(vertices: np.ndarray, faces: Sequence[Sequence[int]]) -> coal.Convex:
     points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
     for vertex in vertices:
         points.append(vertex)
-    for face in faces:
-        triangles.append(coal.Triangle(*(int(index) for index in face)))
+    for a, b, c in faces:
+        triangles.append(coal.Triangle(int(a), int(b), int(c)))
     return coal.Convex(points, triangles)
 
 
@@ -97,11 +103,12 @@ def coal_distance(
     request = coal.DistanceRequest()
     request.gjk_tolerance = request.epa_tolerance = 1e-9
     request.gjk_max_iterations = request.epa_max_iterations = 5000
+    pose, here = coal.Transform3s(turn, place), coal.Transform3s.Identity()
     least, normal = np.inf, np.zeros(3)
     for triangle in near:
-        flat, here = coal_convex(triangle, np.array(((0, 1, 2), (0, 2, 1)))), coal.Transform3s.Identity()
         result = coal.DistanceResult()
-        distance = coal.distance(shape, coal.Transform3s(turn, place), flat, here, request, result)
+        flat = coal_convex(triangle, BOTH_SIDES)
+        distance = coal.distance(shape, pose, flat, here, request, result)
         if distance < least:
             least, normal = distance, np.array(result.normal)
     return least, normal

@@ -37,22 +37,31 @@ def coal_shape(bench: Bench, geometry: int, world: int):
     return coal.Convex(points, triangles)
 
 
-def coal_places(world: int, poses: tuple[np.ndarray, ...]) -> list:
-    return [coal.Transform3s(Rotation.from_quat(pose[world, 3:]).as_matrix(), pose[world, :3]) for pose in poses]
+def coal_places(poses: tuple[np.ndarray, ...]) -> list[list]:
+    """The poses of both geometries in each world [worlds][2]."""
+    turns = [Rotation.from_quat(pose[:, 3:]).as_matrix() for pose in poses]
+    return [
+        [coal.Transform3s(turn[world], pose[world, :3]) for pose, turn in zip(poses, turns, strict=True)]
+        for world in range(len(poses[0]))
+    ]
 
 
-def coal_distance(
-    bench: Bench, world: int, poses: tuple[np.ndarray, ...], tolerance: float = 1e-8
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Signed distance, normal from a to b, and the point midway between the nearest points."""
-    places = coal_places(world, poses)
+def coal_distances(
+    bench: Bench, poses: tuple[np.ndarray, ...], tolerance: float = 1e-8
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Signed distances, normals from a to b, and points midway between the nearest points, [worlds, ...]."""
     request, result = coal.DistanceRequest(), coal.DistanceResult()
     request.gjk_tolerance = request.epa_tolerance = tolerance
     request.gjk_max_iterations = request.epa_max_iterations = 5000
-    shapes = [coal_shape(bench, geometry, world) for geometry in range(2)]
-    coal.distance(shapes[0], places[0], shapes[1], places[1], request, result)
-    middle = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
-    return result.min_distance, result.normal.copy(), middle
+    found = []
+    for world, (place_a, place_b) in enumerate(coal_places(poses)):
+        a, b = (coal_shape(bench, geometry, world) for geometry in range(2))
+        result.clear()
+        coal.distance(a, place_a, b, place_b, request, result)
+        middle = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
+        found.append((result.min_distance, result.normal.copy(), middle))
+    distance, normal, middle = (np.array(column) for column in zip(*found, strict=True))
+    return distance, normal, middle
 
 
 def support(bench: Bench, geometry: int, directions: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.collision.harness import CLOSED_PAIRS, random_bench
-from tests.collision.oracle import NAMES, coal_distance
+from tests.collision.oracle import NAMES, coal_distances
 from warp_kernels.types import BOX, CONVEX, ELLIPSOID, PLANE, SPHERE
 
 WORLDS = 10_000
@@ -19,9 +19,7 @@ def compared(request):
     bench = random_bench(types, WORLDS, seed=sum(types), fixed=0 if types == (PLANE, BOX) else None)
     slots = bench.detect(MARGIN)
     out = bench.evaluate(slots)
-    poses = bench.world_poses()
-    expected = [coal_distance(bench, world, poses) for world in range(WORLDS)]
-    return bench, slots, out, [np.array(column) for column in zip(*expected, strict=True)]
+    return bench, slots, out, coal_distances(bench, bench.world_poses())
 
 
 def test_poses_are_deep_touching_and_apart(compared):

@@ -168,7 +168,7 @@ class Flat:
     def coal_patch(self, world: int) -> np.ndarray:
         """Corners of coal's patch [n, 2]."""
         shapes = [coal_shape(self.bench, geometry, world) for geometry in range(2)]
-        places = coal_places(world, self.poses)
+        places = coal_places(self.poses)[world]
         request, result = coal.CollisionRequest(), coal.CollisionResult()
         request.num_max_contacts = 1
         request.gjk_tolerance = request.epa_tolerance = 1e-9

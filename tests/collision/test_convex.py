@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from tests.collision.harness import CONVEX_PAIRS, Bench, aligned_bench, random_bench
-from tests.collision.oracle import NAMES, coal_distance, depth_outside, separation
+from tests.collision.oracle import NAMES, coal_distances, depth_outside, separation
 from warp_kernels.collision.convex.contact import EDGES, FACE_BACK, FACE_CUT, FACE_VERTEX, OF_B, ROUND
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID
 
@@ -67,8 +67,7 @@ def expected(found):
     that is not the least: then the separation along the normal found here proves it wrong.
     """
     curved = is_curved(found.bench)
-    results = [coal_distance(found.bench, world, found.poses, 1e-8 if curved else 1e-12) for world in range(WORLDS)]
-    distance, normal, middle = (np.array(column) for column in zip(*results, strict=True))
+    distance, normal, middle = coal_distances(found.bench, found.poses, 1e-8 if curved else 1e-12)
     right = np.abs(separation(found.bench, found.poses, normal) - distance) < 1e-6
     at = distance[found.world]
     right[found.world] &= (found.separation(found.normal[0]) < at + 1e-6) | (at > 0.0)

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.render.shapes import tessellate
-from tests.collision.field_oracle import coal_convex
+from tests.collision.field_oracle import BOTH_SIDES, coal_convex
 from tests.collision.harness import hull_mesh, pebble
 from tests.contact.worlds import DT, G, run
 from tests.simulation.differences import blocks, case, check, regimes
@@ -175,7 +175,7 @@ def deepest_overlap(shape: coal.ShapeBase, q: np.ndarray, triangles: np.ndarray,
     near = (triangles.min(axis=1) < q[:3] + radius) & (triangles.max(axis=1) > q[:3] - radius)
     least = np.inf
     for triangle in triangles[near.all(axis=1)]:
-        flat = coal_convex(triangle, np.array(((0, 1, 2), (0, 2, 1))))
+        flat = coal_convex(triangle, BOTH_SIDES)
         least = min(least, coal.distance(shape, pose, flat, here, coal.DistanceRequest(), coal.DistanceResult()))
     return least
 

@@ -377,6 +377,22 @@ def test_jumps_are_reported():
     assert "jump: q of world 0: from -0.05 to 0.05" in str(report)
 
 
+def test_jumps_in_parameters_are_reported():
+    """The same ball, whose restitution decides whether it bounces; a solid one of another mass jumps nowhere."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.0)
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
+    threshold = 0.8 * np.sqrt(2.0 * 9.81 * 0.5)
+    contact = sim.ContactOptions(restitution_threshold=threshold)
+    simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu", contact=contact)
+    names = ["mass", "inertia", "restitution"]
+    report = sim.check_gradients(simulator, simulator.initial_state(), wrt=names, steps=500, q_grad=np.eye(7)[2:3])
+    (jump,) = report.jumps
+    assert jump.argument == "restitution"
+    assert abs(jump.change) > 0.3 > abs(jump.integral)
+    assert "jump: restitution of world 0: from -5% to 5% along" in str(report)
+
+
 def test_a_bounce_is_no_jump():
     """The path of a ball that bounces in one step or another is continuous, and so is its derivative but for kinks."""
     builder = sim.ModelBuilder()
