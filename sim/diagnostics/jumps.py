@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.diagnostics.finite_differences import INPUTS, Problem
+from sim.diagnostics.finite_differences import Problem
 from sim.diagnostics.gradient_entries import Entry
+from sim.model.parameters import NOT_NEGATIVE, PARAMETERS, POSITIVE
 
-# How far to look, relative to the scale of an entry: 5 cm, 0.05 rad.
+# How far to look, relative to the scale of an entry: 5 cm, 0.05 rad, 5 % of a mass.
 REACH = 0.05
+# What changes by a share of itself, so that no mass becomes negative and an inertia stays positive definite.
+BY_SHARES = (*NOT_NEGATIVE, *POSITIVE, "inertia")
 # Intervals of the midpoint rule that integrates the derivative. Few come first; if they do not add up, many resolve the
 # steep parts, such as a landing, which is as wide as the speed times h.
 INTERVALS = (16, 512)
@@ -23,9 +26,10 @@ class Jump:
     """A change of the loss that its derivatives do not account for.
 
     Attributes:
-        argument: "q", "qd", "tau" or "control".
+        argument: "q", "qd", "tau", "control" or the name of a parameter.
         world: the world.
-        change: change of the loss along a random direction in the argument, from -REACH to REACH.
+        change: change of the loss along a random direction in the argument, from -REACH to REACH; of what cannot be
+            negative, and of inertias, that share of the value.
         integral: integral of its derivative over the same way.
     """
 
@@ -35,18 +39,18 @@ class Jump:
     integral: float
 
     def __str__(self) -> str:
+        way = f"{-REACH:.0%} to {REACH:.0%}" if self.argument in BY_SHARES else f"{-REACH:g} to {REACH:g}"
         return (
-            f"jump: {self.argument} of world {self.world}: from {-REACH:g} to {REACH:g} along a random direction the "
-            f"loss changes by {self.change:.3g}, but its derivatives add up to {self.integral:.3g}; "
-            "see docs/gradients.md"
+            f"jump: {self.argument} of world {self.world}: from {way} along a random direction the loss changes by "
+            f"{self.change:.3g}, but its derivatives add up to {self.integral:.3g}; see docs/gradients.md"
         )
 
 
 def find_jumps(
     problem: Problem, chosen: Mapping[str, Sequence[Entry]], world: int, rng: np.random.Generator
 ) -> list[Jump]:
-    """Compare changes of the loss with integrals of its derivatives, for each input among the chosen entries."""
-    directions = {name: _direction(problem.values[name], some, rng) for name, some in chosen.items() if name in INPUTS}
+    """Compare changes of the loss with integrals of its derivatives, for each argument of the chosen entries."""
+    directions = {name: _direction(name, problem.values[name], some, rng) for name, some in chosen.items() if some}
     found: dict[str, Jump] = {}
     for intervals in INTERVALS:
         found = {}
@@ -72,8 +76,12 @@ def _sample(problem: Problem, directions: Mapping[str, np.ndarray], intervals: i
     return problem.losses(inputs).reshape(len(directions), count) if directions else np.zeros((0, count))
 
 
-def _direction(value: np.ndarray, some: Sequence[Entry], rng: np.random.Generator) -> np.ndarray:
-    """All entries at once, each up or down by its scale."""
+def _direction(name: str, value: np.ndarray, some: Sequence[Entry], rng: np.random.Generator) -> np.ndarray:
+    """All entries at once, each up or down by its scale, or by itself; an inertia as a whole."""
+    if name in BY_SHARES:
+        items = value.reshape(-1, int(np.prod(PARAMETERS[name].shape, dtype=int)))
+        signs = rng.choice((-1.0, 1.0), size=(len(items), 1))
+        return (signs * np.where(np.isfinite(items), items, 0.0)).reshape(value.shape)
     total = np.zeros(value.size)
     for entry in some:
         direction = entry.direction

@@ -232,7 +232,7 @@ def convex_contact_functions(scalar: Any) -> SimpleNamespace:
             point = point - (half * wp.dot(gap, edge)) * edge
         return distance, point, normal
 
-    @wp.func
+    @wp.func(inline=False)
     def feature_contact(
         mode: int,
         type_a: int,

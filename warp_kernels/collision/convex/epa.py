@@ -180,7 +180,7 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
                 n = wp.normalize(across)
         return n
 
-    @wp.func
+    @wp.func(inline=False)
     def epa(
         a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: points_type, points: points_type, codes_a: ints,
         codes_b: ints, count: int,

@@ -60,7 +60,7 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
                 result = True
         return result
 
-    @wp.func
+    @wp.func(inline=False)
     def gjk(
         a: Shape,
         b: Shape,

@@ -208,7 +208,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                     total += 1
         return total
 
-    @wp.func
+    @wp.func(inline=False)
     def face_candidates(ref: Shape, ref_rotation: quat, ref_offset: vec3, face: int, inc: Shape, inc_rotation: quat,
                         inc_offset: vec3, packed: PackedShapes, lower: scalar, upper: scalar, count: int, modes: ints,
                         codes_r: triples, codes_i: triples, found: places, distances: scalars):  # fmt: skip
@@ -274,7 +274,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             result = flattest_edge(shape, vertices, codes[0], direction)
         return result
 
-    @wp.func
+    @wp.func(inline=False)
     def add_line_end(
         a: Shape,
         b: Shape,
@@ -354,7 +354,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                                  distances)  # fmt: skip
         return total
 
-    @wp.func
+    @wp.func(inline=False)
     def find_manifold(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, witness: Witness,
                       reach: scalar, modes: ints, codes_a: triples, codes_b: triples,
                       directions: places):  # fmt: skip

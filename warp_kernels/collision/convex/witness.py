@@ -202,7 +202,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         length = wp.dot(edge, across)
         return along >= -overhang * length and along <= (scalar(1.0) + overhang) * length
 
-    @wp.func
+    @wp.func(inline=False)
     def fits(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
              codes_b: wp.vec3i, n: vec3, distance: scalar):  # fmt: skip
         """Whether two features are as near along n as the shapes are, and next to each other."""
@@ -266,7 +266,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
             result.face = -1
         return result
 
-    @wp.func
+    @wp.func(inline=False)
     def find_witness(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3, near_a: wp.vec3i,
                      near_b: wp.vec3i):  # fmt: skip
         """The contact near the normal n, where the vertices near_a and near_b lie."""

@@ -38,6 +38,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton_adjoint.{friction}", scalar)
+    # Unrolled loops over sides and attempts make the code twice as long, and no faster.
+    wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func

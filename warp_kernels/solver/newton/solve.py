@@ -40,12 +40,13 @@ ROUND = 8
 # Passes of Gauss-Seidel before convex rounds, each with twice the sweeps of the one before, and the sweeps of the first.
 PASSES = 6
 SWEEPS = 10
-# What came of a step on the coupled equations: none without pivots, or too little gained.
+# A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
+SWEPT = 2
+# What came of a step: none without pivots, too little gained, another z, or one nearer to the minimum of a convex round.
 SINGULAR = 0
 STAYED = 1
 MOVED = 2
-# In place of a mode: the round is over.
-DONE = -1
+CLOSER = 3
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
 
@@ -64,6 +65,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton.{friction}", scalar)
+    # Unrolled loops over sides and attempts make the code twice as long, and no faster.
+    wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     precision = scalar(eps)
@@ -302,90 +305,53 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         return square
 
     @wp.func
-    def coupled_step(
+    def take_step(
         world: int,
         count: int,
         nv: int,
+        mode: int,
+        found: bool,
+        enough: scalar,
         square: scalar,
         paths: Paths,
         constraints: Constraints,
         problem: Problem,
-        system: System,
         iterate: Iterate,
     ):
-        """A step on the coupled equations, or half of it. Returns the square of the residual, and whether z has moved.
+        """Move along the step, if one was found. Returns the square of the residual, and what came of the step.
 
-        Where neither half leaves enough less of the residual, z stays, and the step is kept for :func:`step_square`.
+        On the coupled equations that is the whole step or half of it; where neither leaves enough less of the residual, z stays. In
+        a convex round it is as far as the convex function falls; once that leaves ``enough`` or less, the residual is the coupled one.
         """
-        symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
-        if not find_step(world, nv, symmetric, system, iterate):
+        if mode == COUPLED and not found:
             return square, int(SINGULAR)
+        tried = one
+        if mode == SWEPT and not found:
+            tried = zero
+        if mode == HELD:
+            tried = exact_length(world, count, nv, paths, constraints, problem, iterate)
         length = zero
         reached = square
+        bounds = mode
         attempt = int(0)
+        # One call in a loop, as in begin.
         while attempt < 3:
-            # The whole step, half of it, and back.
-            tried = one - scalar(0.5) * scalar(attempt)
             move(world, nv, tried - length, iterate)
             length = tried
-            reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-            if attempt < 2 and reached < scalar(ENOUGH) * square:
-                return reached, int(MOVED)
+            reached = f.find_residual(world, count, nv, bounds, paths, constraints, problem, iterate)
             attempt += 1
-        return reached, int(STAYED)
-
-    @wp.func
-    def step_from_sweeps(
-        world: int,
-        count: int,
-        nv: int,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        system: System,
-        iterate: Iterate,
-    ):
-        """A step from where the sweeps are, with what they found to hold and to slide. Returns the square of the residual."""
-        sweeps.implied_values(world, count, paths, constraints, problem, iterate)
-        symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
-        f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
-        if find_step(world, nv, symmetric, system, iterate):
-            move(world, nv, one, iterate)
-        return f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-
-    @wp.func
-    def convex_round(
-        world: int,
-        count: int,
-        nv: int,
-        goal: scalar,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        system: System,
-        iterate: Iterate,
-    ):
-        """Towards the minimum with the present bounds of friction. Returns the square of the coupled residual, and the systems solved."""
-        f.hold_normal_impulses(world, count, constraints, problem, iterate)
-        enough = goal
-        solved = int(0)
-        mode = int(HELD)
-        square = zero
-        while mode != DONE:
-            square = f.find_residual(world, count, nv, mode, paths, constraints, problem, iterate)
-            if mode == HELD and solved == 0:
-                enough = wp.max(scalar(1.0e-4) * square, goal)
-            if mode == COUPLED:
-                mode = int(DONE)
-            elif square <= enough or solved == ROUND:
-                mode = int(COUPLED)
+            if mode == HELD:
+                if bounds == COUPLED:
+                    return reached, int(MOVED)
+                if reached > enough:
+                    return reached, int(CLOSER)
+                bounds = int(COUPLED)
             else:
-                f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
-                find_step(world, nv, True, system, iterate)
-                solved += 1
-                length = exact_length(world, count, nv, paths, constraints, problem, iterate)
-                move(world, nv, length, iterate)
-        return square, solved
+                if mode == SWEPT or (attempt < 3 and reached < scalar(ENOUGH) * square):
+                    return reached, int(MOVED)
+                # Half of the step, then back.
+                tried = one - scalar(0.5) * scalar(attempt)
+        return reached, int(STAYED)
 
     @wp.kernel(module=module, enable_backward=False)
     def newton_solve(
@@ -437,25 +403,40 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         linear.outline(world, count, nv, paths, constraints, system)
         solved = int(0)
         failures = int(0)
+        mode = int(COUPLED)
+        enough = zero
+        in_round = int(0)
         converged = bool(False)
         while solved < iterations and not converged:
-            square, outcome = coupled_step(world, count, nv, square, paths, constraints, problem, system, iterate)
+            symmetric = f.assemble(world, count, nv, mode, paths, constraints, problem, iterate, system)
+            if mode == SWEPT:
+                f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
+            found = find_step(world, nv, symmetric, system, iterate)
             solved += 1
+            in_round += 1
+            if in_round == ROUND:
+                enough = scalar(wp.inf)
+            square, outcome = take_step(
+                world, count, nv, mode, found, enough, square, paths, constraints, problem, iterate
+            )
             at_hand = square_at_hand(world, count, epsilon, constraints, problem, iterate)
             goal = asked + rounding * rounding * at_hand
-            if outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
+            if outcome == MOVED:
+                mode = int(COUPLED)
+                converged = square <= goal
+            elif outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
                 converged = True  # what is left is rounding
-            elif outcome != MOVED and failures < PASSES:
+            elif outcome != CLOSER and failures < PASSES:
                 number = SWEEPS << failures
                 sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
+                sweeps.implied_values(world, count, paths, constraints, problem, iterate)
                 failures += 1
-                square = step_from_sweeps(world, count, nv, paths, constraints, problem, system, iterate)
-                solved += 1
-            elif outcome != MOVED:
-                square, more = convex_round(world, count, nv, goal, paths, constraints, problem, system, iterate)
-                solved += more
-            if square <= goal:
-                converged = True
+                mode = int(SWEPT)
+            elif outcome != CLOSER:
+                f.hold_normal_impulses(world, count, constraints, problem, iterate)
+                enough = wp.max(scalar(1.0e-4) * square, goal)
+                in_round = 0
+                mode = int(HELD)
         residual[world] = velocity_left(world, nv, system, iterate)
         if not converged:
             sweeps.resume(world, count, nv, failures == 0, SWEEPS << 2, paths, constraints, problem, iterate)
