@@ -102,11 +102,13 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:
     """The Warp module that holds the kernels of one file in one precision, for lane groups of ``lanes`` worlds."""
-    if lanes == 1:
-        return wp.get_module(f"backswing.{name}.{scalar.__name__}")
-    module = wp.get_module(f"backswing.{name}.{scalar.__name__}x{lanes}")
-    contraction = "fast" if scalar is wp.float64 or _has_avx512() else "off"
-    wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={contraction}"}, module)
+    suffix = f"x{lanes}" if lanes > 1 else ""
+    module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")
+    # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
+    wp.set_module_options({"default_grid_stride": False}, module)
+    if lanes > 1:
+        contraction = "fast" if scalar is wp.float64 or _has_avx512() else "off"
+        wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={contraction}"}, module)
     return module
 
 

@@ -59,7 +59,8 @@ class GradientReport:
         totals: number of entries of each argument, of which at most ``most`` were compared.
         norms: norms of the derivatives in each state of the worlds that were checked.
         about: lines that describe what was compared.
-        jumps: where the loss changes by something else than the integral of its derivatives, over 5 cm or 0.05 rad.
+        jumps: where the loss changes by something else than the integral of its derivatives, over 5 cm, 0.05 rad or 5 %
+            of a parameter.
     """
 
     entries: tuple[CheckedEntry, ...]
