@@ -104,6 +104,16 @@ class TestLooseBodies:
         check(c, BODY)
 
 
+@pytest.mark.parametrize("options", [{}, {"solver": "pgs"}, {"solver": "pgs", "adjoint": "implicit"}], ids=str)
+@pytest.mark.parametrize("friction", ["cone", "pyramid"])
+def test_friction_of_what_is_not_pressed_has_no_derivative(options, friction):
+    """A ball just above the ground, exactly at rest: its contact is there, and nothing of it may hold the ball."""
+    model = ball(torsional_friction=0.02, rolling_friction=0.01)
+    c = case(model, 2, at(model, 0.105), contact=sim.ContactOptions(friction=friction, **options), force=0.0)
+    assert regimes(c) == {"open"}
+    check(c, ["gravity"])
+
+
 def arm(**options: object) -> sim.ModelBuilder:
     """Four joints of all kinds with springs, limits and dry friction, a box in its hand and a capsule along its
     forearm.

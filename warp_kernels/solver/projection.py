@@ -66,6 +66,9 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
             factor = scalar(1.0)
             if square > limit * limit:
                 factor = limit / wp.sqrt(square)
+            elif limit == scalar(0.0):
+                # Without slip too, so that friction of a contact that isn't pressed has no derivative.
+                factor = scalar(0.0)
             return vec2(x * factor, y * factor)
 
     elif friction == "pyramid":

@@ -23,6 +23,11 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     zero = scalar(0.0)
 
+    @wp.func
+    def holds(r: scalar, grip: scalar, bound: scalar):
+        """Whether a row answers with less than its bound. One without bound never does, without slip neither."""
+        return wp.abs(grip * r) <= bound and bound > zero
+
     if friction == "cone":
 
         @wp.func
@@ -42,6 +47,8 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 t = r / size
                 factor = limit / size
                 return vec3(-factor * t[1] * t[1], factor * t[0] * t[1], -factor * t[0] * t[0])
+            if limit == zero:
+                return vec3()
             return vec3(-grip, zero, -grip)
 
         @wp.func
@@ -63,9 +70,9 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         def tangent_slope(r: vec2, grip: scalar, limit: scalar):
             """Derivatives of the answer: [0, 0], [0, 1], [1, 1]."""
             slope = vec3()
-            if wp.abs(grip * r[0]) <= limit:
+            if holds(r[0], grip, limit):
                 slope[0] = -grip
-            if wp.abs(grip * r[1]) <= limit:
+            if holds(r[1], grip, limit):
                 slope[2] = -grip
             return slope
 
@@ -113,10 +120,10 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 first = -grip[0]
             pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[0])
         elif kind <= COUPLING:
-            if wp.abs(grip[0] * r[0]) <= bounds[0]:
+            if holds(r[0], grip[0], bounds[0]):
                 first = -grip[0]
         elif kind == TORSION:
-            if wp.abs(grip[0] * r[0]) <= bounds[0]:
+            if holds(r[0], grip[0], bounds[0]):
                 first = -grip[0]
             pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[1])
         else:
