@@ -13,9 +13,12 @@ from warp_kernels.solver.projection import FRICTION_MODELS
 SOLVERS = ("newton", "pgs")
 # Options that say something to one solver alone.
 OWN_OPTIONS = {
-    "newton": ("regularisation", "recovery_time", "iterations"),
+    "newton": ("regularisation", "recovery_time", "iterations", "gradient_smoothing"),
     "pgs": ("sweeps", "cfm", "adjoint", "warm_start"),
 }
+NOT_NEGATIVE = (
+    "tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time", "gradient_smoothing"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class ContactOptions:
         tolerance: of "pgs": sweeps end early in a world once one changes no row's velocity by as much [m/s]; 0 for all
             sweeps. Of "newton": the residual that may be left, as a share of the momenta at hand; 0 for as little as
             rounding allows.
+        gradient_smoothing: of "newton" with the friction cone: distance over which gradients are smoothed [m]; 0 for
+            the exact ones. It changes nothing but the way back, see docs/gradients.md.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
     """
@@ -66,6 +71,7 @@ class ContactOptions:
     max_contacts: int | None = None
     adjoint: str = "unrolled"
     tolerance: float = 0.0
+    gradient_smoothing: float = 0.0
     warm_start: bool = False
 
     def __post_init__(self) -> None:
@@ -87,7 +93,12 @@ class ContactOptions:
                 f"ContactOptions: regularisation is {self.regularisation}; it must lie above 0 and not above 1"
             )
         self._refuse_options_of_others()
-        for name in ("tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time"):
+        if self.gradient_smoothing > 0.0 and self.friction != "cone":
+            raise ModelError(
+                f"ContactOptions: gradient_smoothing is for friction='cone'; friction is '{self.friction}'. "
+                "Leave gradient_smoothing out or choose the cone"
+            )
+        for name in NOT_NEGATIVE:
             value = getattr(self, name)
             if value is not None and not value >= 0.0:
                 raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")

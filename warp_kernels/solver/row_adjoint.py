@@ -94,6 +94,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         coupled_response: wp.array2d(dtype=vec3),
         # Adjoint in
         rows_bar: Rows,
+        distance_share: wp.array2d(dtype=scalar),
         bounces_bar: Bounces,
         # Adjoint out
         q_bar: wp.array2d(dtype=scalar),
@@ -108,12 +109,17 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         coupling_ratio_bar: wp.array2d(dtype=scalar),
         actuator_row_bar: wp.array2d(dtype=vec3),
     ):
-        """Adjoint of the rows and of the right-hand side, constraint after constraint."""
+        """Adjoint of the rows and of the right-hand side, constraint after constraint.
+
+        distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without.
+        """
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
+            if distance_share.shape[0] > 0:
+                b_bar = b_bar * distance_share[constraint, world]
             if kind == CONTACT:
                 bouncing = bool(False)
                 if bounces.free.shape[0] > 0:

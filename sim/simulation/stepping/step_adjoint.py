@@ -22,6 +22,7 @@ from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
@@ -62,6 +63,8 @@ class DifferentiableStep(Step):
         self.rhs_bar = worlds_last(constraints, t.vec3)
         self.bound_bar, self.softness_bar = (worlds_last(constraints, scalar) for _ in range(2))
         self._allocate_bounce_adjoint()
+        smoothed = constraints if self.contact_options.gradient_smoothing > 0.0 else 0
+        self.held_share, self.row_inverse_mass, self.distance_share = (worlds_last(smoothed, scalar) for _ in range(3))
         if self.newton:
             self.own_bar = worlds_last(constraints, t.vec3)
             self._allocate_responses()
@@ -221,6 +224,8 @@ class DifferentiableStep(Step):
     def _newton_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
         solver = newton_adjoint_kernels(self.scalar, self.contact_options.friction)
+        if self.contact_options.gradient_smoothing > 0.0:
+            self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         self._launch(solver.solution_adjoint, self.num_worlds)
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)

@@ -177,6 +177,8 @@ class Workspace:
         self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
         self.bound, self.softness = (worlds_last(constraints, scalar) for _ in range(2))
         self.row_size = worlds_last(constraints if self.newton else 0, t.vec2)
+        # Of smoothed gradients, on the way back.
+        self.held_share, self.row_inverse_mass = (worlds_last(0, scalar) for _ in range(2))
         self._allocate_bounces()
         self.matrix = worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
@@ -278,6 +280,9 @@ class Workspace:
                 size=self.row_size,
                 resistance=self.contact_resistance,
                 inverse_mass=self.factor_d,
+                held_share=self.held_share,
+                row_inverse_mass=self.row_inverse_mass,
+                reach=self.scalar(self.contact_options.gradient_smoothing / float(self.dt)),
             )
 
     @property

@@ -16,6 +16,7 @@ import warp as wp
 
 from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
+from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
@@ -31,10 +32,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
     """The adjoint for one precision and friction model."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
-    f = residual_functions(scalar, friction)
+    f = residual_functions(scalar, friction, smoothed=True)
     laws, linear, products = f.laws, f.linear, f.products
     common = row_functions(scalar)
     ordering = ordering_functions(scalar)
+    smoothing = smoothing_functions(scalar, friction)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton_adjoint.{friction}", scalar)
@@ -95,10 +97,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         size = one
         if kind == CONTACT or kind == TORSION:
             size = f.normal_impulse(item, world, COUPLED, problem, iterate)
-        value = iterate.value[constraint, world]
-        grip = problem.grip[constraint, world]
-        first = laws.bound_slope(kind, value, grip, bounds, vec2(size, zero))
-        second = laws.bound_slope(kind, value, grip, bounds, vec2(zero, size))
+        first = f.bound_slope(constraint, kind, world, bounds, vec2(size, zero), problem, iterate)
+        second = f.bound_slope(constraint, kind, world, bounds, vec2(zero, size), problem, iterate)
         return vec2(wp.dot(first, s), wp.dot(second, s))
 
     @wp.func
@@ -151,6 +151,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         world: int,
         value: vec3,
         value_bar: vec3,
+        bounds: vec2,
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
     ):
@@ -161,6 +162,10 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         grip = problem.grip[constraint, world]
         first = -grip[0] * value_bar[0] * value[0]
         others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
+        if problem.held_share.shape[0] > 0:
+            held = smoothing.held_rows(kind, value, grip, bounds)
+            first = first * held[0]
+            others = others * held[1]
         if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
             return first, others
         return zero, first + others
@@ -227,7 +232,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
             if kind == TORSION:
                 contact_resistance_bar[item, world] += bars
             spring_bar, hard_bar = resistance_adjoint(
-                i, kind, world, iterate.value[i, world], rhs_bar[i, world], problem, softness
+                i, kind, world, iterate.value[i, world], rhs_bar[i, world], bounds, problem, softness
             )
             softness_bar[i, world] = spring_bar
             epsilon = common.value_of(regularisation, world, 0)

@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.newton.laws import law_functions
+from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.system import system_functions
 from warp_kernels.solver.products import product_functions
@@ -19,11 +20,12 @@ HELD = 1
 
 
 @functools.cache
-def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
+def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> SimpleNamespace:
     """Warp functions for one precision and friction model."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     laws = law_functions(scalar, friction)
+    smoothing = smoothing_functions(scalar, friction)
     linear = system_functions(scalar)
     products = product_functions(scalar)
     structs = newton_structs(scalar)
@@ -88,6 +90,31 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return residual_square(world, nv, problem, iterate)
 
     @wp.func
+    def slope(constraint: int, kind: int, world: int, bounds: vec2, problem: Problem, iterate: Iterate):
+        """The laws' slope, or the smoothed one."""
+        value = iterate.value[constraint, world]
+        grip = problem.grip[constraint, world]
+        if wp.static(smoothed):
+            if problem.held_share.shape[0] > 0:
+                mass = problem.row_inverse_mass[constraint, world]
+                held = problem.held_share[constraint, world]
+                return smoothing.slope(kind, value, grip, bounds, held, mass, problem.reach)
+        return laws.slope(kind, value, grip, bounds)
+
+    @wp.func
+    def bound_slope(
+        constraint: int, kind: int, world: int, bounds: vec2, share: vec2, problem: Problem, iterate: Iterate
+    ):
+        """The laws' slope in what the bounds grow with, or the smoothed one."""
+        value = iterate.value[constraint, world]
+        grip = problem.grip[constraint, world]
+        if wp.static(smoothed):
+            if problem.held_share.shape[0] > 0:
+                mass = problem.row_inverse_mass[constraint, world]
+                return smoothing.bound_slope(kind, value, grip, bounds, share, mass, problem.reach)
+        return laws.bound_slope(kind, value, grip, bounds, share)
+
+    @wp.func
     def friction_slope(
         constraint: int,
         kind: int,
@@ -105,9 +132,8 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         if mode == HELD or (kind != CONTACT and kind != TORSION) or not (bounds[0] > zero or bounds[1] > zero):
             return vec3()
         rates = bound_rates(constraint, kind, item, world, problem)
-        value = iterate.value[constraint, world]
-        grip = problem.grip[constraint, world]
-        return laws.bound_slope(kind, value, grip, bounds, rates) * -problem.grip[item, world][0]
+        follows = bound_slope(constraint, kind, world, bounds, rates, problem, iterate)
+        return follows * -problem.grip[item, world][0]
 
     @wp.func
     def slopes(constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate):
@@ -116,12 +142,12 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         For a contact the first holds the second too.
         """
         bounds = impulse_bounds(constraint, kind, item, world, mode, problem, iterate)
-        slope = laws.slope(kind, iterate.value[constraint, world], problem.grip[constraint, world], bounds)
+        result = slope(constraint, kind, world, bounds, problem, iterate)
         follows = friction_slope(constraint, kind, item, world, mode, bounds, problem, iterate)
         if kind == CONTACT:
-            slope[1, 0] = follows[1]
-            slope[2, 0] = follows[2]
-        return slope, follows
+            result[1, 0] = follows[1]
+            result[2, 0] = follows[2]
+        return result, follows
 
     @wp.func
     def is_symmetric(world: int, count: int, mode: int, constraints: Constraints, problem: Problem, iterate: Iterate):
@@ -156,12 +182,12 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         for i in range(count):
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
-            slope, follows = slopes(i, kind, item, world, mode, problem, iterate)
-            if wp.ddot(slope, slope) > zero:
-                linear.add_product(world, i, i, slope, symmetric, paths, constraints, problem.row, system)
+            own, follows = slopes(i, kind, item, world, mode, problem, iterate)
+            if wp.ddot(own, own) > zero:
+                linear.add_product(world, i, i, own, symmetric, paths, constraints, problem.row, system)
             if kind == TORSION and wp.dot(follows, follows) > zero:
-                slope = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
-                linear.add_product(world, i, item, slope, symmetric, paths, constraints, problem.row, system)
+                own = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
+                linear.add_product(world, i, item, own, symmetric, paths, constraints, problem.row, system)
         return symmetric
 
     @wp.func
@@ -197,6 +223,7 @@ def residual_functions(scalar: Any, friction: str) -> SimpleNamespace:
         products=products,
         impulse_bounds=impulse_bounds,
         slopes=slopes,
+        bound_slope=bound_slope,
         normal_impulse=normal_impulse,
         residual_square=residual_square,
         find_residual=find_residual,

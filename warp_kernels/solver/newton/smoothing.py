@@ -1,0 +1,165 @@
+"""Derivatives of smoothed laws, for the way back alone: contacts that nearly act, and friction that nearly slips or sticks.
+
+A contact with the value r > 0 after the step doesn't act, and nothing of it reaches the gradient. Here it answers as if it held a
+share of its velocity u: in a step of the time h
+
+    p = exp(-r / reach) h (RATE - u / kappa),   reach = kappa / h,   0 <= p <= 1,
+
+so that a body on its way to another passes on 1 - exp(-1) of its velocity over all steps, most of it within kappa of the touch, and the
+touch itself gets the rest. RATE is for what waits nearby. A gap that grows faster doesn't answer: it would pull at what has
+been pushed away. A contact that acts answers as it does. Friction that holds lets go of the share ``exp(-m / reach) / 2``, where m is
+missing until it slides; what slides answers as it does. A row that holds the share p of its velocity has the softness
+``(W + R) / p - W``, W being its inverse mass.
+
+What the distance d adds to r, d / h, is passed on with p / 4 of that: a gap then follows ``u+ = (1 - p) u - p^2 d / (4 h)``, which is
+overdamped for every p. With all of it the gap would swing about where it is, and the gradient would change its sign with the horizon.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.laws import law_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import FRICTION_LOSS, kernel_module, warp_types
+
+RATE = 1.0  # [1/s]
+
+
+@functools.cache
+def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """Warp functions for one precision and friction model, beside those of the laws.
+
+    ``held``: the share of its velocity that a contact or limit holds along its first row; ``mass``: W; ``reach`` in m/s.
+    """
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
+    laws = law_functions(scalar, friction)
+    zero, half, one = scalar(0.0), scalar(0.5), scalar(1.0)
+
+    @wp.func
+    def response(grip: scalar, mass: scalar, share: scalar):
+        """One over the softness of a row that holds a share of its velocity."""
+        return grip * share / (one + mass * grip * (one - share))
+
+    @wp.func
+    def holding_share(size: scalar, grip: scalar, limit: scalar, mass: scalar, reach: scalar):
+        """How much of its velocity friction holds, which slips by ``size``."""
+        if size * grip > limit:
+            return zero
+        return one - half * wp.exp(-mass * (limit - size * grip) / reach)
+
+    @wp.func
+    def slope(kind: int, r: vec3, grip: vec2, bounds: vec2, held: scalar, mass: scalar, reach: scalar):
+        """As the laws' ``slope``."""
+        result = laws.slope(kind, r, grip, bounds)
+        if kind < FRICTION_LOSS:
+            result[0, 0] = -response(grip[0], mass, held)
+            if bounds[0] > zero:
+                size = wp.length(vec2(r[1], r[2]))
+                share = holding_share(size, grip[1], bounds[0], mass, reach)
+                sticks = response(grip[1], mass, share)
+                slides = zero
+                along = vec2()
+                if size > zero:
+                    along = vec2(r[1], r[2]) / size
+                    # Where little of the limit is used, no direction is the one that slips.
+                    slides = (one - share) * wp.min(grip[1] * size * grip[1] / bounds[0], bounds[0] / size)
+                result[1, 1] = -sticks - slides * along[1] * along[1]
+                result[2, 2] = -sticks - slides * along[0] * along[0]
+                result[1, 2] = slides * along[0] * along[1]
+                result[2, 1] = result[1, 2]
+        return result
+
+    @wp.func
+    def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2, mass: scalar, reach: scalar):
+        """As the laws' ``bound_slope``."""
+        result = laws.bound_slope(kind, r, grip, bounds, share)
+        if kind < FRICTION_LOSS:
+            size = wp.length(vec2(r[1], r[2]))
+            result = vec3()
+            if bounds[0] > zero and size > zero:
+                used = wp.min(one, size * grip[1] / bounds[0])
+                lets_go = one - holding_share(size, grip[1], bounds[0], mass, reach)
+                sliding = share[0] * used * lets_go / size
+                result = vec3(zero, -sliding * r[1], -sliding * r[2])
+        return result
+
+    @wp.func
+    def held_rows(kind: int, r: vec3, grip: vec2, bounds: vec2):
+        """One for the first row and for the others of a constraint whose impulses are -r / R there, zero where they aren't."""
+        rows = vec2(one, one)
+        if kind < FRICTION_LOSS:
+            if r[0] >= zero:
+                rows[0] = zero
+            if wp.length(vec2(r[1], r[2])) * grip[1] > bounds[0]:
+                rows[1] = zero
+        return rows
+
+    return SimpleNamespace(slope=slope, bound_slope=bound_slope, held_rows=held_rows)
+
+
+@functools.cache
+def smoothing_kernels(scalar: Any) -> SimpleNamespace:
+    """The kernel that finds which contacts nearly act, for one precision."""
+    common = row_functions(scalar)
+    products = product_functions(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate = structs.Problem, structs.Iterate
+    module = kernel_module("newton_smoothing", scalar)
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def held_shares(
+        # Model
+        paths: Paths,
+        dt: scalar,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
+        # Data in
+        qd_next: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        problem: Problem,
+        # Data out
+        iterate: Iterate,
+        held_share: wp.array2d(dtype=scalar),
+        row_inverse_mass: wp.array2d(dtype=scalar),
+        distance_share: wp.array2d(dtype=scalar),
+    ):
+        """held_share: of its velocity, that a constraint holds along its first row [nc, world]. row_inverse_mass: W.
+
+        distance_share: of what the distance adds to the value, that is passed on [nc, world]. iterate: the solution; scratch is used.
+        """
+        world = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            own = qd_next[world, k]
+            for d in range(paths.dof_depth[k]):
+                at = paths.dof_row_start[k] + d
+                own += factor_l[at, world] * qd_next[world, paths.ancestor[at]]
+            iterate.work[k, world] = own
+        for i in range(constraints.count[world]):
+            # 1 / grip is R, the regularisation times W; zero where nothing moves.
+            grip = problem.grip[i, world][1]
+            mass = zero
+            if grip > zero:
+                mass = one / (grip * common.value_of(regularisation, world, 0))
+            row_inverse_mass[i, world] = mass
+            held = one
+            passed = one
+            r = iterate.value[i, world][0]
+            if constraints.kind[i, world] < FRICTION_LOSS and r >= zero:
+                velocity = products.row_product(i, world, paths, constraints, problem.row, iterate.work)[0]
+                # h u / kappa is u / reach.
+                meets = wp.clamp(dt * scalar(RATE) - velocity / problem.reach, zero, one)
+                held = meets * wp.exp(-r / problem.reach)
+                passed = scalar(0.25) * held
+            held_share[i, world] = held
+            distance_share[i, world] = passed
+
+    return SimpleNamespace(module=module, held_shares=held_shares)
