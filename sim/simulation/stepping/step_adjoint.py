@@ -223,8 +223,9 @@ class DifferentiableStep(Step):
 
     def _newton_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
-        solver = newton_adjoint_kernels(self.scalar, self.contact_options.friction)
-        if self.contact_options.gradient_smoothing > 0.0:
+        smoothed = self.contact_options.gradient_smoothing > 0.0
+        solver = newton_adjoint_kernels(self.scalar, self.contact_options.friction, smoothed)
+        if smoothed:
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         self._launch(solver.solution_adjoint, self.num_worlds)
         if self.bouncing:

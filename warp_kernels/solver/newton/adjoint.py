@@ -24,22 +24,22 @@ from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, CONTACT, TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
-VARIANTS = {"newton_adjoint_kernels": [(model,) for model in FRICTION_MODELS]}
+VARIANTS = {"newton_adjoint_kernels": [*((model,) for model in FRICTION_MODELS), ("cone", True)]}
 
 
 @functools.cache
-def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
-    """The adjoint for one precision and friction model."""
+def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool = False) -> SimpleNamespace:
+    """The adjoint for one precision and friction model, exact or ``smoothed`` (:mod:`warp_kernels.solver.newton.smoothing`)."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
-    f = residual_functions(scalar, friction, smoothed=True)
+    f = residual_functions(scalar, friction, smoothed)
     laws, linear, products = f.laws, f.linear, f.products
     common = row_functions(scalar)
     ordering = ordering_functions(scalar)
     smoothing = smoothing_functions(scalar, friction)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    module = kernel_module(f"newton_adjoint.{friction}", scalar)
+    module = kernel_module(f"newton_adjoint.{friction}{'.smoothed' if smoothed else ''}", scalar)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
@@ -162,7 +162,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespa
         grip = problem.grip[constraint, world]
         first = -grip[0] * value_bar[0] * value[0]
         others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
-        if problem.held_share.shape[0] > 0:
+        if wp.static(smoothed):
             held = smoothing.held_rows(kind, value, grip, bounds)
             first = first * held[0]
             others = others * held[1]

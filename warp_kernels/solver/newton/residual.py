@@ -21,7 +21,7 @@ HELD = 1
 
 @functools.cache
 def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> SimpleNamespace:
-    """Warp functions for one precision and friction model."""
+    """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     laws = law_functions(scalar, friction)
@@ -95,11 +95,11 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         value = iterate.value[constraint, world]
         grip = problem.grip[constraint, world]
         if wp.static(smoothed):
-            if problem.held_share.shape[0] > 0:
-                mass = problem.row_inverse_mass[constraint, world]
-                held = problem.held_share[constraint, world]
-                return smoothing.slope(kind, value, grip, bounds, held, mass, problem.reach)
-        return laws.slope(kind, value, grip, bounds)
+            mass = problem.row_inverse_mass[constraint, world]
+            held = problem.held_share[constraint, world]
+            return smoothing.slope(kind, value, grip, bounds, held, mass, problem.reach)
+        else:
+            return laws.slope(kind, value, grip, bounds)
 
     @wp.func
     def bound_slope(
@@ -109,10 +109,10 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         value = iterate.value[constraint, world]
         grip = problem.grip[constraint, world]
         if wp.static(smoothed):
-            if problem.held_share.shape[0] > 0:
-                mass = problem.row_inverse_mass[constraint, world]
-                return smoothing.bound_slope(kind, value, grip, bounds, share, mass, problem.reach)
-        return laws.bound_slope(kind, value, grip, bounds, share)
+            mass = problem.row_inverse_mass[constraint, world]
+            return smoothing.bound_slope(kind, value, grip, bounds, share, mass, problem.reach)
+        else:
+            return laws.bound_slope(kind, value, grip, bounds, share)
 
     @wp.func
     def friction_slope(
