@@ -161,3 +161,14 @@ def test_gradients_of_an_arm_that_bounces(options):
     c = case(model, 10, q, [2.0, 0.3, 1.0, -0.4], OPTIONS[options], dt=1 / 240)
     assert "open" in regimes(c)
     check(c, ["mass", "com", "inertia", "damping", "restitution", "friction", "gravity"])
+
+
+def test_the_restitution_of_the_ground_alone_makes_nothing_bounce():
+    """It is 1, which leaves that of a pair to the other body; without that nothing of a bounce is computed."""
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.2))
+    simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
+    assert not simulator.bouncing
+    simulator.set_parameter("restitution", [1.0, 0.5])
+    assert simulator.bouncing

@@ -22,7 +22,7 @@ class ConstraintLayout:
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.
-        bouncing: whether a geometry that collides has restitution.
+        bouncing: whether a geometry that collides and moves has restitution.
     """
 
     limited: np.ndarray
@@ -63,7 +63,11 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
         resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
-        bouncing=any(geometry.collides and bounces[i] > 0.0 for i, geometry in enumerate(model.geometries)),
+        bouncing=any(
+            # The ground's restitution of 1 leaves that of a pair to the other body.
+            geometry.collides and geometry.link >= 0 and bounces[i] > 0.0
+            for i, geometry in enumerate(model.geometries)
+        ),
     )
 
 
