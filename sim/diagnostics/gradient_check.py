@@ -39,10 +39,11 @@ def check_gradients(
     """Compare the gradients of a rollout with its finite differences.
 
     Both are computed in float64, whatever the simulator's dtype, by a separate simulator with the same model, options
-    and parameters. All perturbed rollouts are worlds of one simulator and run together. One-sided differences with
-    several widths distinguish an error from a kink, where the motion has two derivatives (see docs/contact.md). A
-    mismatch does not raise; see :meth:`GradientReport.raise_if_wrong`. Where the loss changes by something else than
-    the integral of its derivatives, the report says that the motion jumps (:attr:`GradientReport.jumps`).
+    and parameters, but without ``gradient_smoothing``: the exact gradient is checked. All perturbed rollouts are worlds
+    of one simulator and run together. One-sided differences with several widths distinguish an error from a kink, where
+    the motion has two derivatives (see docs/contact.md). A mismatch does not raise; see
+    :meth:`GradientReport.raise_if_wrong`. Where the loss changes by something else than the integral of its
+    derivatives, the report says that the motion jumps (:attr:`GradientReport.jumps`).
 
     A change of a quaternion is a rotation about an axis [rad], and a change of an inertia keeps it symmetric.
     Parameters are changed separately in each world, even if all worlds share them. Entries without a derivative on both
@@ -117,9 +118,8 @@ def _doubled(
         name: value[worlds] if value.ndim > number_of_dims(name) else np.repeat(value[None], len(worlds), axis=0)
         for name, value in simulator.parameter_values().items()
     }
-    double = Simulator(
-        replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, simulator.contact, parameters
-    )
+    exact = replace(simulator.contact, gradient_smoothing=0.0)
+    double = Simulator(replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, exact, parameters)
     started = simulator.first_impulses(state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     trajectory = double.rollout(start_state(double, q, qd, impulses), tau, steps, control=control)
@@ -243,4 +243,6 @@ def _about(simulator: Simulator, steps: int, residual: float, projected: bool, s
             f"The adjoint is implicit, which assumes converged sweeps; the residual was {residual:.1e} m/s. If that is "
             'large, compare with adjoint="unrolled".'
         )
+    if simulator.contact.gradient_smoothing > 0.0:
+        lines.append("The gradient is the exact one: gradient_smoothing is left out.")
     return tuple(lines)

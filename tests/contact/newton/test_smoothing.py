@@ -112,6 +112,13 @@ def test_friction_that_nearly_slips_has_a_gradient():
     assert abs(exact) < 1e-2 * abs(near)
 
 
+def test_the_exact_gradient_is_checked():
+    simulator = sim.Simulator(pushing(), DT, contact=options(0.1))
+    report = sim.check_gradients(simulator, simulator.initial_state(), wrt=["qd"], steps=20)
+    assert not report.wrong
+    assert "gradient_smoothing is left out" in str(report)
+
+
 def test_the_motion_is_the_same():
     exact, smoothed = (case(box(), 10, qd=spin(2.0, 0.7, 0.0), contact=options(smoothing)) for smoothing in (0.0, 0.01))
     first, second = (c.rollout(c.simulator()) for c in (exact, smoothed))
