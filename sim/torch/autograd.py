@@ -1,11 +1,14 @@
 """The rollout and the step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import warp as wp
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import DTYPES
@@ -22,6 +25,7 @@ def rollout(
     control: torch.Tensor | None = None,
     *,
     steps: int | None = None,
+    hold: int = 1,
     checkpoint_interval: int = 1,
     leave_out_bad_worlds: bool = False,
     **parameters: torch.Tensor,
@@ -32,10 +36,12 @@ def rollout(
         simulator: the simulator; its device and dtype are those of the tensors.
         q: coordinates [num_worlds, nq]; gradients are ambient, tangent to the unit sphere for quaternions.
         qd: velocities [num_worlds, nv].
-        tau: joint forces [steps, num_worlds, nv]; None for none.
-        control: inputs of the actuators [steps, num_worlds, nu]; None for zeros.
+        tau: joint forces [steps / hold, num_worlds, nv]; None for none.
+        control: inputs of the actuators [steps / hold, num_worlds, nu]; None for zeros.
         steps: number of steps; needed where neither tau nor control is given.
-        checkpoint_interval: k, to keep and return only the states before every k-th step and the last one.
+        hold: for how many steps each of tau and control acts. Only the states at which they change are returned.
+        checkpoint_interval: k, to keep and return only the states before every k-th step and the last one. Leave it 1
+            where hold isn't.
         leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
             don't spoil those of the parameters that all worlds share. :attr:`sim.Simulator.bad_worlds` says which they
             are; the loss must leave them out itself.
@@ -44,30 +50,32 @@ def rollout(
 
     Returns:
         q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a
-        checkpoint interval only the states that are stored, ceil(steps / k) + 1.
+        checkpoint interval only the states that are stored, ceil(steps / k) + 1; with ``hold`` those before each
+        input and the last, steps / hold + 1.
 
     Raises:
-        ModelError: for a wrong shape, dtype, device or parameter name.
+        ModelError: for a wrong shape, dtype, device or parameter name, and for steps that aren't a multiple of hold.
         RuntimeError: for a second derivative, forward mode and vmap over inputs, which are not supported, and for a
             batch of gradients by ``is_grads_batched``; ``torch.func.jacrev`` takes one way back after the other.
 
     With ``ContactOptions(warm_start=True)`` the first step begins with zero impulses.
     """
-    names = tuple(parameters)
-    values = tuple(_parameter(simulator, name, value) for name, value in parameters.items())
-    q = _tensor(simulator, "q", q, simulator.model.nq)
-    qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    for name, given, size in (("tau", tau, simulator.model.nv), ("control", control, simulator.model.nu)):
-        if given is not None:
-            _require_tensor(name, given)
-            if given.dim() != 3:
-                shape = (simulator.num_worlds, size)
-                raise ModelError(f"{name} has shape {tuple(given.shape)}; expected (steps, {shape[0]}, {shape[1]})")
-            _tensor(simulator, name, given[0] if len(given) else q.new_zeros(simulator.num_worlds, size), size)
-            steps = given.shape[0] if steps is None else steps
-    settings = Settings(simulator, names, steps, checkpoint_interval, leave_out_bad_worlds)
-    states = RecordedRollout.apply(settings, q, qd, tau, control, *values)
-    return states[0], states[1]
+    if not is_whole(hold, 1):
+        raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
+    if hold > 1 and checkpoint_interval != 1:
+        raise ModelError(
+            f"hold is {hold} and checkpoint_interval {checkpoint_interval!r}; with hold all states of the steps are "
+            "kept: leave checkpoint_interval out"
+        )
+    for name, value, size in (("tau", tau, simulator.model.nv), ("control", control, simulator.model.nu)):
+        if value is not None:
+            steps = _require_inputs(simulator, name, value, size, steps, hold)
+    if steps is not None and is_whole(steps, 0) and steps % hold:
+        raise ModelError(f"steps is {steps}, which is no multiple of hold, {hold}")
+    settings = Settings(
+        simulator, tuple(parameters), steps, checkpoint_interval, leave_out_bad_worlds, slice(None, None, hold)
+    )
+    return _run(settings, q, qd, _held(tau, hold), _held(control, hold), parameters)
 
 
 def step(
@@ -77,11 +85,13 @@ def step(
     tau: torch.Tensor | None = None,
     control: torch.Tensor | None = None,
     *,
+    hold: int = 1,
+    adjoint_clip: float = math.inf,
     leave_out_bad_worlds: bool = False,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One step, differentiable like :func:`rollout`; the autograd graph of a loop of steps is then the list of
-    checkpoints.
+    """One step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop of
+    steps is then the list of checkpoints.
 
     Args:
         simulator: the simulator.
@@ -89,23 +99,68 @@ def step(
         qd: velocities [num_worlds, nv].
         tau: joint forces [num_worlds, nv]; None for none.
         control: inputs of the actuators [num_worlds, nu]; None for zeros.
+        hold: number of steps, all with these inputs.
+        adjoint_clip: largest norm of the gradient in q and qd of each world, taken together; longer ones are scaled
+            down to it. Contacts multiply gradients from step to step, and a few worlds would drown all others. The
+            gradient is biased by it, in all that came before this step.
         leave_out_bad_worlds: as for :func:`rollout`.
         **parameters: as for :func:`rollout`.
 
     Returns:
-        the next q [num_worlds, nq] and qd [num_worlds, nv].
+        q [num_worlds, nq] and qd [num_worlds, nv] after the last step.
+
+    Raises:
+        ModelError: as :func:`rollout`; for an adjoint_clip that isn't positive, and with a warm start.
     """
-    for name, given in (("tau", tau), ("control", control)):
-        if given is not None:
-            _require_tensor(name, given)
+    if not is_whole(hold, 1):
+        raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
+    if not adjoint_clip > 0.0:
+        raise ModelError(f"adjoint_clip is {adjoint_clip!r}; it must be positive")
     if simulator.contact.warm_start:
         raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
-    forces, inputs = (None if given is None else given.unsqueeze(0) for given in (tau, control))
-    q_all, qd_all = rollout(
-        simulator, q, qd, forces, inputs, steps=1, checkpoint_interval=1, leave_out_bad_worlds=leave_out_bad_worlds,
-        **parameters,
-    )  # fmt: skip
-    return q_all[1], qd_all[1]
+    forces = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv).unsqueeze(0)
+    inputs = None if control is None else _tensor(simulator, "control", control, simulator.model.nu).unsqueeze(0)
+    settings = Settings(
+        simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, slice(hold, hold + 1), float(adjoint_clip)
+    )
+    q_next, qd_next = _run(settings, q, qd, _held(forces, hold), _held(inputs, hold), parameters)
+    return q_next.squeeze(0), qd_next.squeeze(0)
+
+
+def _run(
+    settings: Settings,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    tau: torch.Tensor | None,
+    control: torch.Tensor | None,
+    parameters: Mapping[str, torch.Tensor],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The states that a rollout returns; tau and control [steps, num_worlds, n] have been checked."""
+    simulator = settings.simulator
+    values = [_parameter(simulator, name, value) for name, value in parameters.items()]
+    q = _tensor(simulator, "q", q, simulator.model.nq)
+    qd = _tensor(simulator, "qd", qd, simulator.model.nv)
+    states = RecordedRollout.apply(settings, q, qd, tau, control, *values)
+    return states[0], states[1]
+
+
+def _held(value: torch.Tensor | None, hold: int) -> torch.Tensor | None:
+    """Inputs [n, num_worlds, ...] of n intervals for all of their steps [n * hold, num_worlds, ...]."""
+    return value if value is None or hold == 1 else value.repeat_interleave(hold, dim=0)
+
+
+def _require_inputs(
+    simulator: Simulator, name: str, value: torch.Tensor, size: int, steps: int | None, hold: int
+) -> int:
+    """Check inputs [steps / hold, num_worlds, size]; returns the number of steps."""
+    _require_tensor(name, value)
+    if value.dim() != 3:
+        expected = f"(steps, {simulator.num_worlds}, {size})"
+        raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
+    _tensor(simulator, name, value[0] if len(value) else value.new_zeros(simulator.num_worlds, size), size)
+    if steps is not None and steps != hold * len(value):
+        raise ModelError(f"rollout: steps is {steps}, but {name} has {len(value)} steps, each held for {hold}")
+    return hold * len(value)
 
 
 def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> torch.Tensor:

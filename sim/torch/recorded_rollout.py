@@ -1,11 +1,12 @@
 """A rollout as an operation of PyTorch's autograd.
 
-It saves its inputs and its states and nothing else; the backward pass runs each step again (see
+It keeps its inputs and its states and nothing else; the backward pass runs each step again (see
 :mod:`sim.simulation.trajectory`). The gradient is an operation of its own, so that ``torch.func.jacrev`` can ask for
 several, and a second derivative finds a node that raises.
 """
 
 import contextlib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +43,11 @@ class Settings:
         steps: number of steps, or None where an input says so.
         checkpoint_interval: of the states that are stored.
         leave_out_bad_worlds: whether worlds that went bad get no gradient.
+        returned: which of the stored states are returned.
+        adjoint_clip: largest norm of each world's gradient in the first state.
         others: values of all parameters of the simulator at the rollout.
         bad_state: which worlds went bad, see :class:`sim.Trajectory`.
+        stored: q and qd of all stored states.
     """
 
     simulator: Simulator
@@ -51,15 +55,18 @@ class Settings:
     steps: int | None
     checkpoint_interval: int
     leave_out_bad_worlds: bool
+    returned: slice
+    adjoint_clip: float = math.inf
     others: dict[str, np.ndarray] = field(init=False)
     bad_state: wp.array | None = field(init=False)
+    stored: tuple[wp.array, wp.array] = field(init=False)
 
     def __post_init__(self) -> None:
         self.others = self.simulator.parameter_values()
 
 
 class RecordedRollout(torch.autograd.Function):
-    """``apply(settings, q, qd, tau, control, *values of parameters)``: all stored states, then impulses if any."""
+    """``apply(settings, q, qd, tau, control, *values of parameters)``: the states asked for, then impulses if any."""
 
     @staticmethod
     def forward(
@@ -82,14 +89,15 @@ class RecordedRollout(torch.autograd.Function):
                 settings.checkpoint_interval,
             )
             settings.bad_state = trajectory.bad_state
-            states = [trajectory.q, trajectory.qd]
+            settings.stored = trajectory.q, trajectory.qd
+            states = [_returned(settings, array) for array in settings.stored]
             if trajectory.impulses is not None:
-                states += [trajectory.impulses.value, trajectory.impulses.key]
-            return tuple(wp.to_torch(array) for array in states)
+                states += [wp.to_torch(array) for array in (trajectory.impulses.value, trajectory.impulses.key)]
+            return tuple(states)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
-        """Keep what the gradient needs."""
+        """Keep what the gradient needs. The states are among it so that a change of them is noticed."""
         ctx.settings, _, _, tau, control, *values = inputs
         ctx.mark_non_differentiable(*output[2:])
         ctx.save_for_backward(*output[:2], tau, control, *output[2:], *values)
@@ -145,12 +153,12 @@ class RolloutGradient(torch.autograd.Function):
         values = rest[split:]
         with _stream(simulator), simulator.with_parameters(settings.others), _parameters(settings, values):
             trajectory = Trajectory(
-                simulator, _warp(q), _warp(qd), _warp_or_none(tau), _warp_or_none(control), impulses, settings.steps,
+                simulator, *settings.stored, _warp_or_none(tau), _warp_or_none(control), impulses, settings.steps,
                 settings.checkpoint_interval, settings.bad_state,
             )  # fmt: skip
             gradients = trajectory.backward(
-                _warp_or_none(q_grad),
-                _warp_or_none(qd_grad),
+                _of_stored(settings, q_grad, settings.stored[0]),
+                _of_stored(settings, qd_grad, settings.stored[1]),
                 wanted,
                 leave_out_bad_worlds=settings.leave_out_bad_worlds,
             )
@@ -162,7 +170,10 @@ class RolloutGradient(torch.autograd.Function):
             )
             for name in wanted
         ]
-        return *(wp.to_torch(bar) for bar in bars), *parameters
+        in_state, in_inputs = [wp.to_torch(bar) for bar in bars[:2]], [wp.to_torch(bar) for bar in bars[2:]]
+        if math.isfinite(settings.adjoint_clip):
+            _clip(in_state, settings.adjoint_clip)
+        return *in_state, *in_inputs, *parameters
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -191,6 +202,35 @@ class RolloutGradient(torch.autograd.Function):
             found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[4:]))
         results = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
         return results, (0,) * len(results)
+
+
+def _returned(settings: Settings, states: wp.array) -> torch.Tensor:
+    """The states that the caller gets: all that are stored, or copies of some."""
+    every = wp.to_torch(states)
+    some = every[settings.returned]
+    return every if some.shape == every.shape else some.clone()
+
+
+def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) -> wp.array | None:
+    """The gradient in the stored states, or in the last one, from that in the states that were returned."""
+    if grad is None:
+        return None
+    rows = range(states.shape[0])
+    if rows[settings.returned] == rows:
+        return _warp(grad)
+    if rows[settings.returned] == rows[-1:]:
+        return _warp(grad[0])
+    every = grad.new_zeros(states.shape)
+    every[settings.returned] = grad
+    return _warp(every)
+
+
+def _clip(gradients: list[torch.Tensor], largest: float) -> None:
+    """Scale the gradients [num_worlds, n] of each world so that all of them together have at most this norm."""
+    norm = torch.linalg.vector_norm(torch.cat(gradients, dim=1), dim=1, keepdim=True)
+    scale = (largest / norm).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(scale)
 
 
 def _warp(tensor: torch.Tensor) -> wp.array:
