@@ -1,5 +1,6 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
+from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import rollout, step
 from sim.torch.robot.parametrisations import (
     Parametrisation,
@@ -19,6 +20,7 @@ __all__ = [
     "Robot",
     "Rotation",
     "Unconstrained",
+    "clip_adjoint",
     "rollout",
     "step",
 ]

@@ -1,6 +1,5 @@
 """The rollout and the step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,7 +85,6 @@ def step(
     control: torch.Tensor | None = None,
     *,
     hold: int = 1,
-    adjoint_clip: float = math.inf,
     leave_out_bad_worlds: bool = False,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,9 +98,6 @@ def step(
         tau: joint forces [num_worlds, nv]; None for none.
         control: inputs of the actuators [num_worlds, nu]; None for zeros.
         hold: number of steps, all with these inputs.
-        adjoint_clip: largest norm of the gradient in q and qd of each world, taken together; longer ones are scaled
-            down to it. Contacts multiply gradients from step to step, and a few worlds would drown all others. The
-            gradient is biased by it, in all that came before this step.
         leave_out_bad_worlds: as for :func:`rollout`.
         **parameters: as for :func:`rollout`.
 
@@ -110,19 +105,15 @@ def step(
         q [num_worlds, nq] and qd [num_worlds, nv] after the last step.
 
     Raises:
-        ModelError: as :func:`rollout`; for an adjoint_clip that isn't positive, and with a warm start.
+        ModelError: as :func:`rollout`, and with a warm start.
     """
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
-    if not adjoint_clip > 0.0:
-        raise ModelError(f"adjoint_clip is {adjoint_clip!r}; it must be positive")
     if simulator.contact.warm_start:
         raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
     forces = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv).unsqueeze(0)
     inputs = None if control is None else _tensor(simulator, "control", control, simulator.model.nu).unsqueeze(0)
-    settings = Settings(
-        simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, slice(hold, hold + 1), float(adjoint_clip)
-    )
+    settings = Settings(simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, slice(hold, hold + 1))
     q_next, qd_next = _run(settings, q, qd, _held(forces, hold), _held(inputs, hold), parameters)
     return q_next.squeeze(0), qd_next.squeeze(0)
 

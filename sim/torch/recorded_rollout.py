@@ -6,7 +6,6 @@ several, and a second derivative finds a node that raises.
 """
 
 import contextlib
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +43,6 @@ class Settings:
         checkpoint_interval: of the states that are stored.
         leave_out_bad_worlds: whether worlds that went bad get no gradient.
         returned: which of the stored states are returned.
-        adjoint_clip: largest norm of each world's gradient in the first state.
         others: values of all parameters of the simulator at the rollout.
         bad_state: which worlds went bad, see :class:`sim.Trajectory`.
         stored: q and qd of all stored states.
@@ -56,7 +54,6 @@ class Settings:
     checkpoint_interval: int
     leave_out_bad_worlds: bool
     returned: slice
-    adjoint_clip: float = math.inf
     others: dict[str, np.ndarray] = field(init=False)
     bad_state: wp.array | None = field(init=False)
     stored: tuple[wp.array, wp.array] = field(init=False)
@@ -170,10 +167,7 @@ class RolloutGradient(torch.autograd.Function):
             )
             for name in wanted
         ]
-        in_state, in_inputs = [wp.to_torch(bar) for bar in bars[:2]], [wp.to_torch(bar) for bar in bars[2:]]
-        if math.isfinite(settings.adjoint_clip):
-            _clip(in_state, settings.adjoint_clip)
-        return *in_state, *in_inputs, *parameters
+        return *(wp.to_torch(bar) for bar in bars), *parameters
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -223,14 +217,6 @@ def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) 
     every = grad.new_zeros(states.shape)
     every[settings.returned] = grad
     return _warp(every)
-
-
-def _clip(gradients: list[torch.Tensor], largest: float) -> None:
-    """Scale the gradients [num_worlds, n] of each world so that all of them together have at most this norm."""
-    norm = torch.linalg.vector_norm(torch.cat(gradients, dim=1), dim=1, keepdim=True)
-    scale = (largest / norm).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(scale)
 
 
 def _warp(tensor: torch.Tensor) -> wp.array:

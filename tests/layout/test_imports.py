@@ -19,10 +19,11 @@ SIM: dict[str, tuple[str, ...]] = {
     "importers": ("usd",),
     "exporters": ("simulation", "render"),
     "torch": ("diagnostics", "importers", "exporters"),
+    "envs": ("torch",),
     "viewer": ("diagnostics", "render"),
     "cli": ("diagnostics", "viewer", "importers", "exporters"),
     "__main__": ("cli",),
-    "sim": ("torch", "cli"),
+    "sim": ("envs", "cli"),
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),

@@ -1,0 +1,1 @@
+"""Environments in the form that other libraries expect; each module needs its library."""

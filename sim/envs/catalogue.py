@@ -1,0 +1,72 @@
+"""Environments by name."""
+
+import re
+from typing import Any
+
+from sim.envs.task import Task
+from sim.envs.tasks.cartpole import CartpoleSwingup
+from sim.envs.tasks.gymnasium_robots import Ant, HalfCheetah, Hopper, Humanoid
+from sim.envs.tasks.pendulum import Pendulum
+from sim.envs.vector_env import VectorEnv
+from sim.errors import ModelError
+
+TASKS: dict[str, type[Task]] = {
+    "Pendulum": Pendulum,
+    "CartpoleSwingup": CartpoleSwingup,
+    "Ant": Ant,
+    "Hopper": Hopper,
+    "HalfCheetah": HalfCheetah,
+    "Humanoid": Humanoid,
+}
+
+
+def make_task(name: str, **options: Any) -> Task:
+    """A task by name, see :func:`make`.
+
+    Args:
+        name: one of :data:`TASKS`; "Pendulum-3" is a pendulum with three links.
+        **options: of the task's class.
+
+    Raises:
+        ModelError: for an unknown name.
+    """
+    pendulum = re.fullmatch(r"Pendulum-(\d+)", name)
+    if pendulum:
+        return Pendulum(int(pendulum[1]), **options)
+    if name not in TASKS:
+        raise ModelError(f"unknown environment '{name}'; known are Pendulum-1, Pendulum-2 ... and {', '.join(TASKS)}")
+    return TASKS[name](**options)
+
+
+def make(
+    name: str,
+    num_envs: int = 1,
+    *,
+    device: str | None = None,
+    seed: int | None = None,
+    differentiable: bool = False,
+    autoreset_mode: str = "same_step",
+    adjoint_clip: float = float("inf"),
+    threads: int | None = None,
+    **options: Any,
+) -> VectorEnv:
+    """Many environments of a task that is known by name; see :class:`sim.envs.VectorEnv` for the arguments.
+
+    Args:
+        name: see :func:`make_task`; ``sim.envs.TASKS`` lists the tasks.
+        num_envs: how many environments.
+        device: "cpu" or "cuda:0".
+        seed: of all random numbers.
+        differentiable: keep the history of states, so that rewards have gradients.
+        autoreset_mode: "same_step", "next_step" or "disabled".
+        adjoint_clip: largest norm of the gradient that a step hands to the step before.
+        threads: CPU threads.
+        **options: of the task, such as ``dtype``.
+
+    Raises:
+        ModelError: for an unknown name or options out of range.
+    """
+    return VectorEnv(
+        make_task(name, **options), num_envs, device=device, seed=seed, differentiable=differentiable,
+        autoreset_mode=autoreset_mode, adjoint_clip=adjoint_clip, threads=threads,
+    )  # fmt: skip

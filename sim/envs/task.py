@@ -1,0 +1,147 @@
+"""What an environment is about: a model, where episodes begin, what is observed and rewarded, and when they end."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.simulation.options import ContactOptions
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """Where the episodes of n environments are.
+
+    Attributes:
+        q: joint coordinates [n, nq].
+        qd: joint velocities [n, nv].
+        steps: how many environment steps each episode is old [n], int64.
+        data: what else a task keeps for each environment, such as a target, [n, ...] by name.
+    """
+
+    q: torch.Tensor
+    qd: torch.Tensor
+    steps: torch.Tensor
+    data: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    def detach(self) -> "TaskState":
+        """The same numbers without their history."""
+        data = {name: value.detach() for name, value in self.data.items()}
+        return TaskState(self.q.detach(), self.qd.detach(), self.steps, data)
+
+    def clone(self) -> "TaskState":
+        """The same numbers in memory of their own, without their history."""
+        data = {name: value.detach().clone() for name, value in self.data.items()}
+        return TaskState(self.q.detach().clone(), self.qd.detach().clone(), self.steps.clone(), data)
+
+    def with_rows(self, rows: torch.Tensor, others: "TaskState") -> "TaskState":
+        """With the states of some environments in place of those at these rows [k], whose history ends here."""
+        if self.data.keys() != others.data.keys():
+            raise ModelError(f"a state has the data {sorted(others.data)}; those before had {sorted(self.data)}")
+        data = {name: value.index_copy(0, rows, others.data[name]) for name, value in self.data.items()}
+        q, qd, steps = (getattr(self, name).index_copy(0, rows, getattr(others, name)) for name in ("q", "qd", "steps"))
+        return replace(self, q=q, qd=qd, steps=steps, data=data)
+
+
+class Task(ABC):
+    """A task for a batch of worlds. Derive from it for one of your own; docs/learning.md does it in 40 lines.
+
+    All methods work on n environments at once, n being all of them or those that begin again, and are plain PyTorch on
+    the tensors' device: gradients pass through observation, reward and inputs by autograd.
+
+    Args:
+        dtype: "float32" or "float64".
+
+    Attributes:
+        dt: time step of the simulation [s].
+        frame_skip: steps for each action.
+        max_episode_length: environment steps after which an episode is truncated.
+        action_low: least action, one number or one for each entry.
+        action_high: greatest action, likewise. What an actuator gets is clamped between both.
+        dtype: as given.
+    """
+
+    dt: float = 1 / 240
+    frame_skip: int = 4
+    max_episode_length: int = 1000
+    action_low: float | Sequence[float] = -1.0
+    action_high: float | Sequence[float] = 1.0
+
+    def __init__(self, dtype: str = "float32"):
+        if dtype not in DTYPES:
+            raise ModelError(f"a task's dtype is {dtype!r}; it must be 'float32' or 'float64'")
+        self.dtype = dtype
+
+    @property
+    def step_dt(self) -> float:
+        """Time of an action [s]."""
+        return self.dt * self.frame_skip
+
+    @abstractmethod
+    def model(self) -> Model:
+        """The model of one world, of this task's dtype. It is called once."""
+
+    def contact(self) -> ContactOptions:
+        """Options of the contact solver."""
+        return ContactOptions()
+
+    def num_actions(self, model: Model) -> int:
+        """How many numbers an action has; by default one for each actuator."""
+        return model.nu
+
+    @abstractmethod
+    def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
+        """Where n episodes begin, with ``steps`` of zero, on the generator's device."""
+
+    def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What drives the model for one action, ``tau`` [n, nv] and ``control`` [n, nu], or one of them.
+
+        Args:
+            state: the state before.
+            action: [n, num_actions], clamped.
+        """
+        return {"control": action}
+
+    @abstractmethod
+    def observe(self, state: TaskState) -> torch.Tensor:
+        """What a policy sees [n, num_observations]."""
+
+    @abstractmethod
+    def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
+        """Reward of a step [n].
+
+        Args:
+            before: the state before.
+            action: [n, num_actions], as given: not clamped.
+            after: the state after; its ``steps`` are one more.
+        """
+
+    def terminated(self, state: TaskState) -> torch.Tensor:
+        """Which episodes have failed [n], bool. Those whose state isn't finite always have."""
+        return torch.zeros(len(state.q), dtype=torch.bool, device=state.q.device)
+
+    def randomise(self, n: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+        """Parameters of the simulator for n episodes that begin, ``[n, count, ...]`` by name; always the same names.
+
+        :data:`sim.model.parameters.PARAMETERS` lists them: mass, friction, damping, gravity, actuator_gear ...
+        """
+        return {}
+
+    def episodes(self, q: torch.Tensor, qd: torch.Tensor, data: Mapping[str, torch.Tensor] | None = None) -> TaskState:
+        """The state of episodes that begin with these coordinates [n, nq] and velocities [n, nv]."""
+        return TaskState(q, qd, torch.zeros(len(q), dtype=torch.int64, device=q.device), data or {})
+
+    def uniform(self, shape: Sequence[int], generator: torch.Generator, low: float, high: float) -> torch.Tensor:
+        """Random numbers between two, of the task's dtype, on the generator's device."""
+        numbers = torch.rand(*shape, generator=generator, device=generator.device, dtype=DTYPES[self.dtype])
+        return low + (high - low) * numbers
+
+    def normal(self, shape: Sequence[int], generator: torch.Generator, deviation: float) -> torch.Tensor:
+        """Normally distributed random numbers about zero, likewise."""
+        numbers = torch.randn(*shape, generator=generator, device=generator.device, dtype=DTYPES[self.dtype])
+        return deviation * numbers

@@ -1,0 +1,1 @@
+"""The tasks that :func:`sim.envs.make` knows."""

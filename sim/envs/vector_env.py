@@ -1,0 +1,339 @@
+"""VectorEnv: many environments of one task, stepped together, with gradients through the steps."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from sim.dynamics.kinematics import forward_kinematics
+from sim.envs.task import DTYPES, Task, TaskState
+from sim.errors import ModelError, NotFiniteWarning
+from sim.model.checks import is_whole
+from sim.render.renderer import render_frames
+from sim.simulation.simulator import Simulator
+from sim.torch.adjoint_clip import clip_adjoint
+from sim.torch.autograd import step as simulate
+
+AUTORESET_MODES = ("same_step", "next_step", "disabled")
+Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What an environment remembers beside the state.
+
+    Attributes:
+        ended: which episodes are over and wait to begin again [num_envs].
+        returns: sum of the rewards of each episode [num_envs], without history.
+    """
+
+    ended: torch.Tensor
+    returns: torch.Tensor
+
+
+class VectorEnv:
+    """``num_envs`` environments of a task, in the worlds of one simulator.
+
+    :meth:`step` returns tensors on the simulator's device. With ``differentiable`` they carry gradients with respect to
+    actions and earlier states, until :meth:`detach` cuts them. No gradient crosses a reset.
+
+    Args:
+        task: the task.
+        num_envs: how many environments.
+        device: "cpu" or "cuda:0"; None for Warp's current one.
+        seed: of all random numbers; None for a random one.
+        differentiable: keep the history of states, so that rewards have gradients.
+        autoreset_mode: what happens where an episode ends, with gymnasium's meanings. "same_step": it begins again
+            within the step, whose observation is the first of the next episode; ``info["final_obs"]`` is the last of
+            the one that ended. "next_step": the next step begins it, ignores its action and rewards nothing.
+            "disabled": :meth:`reset` does, with a ``reset_mask``.
+        adjoint_clip: largest norm of the gradient that each environment hands from one step to the step before, see
+            :func:`sim.torch.clip_adjoint`. What a step's reward says of the state after it isn't clipped. Biased; off
+            by default.
+        threads: CPU threads; None for as many as there are cores.
+
+    Attributes:
+        task: as given.
+        simulator: the simulator with all worlds.
+        num_observations, num_actions: sizes of what goes out and in.
+        action_low, action_high: bounds of actions [num_actions].
+        generator: the source of all random numbers.
+        differentiable: as given; may be set.
+
+    Raises:
+        ModelError: for options out of range, and by the methods for wrong shapes and a step before a reset.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        num_envs: int = 1,
+        *,
+        device: str | None = None,
+        seed: int | None = None,
+        differentiable: bool = False,
+        autoreset_mode: str = "same_step",
+        adjoint_clip: float = float("inf"),
+        threads: int | None = None,
+    ):
+        if not isinstance(task, Task):
+            raise ModelError(f"task is a {type(task).__name__}; it must be a sim.envs.Task")
+        if not is_whole(num_envs, 1):
+            raise ModelError(f"num_envs is {num_envs!r}; it must be a whole number of at least 1")
+        if autoreset_mode not in AUTORESET_MODES:
+            raise ModelError(f"autoreset_mode is {autoreset_mode!r}; it must be one of {', '.join(AUTORESET_MODES)}")
+        if not adjoint_clip > 0.0:
+            raise ModelError(f"adjoint_clip is {adjoint_clip!r}; it must be positive")
+        self.task = task
+        self.num_envs = int(num_envs)
+        self.autoreset_mode = autoreset_mode
+        self.adjoint_clip = float(adjoint_clip)
+        self.differentiable = differentiable
+        self.simulator = Simulator(task.model(), task.dt, num_envs, device, task.contact(), threads=threads)
+        if self.simulator.model.dtype != task.dtype:
+            raise ModelError(f"the task's dtype is {task.dtype}, but its model has {self.simulator.model.dtype}")
+        self.generator = torch.Generator(self.device)
+        self._seed(seed)
+        self.num_actions = task.num_actions(self.simulator.model)
+        low, high = (
+            torch.as_tensor(bound, dtype=self.dtype, device=self.device).expand(self.num_actions).clone()
+            for bound in (task.action_low, task.action_high)
+        )
+        self.action_low, self.action_high = low, high
+        # A first look at the task, with random numbers of its own, so that a seed's episodes don't depend on it.
+        probe = task.sample_state(1, torch.Generator(self.device))
+        self.num_observations = int(task.observe(probe).shape[-1])
+        self._state: TaskState | None = None
+        self._episodes = Episodes(self._flags(False), torch.zeros(num_envs, dtype=self.dtype, device=self.device))
+        self._random_parameters: dict[str, torch.Tensor] = {}
+
+    def __repr__(self) -> str:
+        return f"VectorEnv({type(self.task).__name__}, num_envs={self.num_envs}, {self.simulator!r})"
+
+    @property
+    def device(self) -> torch.device:
+        """Where all tensors are."""
+        device = self.simulator.device
+        return torch.device("cpu") if device.is_cpu else torch.device(f"cuda:{device.ordinal}")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of all numbers."""
+        return DTYPES[self.task.dtype]
+
+    @property
+    def max_episode_length(self) -> int:
+        """Environment steps after which an episode is truncated."""
+        return self.task.max_episode_length
+
+    @property
+    def step_dt(self) -> float:
+        """Time of a step of the environment [s]."""
+        return self.task.step_dt
+
+    @property
+    def frame_skip(self) -> int:
+        """Steps of the simulator in one of the environment."""
+        return self.task.frame_skip
+
+    @property
+    def state(self) -> TaskState:
+        """The present state, with its history. Raises ModelError before the first reset."""
+        if self._state is None:
+            raise ModelError("the environment has no state yet; call reset() first")
+        return self._state
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        """How many steps each episode is old [num_envs]."""
+        return self.state.steps
+
+    # ---- episodes ------------------------------------------------------------------------------------------------
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Begin episodes.
+
+        Args:
+            seed: of all random numbers from here on; None goes on with those at hand.
+            options: ``{"reset_mask": mask}`` begins only those where the mask [num_envs] is true; the others stay as
+                they are, bit for bit.
+
+        Returns:
+            observations of all environments [num_envs, num_observations] and an empty dictionary.
+        """
+        if seed is not None:
+            self._seed(seed)
+        mask = (options or {}).get("reset_mask")
+        rows = torch.arange(self.num_envs, device=self.device)
+        if mask is not None:
+            mask = torch.as_tensor(mask, device=self.device)
+            if mask.shape != (self.num_envs,) or mask.dtype != torch.bool:
+                raise ModelError(
+                    f"reset_mask has shape {tuple(mask.shape)} and dtype {mask.dtype}; expected ({self.num_envs},) "
+                    "and torch.bool"
+                )
+            rows = rows[mask]
+        if self._state is None and len(rows) < self.num_envs:
+            raise ModelError("reset_mask leaves environments out that have never begun; call reset() without it first")
+        self._begin(rows)
+        return self.task.observe(self.state), {}
+
+    def step(self, action: torch.Tensor) -> Transition:
+        """Apply an action for ``frame_skip`` steps.
+
+        Args:
+            action: [num_envs, num_actions]. What the actuators get is clamped to the bounds.
+
+        Returns:
+            observation [num_envs, num_observations], reward [num_envs], terminated and truncated [num_envs] and a
+            dictionary: ``final_obs``, the observation before any reset; ``final_mask``, where an episode has ended;
+            ``not_finite``, where it ended since the state wasn't finite; ``episode_return`` and ``episode_length`` so
+            far. An environment that went bad keeps its last finite state in ``final_obs``, is rewarded with zero, and
+            adds nothing to any gradient.
+        """
+        with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
+            return self._step(self._checked(action))
+
+    def detach(self) -> None:
+        """Cut the history of the present state, and keep its numbers."""
+        self._state = self.state.detach()
+
+    def get_state(self) -> dict[str, Any]:
+        """All that decides what follows, as tensors: states, episodes, parameters and random numbers."""
+        state = self.state.clone()
+        return {
+            "q": state.q,
+            "qd": state.qd,
+            "steps": state.steps,
+            "data": dict(state.data),
+            "ended": self._episodes.ended.clone(),
+            "returns": self._episodes.returns.clone(),
+            "parameters": {name: value.clone() for name, value in self._random_parameters.items()},
+            "generator": self.generator.get_state(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go back to what :meth:`get_state` has returned, bit for bit; without history."""
+        given = TaskState(state["q"], state["qd"], state["steps"], state["data"]).clone()
+        if given.q.shape != (self.num_envs, self.simulator.model.nq):
+            expected = (self.num_envs, self.simulator.model.nq)
+            raise ModelError(f"set_state: q has shape {tuple(given.q.shape)}; expected {expected}")
+        self._state = given
+        self._episodes = Episodes(state["ended"].clone(), state["returns"].clone())
+        self._random_parameters = {name: value.clone() for name, value in state["parameters"].items()}
+        self._set_parameters()
+        self.generator.set_state(state["generator"])
+
+    def render(self, worlds: tuple[int, ...] = (0,), width: int = 640, height: int = 480, **options: Any) -> np.ndarray:
+        """A picture of some worlds side by side, uint8 [height, width, 3].
+
+        Args:
+            worlds: their numbers.
+            width: of the picture [pixels].
+            height: of the picture [pixels].
+            **options: of :func:`sim.render.render_frames`.
+        """
+        model = self.simulator.model
+        q = self.state.q.detach()[list(worlds)].cpu().numpy()
+        poses = forward_kinematics(model, wp.array(q, dtype=model.scalar, device="cpu")).numpy()
+        return render_frames(model, poses[None], width=width, height=height, **options)[0]
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _step(self, action: torch.Tensor) -> Transition:
+        before = self.state
+        waiting = self._episodes.ended
+        if self.autoreset_mode == "disabled" and bool(waiting.any()):
+            row = int(waiting.nonzero()[0, 0])
+            raise ModelError(
+                f'environment {row} has ended, and autoreset_mode is "disabled"; begin it again with '
+                'reset(options={"reset_mask": mask})'
+            )
+        after, bad = self._simulate(before, action)
+        reward = self.task.reward(before, action, after).masked_fill(bad | waiting, 0.0)
+        terminated = (self.task.terminated(after) | bad) & ~waiting
+        truncated = (after.steps >= self.task.max_episode_length) & ~waiting
+        ended = terminated | truncated
+        returns = self._episodes.returns + reward.detach()
+        if self.adjoint_clip < math.inf and after.q.requires_grad:
+            q, qd = clip_adjoint(after.q, after.qd, self.adjoint_clip)
+            after = replace(after, q=q, qd=qd)
+        observation = self.task.observe(after)
+        info = {
+            "final_obs": observation,
+            "final_mask": ended,
+            "not_finite": bad & ~waiting,
+            "episode_return": returns,
+            "episode_length": after.steps,
+        }
+        self._state, self._episodes = after, Episodes(ended, returns)
+        begins = {"same_step": ended, "next_step": waiting, "disabled": torch.zeros_like(ended)}[self.autoreset_mode]
+        if bool(begins.any()):
+            self._begin(begins.nonzero()[:, 0])
+            observation = self.task.observe(self.state)
+        return observation, reward, terminated, truncated, info
+
+    def _simulate(self, before: TaskState, action: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
+        """The state after an action, and which environments went bad: they stay where they were."""
+        inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotFiniteWarning)  # said by terminated and info["not_finite"]
+            q, qd = simulate(
+                self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
+                hold=self.task.frame_skip, leave_out_bad_worlds=True,
+            )  # fmt: skip
+        bad = ~(q.isfinite().all(dim=1) & qd.isfinite().all(dim=1))
+        q, qd = (torch.where(bad[:, None], old.detach(), new) for new, old in ((q, before.q), (qd, before.qd)))
+        return TaskState(q, qd, before.steps + 1, before.data), bad
+
+    def _begin(self, rows: torch.Tensor) -> None:
+        """Begin the episodes of these environments [k]."""
+        count = len(rows)
+        parameters = self.task.randomise(count, self.generator)
+        first = self.task.sample_state(count, self.generator)
+        model = self.simulator.model
+        if first.q.shape != (count, model.nq) or first.qd.shape != (count, model.nv):
+            raise ModelError(
+                f"sample_state returned q {tuple(first.q.shape)} and qd {tuple(first.qd.shape)}; expected "
+                f"{(count, model.nq)} and {(count, model.nv)}"
+            )
+        self._state = first if self._state is None else self.state.with_rows(rows, first)
+        self._episodes = Episodes(
+            self._episodes.ended.index_fill(0, rows, False), self._episodes.returns.index_fill(0, rows, 0.0)
+        )
+        if parameters:
+            known = self._random_parameters
+            self._random_parameters = {
+                name: known[name].index_copy(0, rows, value) if name in known else value
+                for name, value in parameters.items()
+            }
+            self._set_parameters()
+
+    def _set_parameters(self) -> None:
+        for name, value in self._random_parameters.items():
+            self.simulator.set_parameter(name, value.cpu().numpy())
+
+    def _seed(self, seed: int | None) -> None:
+        if seed is None:
+            self.generator.seed()
+        else:
+            self.generator.manual_seed(seed)
+
+    def _flags(self, value: bool) -> torch.Tensor:
+        return torch.full((self.num_envs,), value, dtype=torch.bool, device=self.device)
+
+    def _checked(self, action: torch.Tensor) -> torch.Tensor:
+        if not isinstance(action, torch.Tensor):
+            raise ModelError(f"action is a {type(action).__name__}; expected a torch.Tensor")
+        if action.shape != (self.num_envs, self.num_actions):
+            raise ModelError(f"action has shape {tuple(action.shape)}; expected {(self.num_envs, self.num_actions)}")
+        if action.device != self.device:
+            raise ModelError(f"action is on {action.device}, but the environment is on {self.device}; move one of them")
+        return action.to(self.dtype)

@@ -1,0 +1,40 @@
+"""Bounding the gradient that passes from one step to the step before."""
+
+from typing import Any
+
+import torch
+
+from sim.errors import ModelError
+
+
+def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """A state as it is, whose gradient is scaled down where it is longer than a limit, in each world on its own.
+
+    Contacts multiply gradients from step to step, until a few worlds drown all others in a loss over many of them. Put
+    this between steps to bound what each world hands back. It biases the gradient in all that came before. Norms are
+    those of the loss that is differentiated: of a sum over worlds, not of a mean.
+
+    Args:
+        q: joint coordinates [num_worlds, nq].
+        qd: joint velocities [num_worlds, nv].
+        limit: largest norm of a world's gradient in q and qd, taken together.
+
+    Raises:
+        ModelError: for a limit that isn't positive.
+    """
+    if not limit > 0.0:
+        raise ModelError(f"clip_adjoint: limit is {limit!r}; it must be positive")
+    return _ClipAdjoint.apply(q, qd, limit)
+
+
+class _ClipAdjoint(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.limit = limit
+        return q.view_as(q), qd.view_as(qd)
+
+    @staticmethod
+    def backward(ctx: Any, q_grad: torch.Tensor, qd_grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        norm = torch.linalg.vector_norm(torch.cat([q_grad, qd_grad], dim=1), dim=1, keepdim=True)
+        scale = (ctx.limit / norm).clamp(max=1.0)
+        return q_grad * scale, qd_grad * scale, None
