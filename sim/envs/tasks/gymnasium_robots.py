@@ -16,6 +16,7 @@ from sim.errors import MJCFWarning, ModelError
 from sim.importers.load import load
 from sim.model.conventions import from_mujoco, to_mujoco
 from sim.model.model import Model
+from sim.torch.robot.robot import Robot
 
 
 def gymnasium_file(name: str) -> Path:
@@ -161,6 +162,14 @@ class Humanoid(GymnasiumRobot):
     healthy_reward = 5.0
     action_low: float | Sequence[float] = -0.4
     action_high: float | Sequence[float] = 0.4
+
+    def __init__(self, dtype: str = "float32"):
+        super().__init__(dtype)
+        self._robot = Robot(self._model)
+
+    def place(self, state: TaskState) -> torch.Tensor:
+        """Of the centre of mass."""
+        return self._robot.to(state.q.device).centre_of_mass(state.q)[:, 0]
 
     def healthy(self, state: TaskState) -> torch.Tensor:
         """Those whose torso is between 1 and 2 m high."""

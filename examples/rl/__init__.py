@@ -1,0 +1,1 @@
+"""Policies trained with gradients through the simulator; docs/learning.md explains them."""

@@ -1,0 +1,106 @@
+"""What policies are made of: networks for actions and values, and the normalisation of observations."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+
+class Normaliser(nn.Module):
+    """Scales observations by the mean and standard deviation of those seen so far.
+
+    Args:
+        size: number of observations.
+    """
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+    count: torch.Tensor
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("variance", torch.ones(size))
+        self.register_buffer("count", torch.tensor(1e-4))
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        """Observations [..., size], scaled and kept within ±10."""
+        return ((observation - self.mean) / (self.variance + 0.01).sqrt()).clamp(-10.0, 10.0)
+
+    @torch.no_grad()
+    def update(self, observations: torch.Tensor) -> None:
+        """Take more observations [..., size] into account (Chan, Golub and LeVeque 1979)."""
+        batch = observations.reshape(-1, observations.shape[-1])
+        count, total = len(batch), self.count + len(batch)
+        difference = batch.mean(dim=0) - self.mean
+        squares = self.variance * self.count + batch.var(dim=0, correction=0) * count
+        self.variance.copy_((squares + difference**2 * self.count * count / total) / total)
+        self.mean.add_(difference * count / total)
+        self.count.copy_(total)
+
+
+def layers(sizes: Sequence[int]) -> nn.Sequential:
+    """A network with ELU and layer normalisation after every layer but the last."""
+    parts: list[nn.Module] = []
+    for inputs, outputs in zip(sizes[:-2], sizes[1:-1], strict=True):
+        layer = nn.Linear(inputs, outputs)
+        nn.init.orthogonal_(layer.weight, math.sqrt(2.0))
+        nn.init.zeros_(layer.bias)
+        parts += [layer, nn.ELU(), nn.LayerNorm(outputs)]
+    last = nn.Linear(sizes[-2], sizes[-1])
+    nn.init.orthogonal_(last.weight, 0.01)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(*parts, last)
+
+
+class Policy(nn.Module):
+    """Actions between two bounds: tanh of a normal distribution whose deviation doesn't depend on the observation.
+
+    Args:
+        observations: how many.
+        low: least action [actions].
+        high: greatest action [actions].
+        hidden: widths of the hidden layers.
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __init__(self, observations: int, low: torch.Tensor, high: torch.Tensor, hidden: Sequence[int] = (128, 64, 32)):
+        super().__init__()
+        self.normaliser = Normaliser(observations)
+        self.mean = layers((observations, *hidden, len(low)))
+        self.log_deviation = nn.Parameter(torch.full((len(low),), -1.0))
+        self.register_buffer("low", low.float())
+        self.register_buffer("high", high.float())
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        """The best action known [..., actions]."""
+        return self._bounded(self.mean(self.normaliser(observation)))
+
+    def sample(self, observation: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """A random action, differentiable in the policy and the observation [..., actions]."""
+        mean = self.mean(self.normaliser(observation))
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+        return self._bounded(mean + self.log_deviation.exp() * noise)
+
+    def _bounded(self, value: torch.Tensor) -> torch.Tensor:
+        return self.low + (self.high - self.low) * 0.5 * (torch.tanh(value) + 1.0)
+
+
+class Value(nn.Module):
+    """The return that is expected from an observation on.
+
+    Args:
+        observations: how many.
+        hidden: widths of the hidden layers.
+    """
+
+    def __init__(self, observations: int, hidden: Sequence[int] = (64, 64)):
+        super().__init__()
+        self.network = layers((observations, *hidden, 1))
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        """Values [...] of normalised observations [..., observations]."""
+        return self.network(observation).squeeze(-1)

@@ -1,0 +1,188 @@
+"""Trains a policy by short-horizon actor-critic, with gradients through the simulator.
+
+The algorithm is that of Xu et al., *Accelerated Policy Learning with Parallel Differentiable Simulation* (ICLR 2022).
+All environments take some steps. The gradient of the rewards, and of the value that a critic expects after them, goes
+back through the simulator to the policy. The critic learns from TD(λ) targets, and its target network follows it.
+
+    python -m examples.rl.shac CartpoleSwingup
+    python -m examples.rl.shac Ant --adjoint-clip 10 --iterations 400
+
+Files: curve.png, the return of episodes over the environment steps; shac.npz with these figures; policy.pt, the network
+with its options, for `python -m examples.rl.play`; policy.gif, a film of the policy.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from examples.rl.networks import Policy, Value
+from sim.envs import VectorEnv
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of the algorithm.
+
+    Attributes:
+        horizon: steps of the environment through which gradients go.
+        discount: of a reward, for each step that it is later.
+        trace: λ of the critic's targets.
+        policy_rate: learning rate of the policy at first; it falls to a tenth.
+        value_rate: learning rate of the critic at first.
+        gradient_norm: largest norm of the policy's gradient.
+        target_share: how much of the critic the target network takes over in an iteration.
+        value_epochs: passes of the critic over the steps of an iteration.
+        value_batches: batches of a pass.
+        hidden: widths of the policy's layers.
+        value_hidden: widths of the critic's layers.
+    """
+
+    horizon: int = 32
+    discount: float = 0.99
+    trace: float = 0.95
+    policy_rate: float = 2e-3
+    value_rate: float = 2e-3
+    gradient_norm: float = 1.0
+    target_share: float = 0.8
+    value_epochs: int = 16
+    value_batches: int = 4
+    hidden: Sequence[int] = (128, 64, 32)
+    value_hidden: Sequence[int] = (64, 64)
+
+
+@dataclass
+class Experience:
+    """Steps of an iteration, without history [horizon, num_envs, ...].
+
+    Attributes:
+        observation: before each step.
+        reward: of each step.
+        after: what is observed after each step, before any reset.
+        terminated: where an episode failed.
+        ended: where an episode ended.
+    """
+
+    observation: torch.Tensor
+    reward: torch.Tensor
+    after: torch.Tensor
+    terminated: torch.Tensor
+    ended: torch.Tensor
+
+
+class Shac:
+    """Short-horizon actor-critic.
+
+    Args:
+        env: a differentiable environment whose episodes begin again within a step.
+        settings: of the algorithm.
+        iterations: after which the learning rates have fallen.
+        seed: of networks and random numbers.
+    """
+
+    def __init__(self, env: VectorEnv, settings: Settings, iterations: int, seed: int = 0):
+        self.env, self.settings, self.iterations = env, settings, iterations
+        torch.manual_seed(seed)
+        self.policy = Policy(env.num_observations, env.action_low, env.action_high, settings.hidden).to(env.device)
+        self.value = Value(env.num_observations, settings.value_hidden).to(env.device)
+        self.target = copy.deepcopy(self.value)
+        self.generator = torch.Generator(env.device).manual_seed(seed + 1)
+        betas = (0.7, 0.95)
+        self.policy_optimiser = torch.optim.Adam(self.policy.parameters(), lr=settings.policy_rate, betas=betas)
+        self.value_optimiser = torch.optim.Adam(self.value.parameters(), lr=settings.value_rate, betas=betas)
+        self.iteration = 0
+        env.reset(seed=seed)
+
+    def iterate(self) -> dict[str, float]:
+        """One iteration: a gradient step of the policy, then the critic's.
+
+        Returns:
+            the mean return and length of the episodes that ended in it (NaN where none did), and the norm of the
+            policy's gradient.
+        """
+        share = 1.0 - 0.9 * min(self.iteration / max(self.iterations, 1), 1.0)
+        for optimiser, rate in (
+            (self.policy_optimiser, self.settings.policy_rate), (self.value_optimiser, self.settings.value_rate)
+        ):  # fmt: skip
+            optimiser.param_groups[0]["lr"] = share * rate
+        objective, seen, episodes = self._play()
+        self.policy_optimiser.zero_grad()
+        (-objective / (self.settings.horizon * self.env.num_envs)).backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.gradient_norm)
+        if norm.isfinite():
+            self.policy_optimiser.step()
+        self._learn_value(seen)
+        self.policy.normaliser.update(seen.observation)
+        with torch.no_grad():
+            for target, value in zip(self.target.parameters(), self.value.parameters(), strict=True):
+                target.lerp_(value, self.settings.target_share)
+        self.iteration += 1
+        return {**episodes, "gradient_norm": float(norm)}
+
+    def _play(self) -> tuple[torch.Tensor, Experience, dict[str, float]]:
+        """Act for a horizon. Returns what the policy is to maximise, the steps, and figures of ended episodes."""
+        env, settings, normalise = self.env, self.settings, self.policy.normaliser
+        env.detach()
+        observation = env.task.observe(env.state)
+        weight = torch.ones(env.num_envs, dtype=env.dtype, device=env.device)
+        objective = torch.zeros_like(weight)
+        seen: list[tuple[torch.Tensor, ...]] = []
+        returns, lengths = [], []
+        for step in range(settings.horizon):
+            before = observation
+            action = self.policy.sample(before, self.generator)
+            observation, reward, terminated, truncated, info = env.step(action)
+            ended = terminated | truncated
+            objective = objective + weight * reward
+            weight = weight * settings.discount
+            last = step == settings.horizon - 1
+            if last or bool(ended.any()):
+                expected = self.target(normalise(info["final_obs"])).masked_fill(terminated, 0.0)
+                objective = objective + torch.where(ended | last, weight * expected, 0.0)
+                returns += info["episode_return"][ended].tolist()
+                lengths += info["episode_length"][ended].tolist()
+            weight = torch.where(ended, 1.0, weight)
+            seen.append((before.detach(), reward.detach(), info["final_obs"].detach(), terminated, ended))
+        experience = Experience(*(torch.stack(parts) for parts in zip(*seen, strict=True)))
+        count = max(len(returns), 1)
+        figures = {"return": sum(returns) / count, "length": sum(lengths) / count}
+        if not returns:
+            figures = dict.fromkeys(figures, float("nan"))
+        return objective.sum(), experience, figures
+
+    def _learn_value(self, seen: Experience) -> None:
+        """Fit the critic to the TD(λ) targets of the steps."""
+        with torch.no_grad():
+            observations = self.policy.normaliser(seen.observation).flatten(0, 1)
+            expected = self.target(self.policy.normaliser(seen.after)).masked_fill(seen.terminated, 0.0)
+            targets = lambda_returns(seen.reward, expected, seen.ended, self.settings).flatten()
+        size = -(-len(targets) // self.settings.value_batches)
+        for _ in range(self.settings.value_epochs):
+            order = torch.randperm(len(targets), generator=self.generator, device=targets.device)
+            for rows in order.split(size):
+                loss = (self.value(observations[rows]) - targets[rows]).square().mean()
+                self.value_optimiser.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(self.value.parameters(), self.settings.gradient_norm)
+                self.value_optimiser.step()
+
+
+def lambda_returns(
+    reward: torch.Tensor, expected: torch.Tensor, ended: torch.Tensor, settings: Settings
+) -> torch.Tensor:
+    """TD(λ) targets of the critic [horizon, num_envs].
+
+    Args:
+        reward: of each step.
+        expected: value of the state after each step, zero where the episode failed.
+        ended: where an episode ended: what follows belongs to another one.
+        settings: discount and trace.
+    """
+    following = expected[-1]
+    targets = torch.empty_like(reward)
+    for step in reversed(range(len(reward))):
+        mixed = (1.0 - settings.trace) * expected[step] + settings.trace * following
+        following = reward[step] + settings.discount * torch.where(ended[step], expected[step], mixed)
+        targets[step] = following
+    return targets

@@ -1,0 +1,225 @@
+"""Episodes: when they begin and end, what is returned then, seeds, and states that are saved."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import sim
+import sim.envs
+from sim.envs import Task, TaskState, VectorEnv
+
+
+class Falling(Task):
+    """A ball that falls; an episode fails below a height of zero, which worlds that start lower reach sooner."""
+
+    dt, frame_skip, max_episode_length = 0.01, 2, 30
+
+    def model(self) -> sim.Model:
+        builder = sim.ModelBuilder()
+        builder.add_sphere(radius=0.1, mass=1.0)
+        return builder.finalize(self.dtype)
+
+    def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
+        height = self.uniform((n, 1), generator, 0.1, 2.0)
+        q = torch.cat(
+            [height * 0.0, height * 0.0, height, height * 0.0, height * 0.0, height * 0.0, height * 0.0 + 1.0], 1
+        )
+        return self.episodes(q, q.new_zeros(n, 6), {"first": height[:, 0].clone()})
+
+    def num_actions(self, model: sim.Model) -> int:
+        return 1
+
+    def inputs(self, state: TaskState, action: torch.Tensor) -> dict[str, torch.Tensor]:
+        zeros = action.new_zeros(len(action), 5)
+        return {"tau": torch.cat([zeros[:, :2], action, zeros[:, 2:]], dim=1)}
+
+    def observe(self, state: TaskState) -> torch.Tensor:
+        return torch.stack([state.q[:, 2], state.qd[:, 2], state.data["first"]], dim=1)
+
+    def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
+        return after.q[:, 2]
+
+    def terminated(self, state: TaskState) -> torch.Tensor:
+        return state.q[:, 2] < 0.0
+
+    def randomise(self, n: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+        return {"mass": self.uniform((n, 1), generator, 0.5, 2.0)}
+
+
+def falling(**options) -> VectorEnv:
+    return VectorEnv(Falling(), 6, device="cpu", seed=1, **options)
+
+
+STILL = torch.zeros(6, 1)
+
+
+@pytest.mark.parametrize("mode", sim.envs.vector_env.AUTORESET_MODES)
+def test_failures_and_time_limits(mode):
+    """Followed over three episodes and more, by rules kept here."""
+    env = falling(autoreset_mode=mode)
+    observation, _ = env.reset()
+    waiting, ages, totals = np.zeros(6, bool), np.zeros(6), np.zeros(6)
+    failures = limits = 0
+    for _ in range(90):
+        if mode == "disabled" and waiting.any():
+            with pytest.raises(sim.ModelError, match=r"environment \d has ended"):
+                env.step(STILL)
+            observation, _ = env.reset(options={"reset_mask": torch.tensor(waiting)})
+            ages[waiting] = totals[waiting] = 0
+            waiting[:] = False
+        before = observation
+        observation, reward, terminated, truncated, info = env.step(STILL)
+        if mode == "next_step":
+            assert (reward.numpy()[waiting] == 0.0).all()
+            assert not (terminated | truncated).numpy()[waiting].any()
+            assert (observation.numpy()[waiting, 0] == observation.numpy()[waiting, 2]).all()
+            ages[waiting] = totals[waiting] = 0
+        acting = ~waiting if mode == "next_step" else np.ones(6, bool)
+        ages[acting] += 1
+        totals[acting] += reward.numpy()[acting]
+        final = info["final_obs"].numpy()
+        np.testing.assert_array_equal(final[acting, 2], before.numpy()[acting, 2])
+        np.testing.assert_array_equal(terminated.numpy()[acting], final[acting, 0] < 0.0)
+        np.testing.assert_array_equal(truncated.numpy()[acting], ages[acting] == 30)
+        ended = (terminated | truncated).numpy()
+        np.testing.assert_array_equal(info["final_mask"].numpy(), ended)
+        np.testing.assert_allclose(info["episode_return"].numpy()[acting], totals[acting], rtol=1e-5)
+        np.testing.assert_array_equal(info["episode_length"].numpy()[acting], ages[acting])
+        if mode == "same_step":
+            assert (observation.numpy()[ended, 0] == observation.numpy()[ended, 2]).all()
+            ages[ended] = totals[ended] = 0
+        else:
+            np.testing.assert_array_equal(observation.numpy()[acting], final[acting])
+            waiting = ended.copy()
+        failures, limits = failures + terminated.sum().item(), limits + truncated.sum().item()
+    assert failures > 3
+    assert limits == 0 or mode  # free fall from 2 m ends before the limit
+
+
+def test_time_limits_without_failure():
+    env = sim.envs.make("CartpoleSwingup", 3, device="cpu", seed=0)
+    env.reset()
+    for number in range(1, 2 * 240 + 1):
+        _, _, terminated, truncated, _ = env.step(torch.zeros(3, 1))
+        assert not terminated.any()
+        assert truncated.all() == truncated.any() == (number % 240 == 0)
+
+
+def test_a_partial_reset_leaves_the_others_bit_for_bit():
+    env, other = falling(autoreset_mode="disabled"), falling(autoreset_mode="disabled")
+    mask = torch.tensor([False, True, False, False, True, False])
+    for each in (env, other):
+        each.reset(seed=5)
+        each.step(STILL)
+    env.reset(options={"reset_mask": mask})
+    assert (env.state.steps[mask] == 0).all()
+    assert torch.equal(env.state.q[~mask], other.state.q[~mask])
+    after, expected = env.step(STILL)[0], other.step(STILL)[0]
+    assert torch.equal(after[~mask], expected[~mask])
+    assert not torch.equal(after[mask], expected[mask])
+
+
+def test_the_same_seed_gives_the_same_episodes():
+    def play(env: VectorEnv) -> torch.Tensor:
+        env.reset(seed=9)
+        generator = torch.Generator().manual_seed(2)
+        return torch.stack([env.step(torch.rand(6, 1, generator=generator))[0] for _ in range(60)])
+
+    one = falling()
+    first = play(one)
+    assert torch.equal(first, play(one))
+    assert torch.equal(first, play(falling(threads=1)))
+    one.reset(seed=10)
+    assert not torch.equal(one.state.q, falling().reset(seed=9)[0])
+
+
+def test_saved_states_go_on_bit_for_bit():
+    env = falling()
+    env.reset(seed=3)
+    for _ in range(20):
+        env.step(STILL)
+    saved = env.get_state()
+    first = [env.step(STILL) for _ in range(40)]
+    other = falling()
+    other.set_state(saved)
+    second = [other.step(STILL) for _ in range(40)]
+    assert any(step[2].any() for step in first)
+    for one, two in zip(first, second, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one[:4], two[:4], strict=True))
+        assert all(torch.equal(one[4][name], two[4][name]) for name in one[4])
+
+
+def test_masses_are_drawn_for_each_episode():
+    """Under a constant force the velocities after a step tell the masses."""
+    env = falling()
+    env.reset()
+    env.step(torch.ones(6, 1))
+    mass = env.simulator.parameter("mass")[:, 0]
+    assert mass.shape == (6,)
+    assert len(set(mass)) == 6
+    expected = 0.02 * (1.0 / mass - 9.81)
+    np.testing.assert_allclose(env.state.qd[:, 2].numpy(), expected, rtol=1e-5)
+    kept = mass.copy()
+    env.reset(options={"reset_mask": torch.tensor([True] + 5 * [False])})
+    mass = env.simulator.parameter("mass")[:, 0]
+    assert mass[0] != kept[0]
+    np.testing.assert_array_equal(mass[1:], kept[1:])
+
+
+def test_an_environment_that_goes_bad_ends_and_spoils_nothing():
+    env, other = (sim.envs.make("CartpoleSwingup", 3, device="cpu", differentiable=True) for _ in range(2))
+    actions = []
+    for each, first in ((env, math.nan), (other, 0.5)):
+        each.reset(seed=0)
+        action = torch.tensor([[first], [0.5], [-0.5]], requires_grad=True)
+        observation, reward, terminated, truncated, info = each.step(action)
+        assert terminated.tolist() == [math.isnan(first), False, False] == info["not_finite"].tolist()
+        assert not truncated.any()
+        assert observation.isfinite().all()
+        assert info["final_obs"].isfinite().all()
+        each.step(torch.zeros(3, 1))[1].sum().backward()
+        assert reward.isfinite().all()
+        actions.append(action)
+    assert torch.equal(actions[0].grad[1:], actions[1].grad[1:])
+    assert actions[0].grad[0] == 0.0
+
+
+def test_actions_are_clamped():
+    env, other = falling(), falling()
+    env.reset(seed=0), other.reset(seed=0)
+    assert torch.equal(env.step(7.0 * torch.ones(6, 1))[0], other.step(torch.ones(6, 1))[0])
+
+
+def test_pictures():
+    env = falling()
+    env.reset()
+    picture = env.render(worlds=(0, 3), width=64, height=48)
+    assert picture.shape == (48, 64, 3)
+    assert picture.std() > 1.0
+
+
+def test_refused():
+    with pytest.raises(sim.ModelError, match="unknown environment 'Antt'; known are"):
+        sim.envs.make("Antt")
+    with pytest.raises(sim.ModelError, match="num_envs is 0"):
+        sim.envs.make("CartpoleSwingup", 0)
+    with pytest.raises(sim.ModelError, match="autoreset_mode is 'later'"):
+        falling(autoreset_mode="later")
+    with pytest.raises(sim.ModelError, match="adjoint_clip is 0"):
+        falling(adjoint_clip=0)
+    with pytest.raises(sim.ModelError, match="dtype is 'float16'"):
+        Falling("float16")
+    env = falling()
+    with pytest.raises(sim.ModelError, match=r"call reset\(\) first"):
+        env.step(STILL)
+    with pytest.raises(sim.ModelError, match="environments out that have never begun"):
+        env.reset(options={"reset_mask": torch.tensor([True] + 5 * [False])})
+    env.reset()
+    with pytest.raises(sim.ModelError, match=r"action has shape \(1,\); expected \(6, 1\)"):
+        env.step(torch.zeros(1))
+    with pytest.raises(sim.ModelError, match="action is a ndarray"):
+        env.step(np.zeros((6, 1)))
+    with pytest.raises(sim.ModelError, match=r"reset_mask has shape \(2,\)"):
+        env.reset(options={"reset_mask": [True, False]})
