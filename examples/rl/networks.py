@@ -1,5 +1,6 @@
 """What policies are made of: networks for actions and values, and the normalisation of observations."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -25,7 +26,11 @@ class Normaliser(nn.Module):
         self.register_buffer("count", torch.tensor(1e-4))
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Observations [..., size], scaled and kept within ±10."""
+        """Observations [..., size], scaled and kept within ±10.
+
+        What hardly varies is scaled up by no more than 10: otherwise a policy answers it with such gains that the
+        gradient of a whole motion explodes.
+        """
         return ((observation - self.mean) / (self.variance + 0.01).sqrt()).clamp(-10.0, 10.0)
 
     @torch.no_grad()
@@ -43,7 +48,7 @@ class Normaliser(nn.Module):
 def layers(sizes: Sequence[int]) -> nn.Sequential:
     """A network with ELU and layer normalisation after every layer but the last."""
     parts: list[nn.Module] = []
-    for inputs, outputs in zip(sizes[:-2], sizes[1:-1], strict=True):
+    for inputs, outputs in itertools.pairwise(sizes[:-1]):
         layer = nn.Linear(inputs, outputs)
         nn.init.orthogonal_(layer.weight, math.sqrt(2.0))
         nn.init.zeros_(layer.bias)
@@ -62,16 +67,24 @@ class Policy(nn.Module):
         low: least action [actions].
         high: greatest action [actions].
         hidden: widths of the hidden layers.
+        deviation: of the normal distribution at first.
     """
 
     low: torch.Tensor
     high: torch.Tensor
 
-    def __init__(self, observations: int, low: torch.Tensor, high: torch.Tensor, hidden: Sequence[int] = (128, 64, 32)):
+    def __init__(
+        self,
+        observations: int,
+        low: torch.Tensor,
+        high: torch.Tensor,
+        hidden: Sequence[int] = (128, 64, 32),
+        deviation: float = 0.3,
+    ):
         super().__init__()
         self.normaliser = Normaliser(observations)
         self.mean = layers((observations, *hidden, len(low)))
-        self.log_deviation = nn.Parameter(torch.full((len(low),), -1.0))
+        self.log_deviation = nn.Parameter(torch.full((len(low),), math.log(deviation)))
         self.register_buffer("low", low.float())
         self.register_buffer("high", high.float())
 

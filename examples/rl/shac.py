@@ -12,13 +12,17 @@ with its options, for `python -m examples.rl.play`; policy.gif, a film of the po
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from examples.options import command, make_folder, parse_example
+from examples.resume import Progress
 from examples.rl.networks import Policy, Value
-from sim.envs import VectorEnv
+from examples.rl.training import train, training_parser, write_training
+from sim.envs import VectorEnv, make
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Settings:
         target_share: how much of the critic the target network takes over in an iteration.
         value_epochs: passes of the critic over the steps of an iteration.
         value_batches: batches of a pass.
+        deviation: of the policy's actions at first, before they are bounded.
         hidden: widths of the policy's layers.
         value_hidden: widths of the critic's layers.
     """
@@ -48,6 +53,7 @@ class Settings:
     target_share: float = 0.8
     value_epochs: int = 16
     value_batches: int = 4
+    deviation: float = 0.3
     hidden: Sequence[int] = (128, 64, 32)
     value_hidden: Sequence[int] = (64, 64)
 
@@ -84,7 +90,8 @@ class Shac:
     def __init__(self, env: VectorEnv, settings: Settings, iterations: int, seed: int = 0):
         self.env, self.settings, self.iterations = env, settings, iterations
         torch.manual_seed(seed)
-        self.policy = Policy(env.num_observations, env.action_low, env.action_high, settings.hidden).to(env.device)
+        bounds = (env.action_low, env.action_high)
+        self.policy = Policy(env.num_observations, *bounds, settings.hidden, settings.deviation).to(env.device)
         self.value = Value(env.num_observations, settings.value_hidden).to(env.device)
         self.target = copy.deepcopy(self.value)
         self.generator = torch.Generator(env.device).manual_seed(seed + 1)
@@ -119,6 +126,25 @@ class Shac:
                 target.lerp_(value, self.settings.target_share)
         self.iteration += 1
         return {**episodes, "gradient_norm": float(norm)}
+
+    def state(self) -> dict[str, Any]:
+        """All that decides what follows."""
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        random = self.generator.get_state()
+        return {**parts, "random": random, "iteration": self.iteration, "env": self.env.get_state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` has returned."""
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        self.generator.set_state(state["random"])
+        self.iteration = state["iteration"]
+        self.env.set_state(state["env"])
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            name: getattr(self, name) for name in ("policy", "value", "target", "policy_optimiser", "value_optimiser")
+        }
 
     def _play(self) -> tuple[torch.Tensor, Experience, dict[str, float]]:
         """Act for a horizon. Returns what the policy is to maximise, the steps, and figures of ended episodes."""
@@ -186,3 +212,40 @@ def lambda_returns(
         following = reward[step] + settings.discount * torch.where(ended[step], expected[step], mixed)
         targets[step] = following
     return targets
+
+
+@command
+def main() -> None:
+    """Train a policy and write what came of it."""
+    parser = training_parser(__doc__, task="CartpoleSwingup", out="out/shac", iterations=300)
+    defaults = Settings()
+    parser.add_argument(
+        "--horizon", type=int, default=defaults.horizon, help=f"steps with gradient ({defaults.horizon})"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=defaults.policy_rate, help=f"learning rate ({defaults.policy_rate})"
+    )
+    parser.add_argument(
+        "--deviation", type=float, default=defaults.deviation, help=f"of actions at first ({defaults.deviation})"
+    )
+    parser.add_argument(
+        "--adjoint-clip", type=float, default=float("inf"),
+        help="largest norm of the gradient that an environment's step hands to the one before (no limit)",
+    )  # fmt: skip
+    options = parse_example(parser, counts=("envs", "horizon"))
+    make_folder(parser, options.out)
+    settings = Settings(
+        horizon=options.horizon, policy_rate=options.rate, value_rate=options.rate, deviation=options.deviation
+    )
+    problem = {name: getattr(options, name) for name in ("task", "seed", "envs", "iterations", "adjoint_clip")}
+    with Progress(options.out / "interrupted.npz", {**problem, "settings": str(settings)}, options.restart) as kept:
+        env = make(
+            options.task, options.envs, device=options.device, differentiable=True, adjoint_clip=options.adjoint_clip
+        )
+        learner = Shac(env, settings, options.iterations, options.seed)
+        training = train(learner, options.iterations, 60.0 * options.minutes, settings.horizon, kept)
+        write_training(options, "shac", learner, training, {})
+
+
+if __name__ == "__main__":
+    main()

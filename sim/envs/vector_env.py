@@ -304,7 +304,7 @@ class VectorEnv:
                 f"sample_state returned q {tuple(first.q.shape)} and qd {tuple(first.qd.shape)}; expected "
                 f"{(count, model.nq)} and {(count, model.nv)}"
             )
-        self._state = first if self._state is None else self.state.with_rows(rows, first)
+        self._state = first if count == self.num_envs else self.state.with_rows(rows, first)
         self._episodes = Episodes(
             self._episodes.ended.index_fill(0, rows, False), self._episodes.returns.index_fill(0, rows, 0.0)
         )

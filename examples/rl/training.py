@@ -1,0 +1,190 @@
+"""What the trainings share: their command line, progress that survives a kill, evaluation, and the files they write."""
+
+import argparse
+import io
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+import sim
+from examples.learning import stored
+from examples.options import example_parser
+from examples.outputs import BLUE, FPS, plot, write_arrays
+from examples.resume import Progress
+from examples.rl.networks import Policy
+from sim.envs import TASKS, VectorEnv, make_task
+from sim.output import write_file
+from sim.render import fit_camera, iterate_frames, write_gif
+
+SAVE_EVERY = 10.0  # seconds between two saved states of a training
+EVALUATED = 64  # episodes of an evaluation
+FILM_SECONDS = 10.0  # longest film
+
+
+class Learner(Protocol):
+    """What is trained."""
+
+    env: VectorEnv
+    policy: Policy
+    iteration: int
+
+    def iterate(self) -> dict[str, float]:
+        """One iteration; returns figures, always the same."""
+
+    def state(self) -> dict[str, Any]:
+        """All that decides what follows, for ``torch.save``."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What has happened.
+
+    Attributes:
+        figures: by name, one for each iteration.
+        steps: environment steps up to each iteration.
+        seconds: likewise.
+    """
+
+    figures: dict[str, np.ndarray]
+    steps: np.ndarray
+    seconds: np.ndarray
+
+
+def training_parser(
+    description: str | None, *, task: str, out: str, iterations: int, envs: int = 64
+) -> argparse.ArgumentParser:
+    """A parser with the options that every training has, see :func:`examples.options.example_parser`."""
+    parser = example_parser(description, out=out, iterations=iterations)
+    names = ", ".join(["Pendulum-1 ...", *(name for name in TASKS if name != "Pendulum")])
+    parser.add_argument("task", nargs="?", default=task, help=f"{names} ({task})")
+    parser.add_argument("--envs", type=int, default=envs, help=f"environments side by side ({envs})")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="longest time, besides --iterations")
+    return parser
+
+
+def train(learner: Learner, iterations: int, seconds: float, horizon: int, kept: Progress) -> Training:
+    """Iterate until the number or the time is used up; the time counts that of an interrupted run.
+
+    Args:
+        learner: what is trained.
+        iterations: most of them.
+        seconds: longest time.
+        horizon: environment steps of an iteration, in each environment.
+        kept: saves the progress.
+    """
+    rows: list[dict[str, float]] = []
+    before, spent = kept.load(), 0.0
+    if before is not None:
+        whole = torch.load(io.BytesIO(before["state"].tobytes()), weights_only=True)
+        learner.restore(whole["learner"])
+        rows, spent = whole["rows"], whole["rows"][-1]["seconds"]
+    start = saved = time.perf_counter()
+    with tqdm(total=iterations, initial=len(rows), desc="training", unit="iteration") as bar:
+        while len(rows) < iterations and spent < seconds:
+            figures = learner.iterate()
+            now = time.perf_counter()
+            spent += now - start
+            start = now
+            rows.append({**figures, "seconds": spent})
+            bar.set_postfix_str(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
+            bar.update()
+            if now - saved > SAVE_EVERY:
+                state = np.frombuffer(stored({"learner": learner.state(), "rows": rows}), dtype=np.uint8)
+                kept.save(state=state)
+                saved = now
+    kept.done()
+    columns = {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {"seconds": 0.0})}
+    steps = horizon * learner.env.num_envs * np.arange(1, len(rows) + 1)
+    return Training(columns, steps, columns.pop("seconds"))
+
+
+@torch.no_grad()
+def evaluate(
+    policy: Policy, task: str, options: Mapping[str, Any], device: str | None, seed: int = 1000
+) -> dict[str, Any]:
+    """Whole episodes of the policy without randomness.
+
+    Returns:
+        ``returns`` and ``lengths`` of the episodes [EVALUATED], the last ``observation`` of each, and the coordinates
+        ``q`` [steps + 1, nq] of the one with the median return, as far as the film goes.
+    """
+    env = VectorEnv(make_task(task, **options), EVALUATED, device=device, seed=seed, autoreset_mode="same_step")
+    observation, _ = env.reset()
+    returns = torch.zeros(EVALUATED, device=env.device, dtype=env.dtype)
+    lengths = torch.zeros_like(returns)
+    last = torch.zeros_like(observation)
+    running = torch.ones(EVALUATED, dtype=torch.bool, device=env.device)
+    seen = [env.state.q]
+    while bool(running.any()):
+        observation, reward, terminated, truncated, info = env.step(policy(observation))
+        returns += reward.masked_fill(~running, 0.0)
+        lengths += running
+        ended = running & (terminated | truncated)
+        last = torch.where(ended[:, None], info["final_obs"], last)
+        running &= ~ended
+        seen.append(env.state.q)
+    shown = int(returns.argsort()[EVALUATED // 2])
+    count = min(int(lengths[shown]), int(FILM_SECONDS / env.step_dt))  # the next state belongs to another episode
+    q = torch.stack([state[shown] for state in seen[:count]])
+    return {"returns": returns, "lengths": lengths, "observation": last, "q": q.cpu().numpy()}
+
+
+def write_training(
+    options: argparse.Namespace, name: str, learner: Learner, training: Training, task_options: Mapping[str, Any]
+) -> None:
+    """Evaluate the policy, write all files, and print what came of it."""
+    found = evaluate(learner.policy, options.task, task_options, options.device)
+    returns = found["returns"].cpu().numpy()
+    write_arrays(
+        options.out / f"{name}.npz", steps=training.steps, seconds=training.seconds, evaluated=returns,
+        lengths=found["lengths"].cpu().numpy(), **training.figures,
+    )  # fmt: skip
+    policy = {"task": options.task, "options": dict(task_options), "state": learner.policy.state_dict()}
+    write_file(options.out / "policy.pt", (".pt",), lambda path: Path(path).write_bytes(stored(policy)))
+    with plot(options.out / "curve.png") as (axes,):
+        there = np.isfinite(training.figures["return"])
+        axes.plot(training.steps[there], training.figures["return"][there], color=BLUE, marker=".")
+        axes.set_xlabel("environment steps")
+        axes.set_ylabel("return of the episodes that ended")
+        axes.set_title(f"{options.task}, seed {options.seed}")
+    written = ["curve.png", f"{name}.npz", "policy.pt"]
+    if not options.no_render:
+        write_film(options, learner.env.simulator.model, found["q"], learner.env.step_dt)
+        written.append("policy.gif")
+    spread = f"{returns.mean():.4g} ± {returns.std():.2g} over {len(returns)} episodes without randomness"
+    spent = training.seconds[-1] if len(training.seconds) else 0.0
+    taken = training.steps[-1] if len(training.steps) else 0
+    print(f"return {spread}, after {taken} environment steps in {spent:.0f} s")
+    print(f"wrote {', '.join(written)} to {options.out}")
+
+
+def write_film(options: argparse.Namespace, model: sim.Model, q: np.ndarray, step_dt: float) -> None:
+    """Write the motion of one world as ``policy.gif``."""
+    width, height = options.size
+    stride = max(1, round(1.0 / (FPS * step_dt)))
+    poses = sim.forward_kinematics(model, q[::stride]).numpy()
+    camera = fit_camera(model, poses, aspect=width / height)
+    frames = iterate_frames(model, poses, camera, width, height, device=options.device)
+    pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
+    write_gif(options.out / "policy.gif", pictures, fps=1.0 / (stride * step_dt))
+
+
+def load_policy(path: Path) -> tuple[Policy, str, dict[str, Any]]:
+    """A policy that a training has written, its task and the task's options."""
+    kept = torch.load(path, weights_only=True)
+    state = kept["state"]
+    weights = [value for name, value in state.items() if name.startswith("mean.") and value.dim() == 2]
+    sizes = [weights[0].shape[1], *(weight.shape[0] for weight in weights)]
+    policy = Policy(sizes[0], state["low"], state["high"], sizes[1:-1])
+    policy.load_state_dict(state)
+    return policy, kept["task"], kept["options"]
