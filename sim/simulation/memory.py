@@ -9,6 +9,7 @@ import warp as wp
 from sim.errors import ModelError
 
 MANY = 100_000  # worlds from which on their memory is looked at first
+FEW_BYTES = 2**24  # states that take less are not looked at
 SAMPLE = 64  # worlds from whose arrays that of many is told
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -48,8 +49,11 @@ def require_trajectory_memory(steps: int, interval: int, first: Sequence[wp.arra
         ModelError: with the bytes that the states would take, those that there are, and what helps.
     """
     each = sum(array.size * wp.types.type_size_in_bytes(array.dtype) for array in first)
+    wanted = (-(-steps // interval) + 1) * each
+    if wanted < FEW_BYTES:
+        return
     device = wp.get_device(first[0].device)
-    wanted, there = (-(-steps // interval) + 1) * each, device_memory(device)
+    there = device_memory(device)
     if wanted > there:
         raise ModelError(
             f"rollout: the states of {steps} steps would take {wanted} bytes of memory, but {device} has {there}; "

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import warp as wp
 
+from sim.arrays.host_copies import copy_rows
 from sim.dynamics.differentiable_op import active_tape, paused_tape
 from sim.errors import ContactOverflowWarning, NotFiniteWarning
 from sim.model.names import counted
@@ -28,7 +29,9 @@ def run_rollout(
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward()
-    bad_state = wp.full(simulator.num_worlds, -1, dtype=wp.int32, device=simulator.device)
+    bad_state = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
+    if not steps:  # the first step writes it
+        bad_state.fill_(-1)
     trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state)
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
@@ -43,7 +46,7 @@ def run_rollout(
 def _begun_with(first: wp.array, rows: int) -> wp.array:
     """An array of ``rows`` rows of which the first is ``first``; the others are still to be written."""
     array: wp.array = wp.empty((rows, *first.shape), dtype=first.dtype, device=first.device)
-    wp.copy(array[0], first)
+    copy_rows(array, first)
     return array
 
 

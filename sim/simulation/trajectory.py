@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.host_copies import copy_rows
 from sim.arrays.launch import launch
 from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
@@ -331,8 +332,7 @@ class Trajectory:
         for like, first, attribute in ((self.q, direct[0], "carried_q"), (self.qd, direct[1], "carried_qd")):
             total = wp.empty(like.shape[1:], dtype=like.dtype, device=like.device)
             for shard in self.simulator.shards:
-                start = shard.step.first_world
-                wp.copy(total[start : start + shard.step.num_worlds], getattr(shard.step, attribute))
+                copy_rows(total, getattr(shard.step, attribute), to_row=shard.step.first_world)
             if first is not None:
                 add_to(total, first[0])
             results.append(total)

@@ -156,6 +156,9 @@ class Worlds(ABC):
             ModelError: see :meth:`set_parameter`.
         """
         with sole_use():
+            if all(value is self._values.get(name) for name, value in values.items()):
+                yield
+                return
             before = {name: self._values[name] for name in self.watch(values)}
             changed = [
                 name

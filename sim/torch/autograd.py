@@ -11,7 +11,7 @@ from sim.model.checks import is_whole
 from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import DTYPES
-from sim.torch.recorded_rollout import RecordedRollout, Settings
+from sim.torch.recorded_rollout import Settings, record
 
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
@@ -131,7 +131,7 @@ def _run(
     values = [_parameter(simulator, name, value) for name, value in parameters.items()]
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    states = RecordedRollout.apply(settings, q, qd, tau, control, *values)
+    states = record(settings, q, qd, tau, control, *values)
     return states[0], states[1]
 
 

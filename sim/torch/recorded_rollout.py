@@ -14,7 +14,7 @@ import torch
 import warp as wp
 
 from sim.simulation.simulator import Simulator
-from sim.simulation.state import Impulses, State
+from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.arrays import on_torch_stream
 
@@ -43,9 +43,7 @@ class Settings:
         checkpoint_interval: of the states that are stored.
         leave_out_bad_worlds: whether worlds that went bad get no gradient.
         returned: which of the stored states are returned.
-        others: values of all parameters of the simulator at the rollout.
-        bad_state: which worlds went bad, see :class:`sim.Trajectory`.
-        stored: q and qd of all stored states.
+        trajectory: the rollout, with all its states and with the values of all parameters.
     """
 
     simulator: Simulator
@@ -54,12 +52,7 @@ class Settings:
     checkpoint_interval: int
     leave_out_bad_worlds: bool
     returned: slice
-    others: dict[str, np.ndarray] = field(init=False)
-    bad_state: wp.array | None = field(init=False)
-    stored: tuple[wp.array, wp.array] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.others = self.simulator.parameter_values()
+    trajectory: Trajectory = field(init=False)
 
 
 class RecordedRollout(torch.autograd.Function):
@@ -85,9 +78,8 @@ class RecordedRollout(torch.autograd.Function):
                 _warp_or_none(control),
                 settings.checkpoint_interval,
             )
-            settings.bad_state = trajectory.bad_state
-            settings.stored = trajectory.q, trajectory.qd
-            states = [_returned(settings, array) for array in settings.stored]
+            settings.trajectory = trajectory
+            states = [_returned(settings, array) for array in (trajectory.q, trajectory.qd)]
             if trajectory.impulses is not None:
                 states += [wp.to_torch(array) for array in (trajectory.impulses.value, trajectory.impulses.key)]
             return tuple(states)
@@ -97,8 +89,7 @@ class RecordedRollout(torch.autograd.Function):
         """Keep what the gradient needs. The states are among it so that a change of them is noticed."""
         ctx.settings, _, _, tau, control, *values = inputs
         ctx.mark_non_differentiable(*output[2:])
-        ctx.save_for_backward(*output[:2], tau, control, *output[2:], *values)
-        ctx.number_of_values = len(values)
+        ctx.save_for_backward(tau, control, *values, *output)
 
     @staticmethod
     def backward(ctx: Any, q_grad: torch.Tensor | None, qd_grad: torch.Tensor | None, *_: Any) -> tuple:
@@ -106,11 +97,12 @@ class RecordedRollout(torch.autograd.Function):
         if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in (q_grad, qd_grad)):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
         settings: Settings = ctx.settings
-        q, qd, tau, control, *rest = ctx.saved_tensors
-        kept, values = rest[: len(rest) - ctx.number_of_values], rest[len(rest) - ctx.number_of_values :]
+        tau, control, *_ = inputs = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
         wanted = tuple(name for name, need in zip(settings.names, needed[4:], strict=True) if need)
-        found = iter(RolloutGradient.apply(settings, wanted, q_grad, qd_grad, q, qd, tau, control, *kept, *values))
+        # As an operation of autograd only where somebody may want a derivative of it.
+        gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
+        found = iter(gradient(settings, wanted, q_grad, qd_grad, *inputs))
         given = (True, True, tau is not None, control is not None, *needed[4:])
         return None, *(next(found) if there else None for there in given)
 
@@ -126,9 +118,10 @@ class RecordedRollout(torch.autograd.Function):
 
 
 class RolloutGradient(torch.autograd.Function):
-    """``apply(settings, wanted, q_grad, qd_grad, q, qd, tau, control, *impulses, *values)``.
+    """``apply(settings, wanted, q_grad, qd_grad, tau, control, *values of parameters, *states)``.
 
     The gradients in the first q and qd, in tau and control where they are given, and in the parameters that are wanted.
+    What the rollout was given and what it returned is among the arguments so that a derivative finds its way there.
     """
 
     @staticmethod
@@ -137,30 +130,21 @@ class RolloutGradient(torch.autograd.Function):
         wanted: tuple[str, ...],
         q_grad: torch.Tensor | None,
         qd_grad: torch.Tensor | None,
-        q: torch.Tensor,
-        qd: torch.Tensor,
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
-        *rest: torch.Tensor,
+        *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """The gradients."""
-        simulator = settings.simulator
-        split = len(rest) - len(settings.names)
-        impulses = Impulses(_warp(rest[0]), _warp(rest[1])) if split else None
-        values = rest[split:]
-        with _stream(simulator), simulator.with_parameters(settings.others), _parameters(settings, values):
-            trajectory = Trajectory(
-                simulator, *settings.stored, _warp_or_none(tau), _warp_or_none(control), impulses, settings.steps,
-                settings.checkpoint_interval, settings.bad_state,
-            )  # fmt: skip
+        trajectory = settings.trajectory
+        with _stream(settings.simulator):
             gradients = trajectory.backward(
-                _of_stored(settings, q_grad, settings.stored[0]),
-                _of_stored(settings, qd_grad, settings.stored[1]),
+                _of_stored(settings, q_grad, trajectory.q),
+                _of_stored(settings, qd_grad, trajectory.qd),
                 wanted,
                 leave_out_bad_worlds=settings.leave_out_bad_worlds,
             )
         bars = [bar for bar in (gradients.q, gradients.qd, gradients.tau, gradients.control) if bar is not None]
-        like = dict(zip(settings.names, values, strict=True))
+        like = dict(zip(settings.names, values, strict=False))
         parameters = [
             torch.as_tensor(gradients.parameters[name], dtype=like[name].dtype, device=like[name].device).reshape(
                 like[name].shape
@@ -196,6 +180,22 @@ class RolloutGradient(torch.autograd.Function):
             found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[4:]))
         results = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
         return results, (0,) * len(results)
+
+
+def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    """``RecordedRollout.apply`` without the time in which it looks for default arguments, unless torch.func is at work.
+
+    Args:
+        settings: what there is beside tensors.
+        inputs: q, qd, tau, control, and values of parameters.
+    """
+    if torch._C._are_functorch_transforms_active():
+        return RecordedRollout.apply(settings, *inputs)
+    return super(torch.autograd.Function, RecordedRollout).apply(settings, *inputs)
+
+
+def _is_differentiated() -> bool:
+    return torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
 
 
 def _returned(settings: Settings, states: wp.array) -> torch.Tensor:

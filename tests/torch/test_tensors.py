@@ -38,9 +38,8 @@ def test_no_copies(dtype, device, monkeypatch):
     q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau)
     assert spy.given == [x.q.data_ptr(), x.qd.data_ptr(), x.tau.data_ptr()]
     assert spy.made == [q.data_ptr(), qd.data_ptr()]
-    q1, _ = sim.torch.step(s, x.q, x.qd, x.tau[2])
+    sim.torch.step(s, x.q, x.qd, x.tau[2])
     assert spy.given[2] == x.tau[2].data_ptr()
-    assert spy.made[0] == q1.data_ptr() - q1.numel() * q1.element_size()
 
 
 def test_backward_reads_what_was_saved(device, monkeypatch):

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 
+from sim.arrays.host_copies import HostWriter, copy_rows
 from sim.arrays.interrupts import check
 from sim.arrays.launch import load_launched
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
-from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
 Arrays = dict[int, wp.array | None]
@@ -36,6 +37,9 @@ class Shard:
         self._again: wp.Graph | None = None
         self._set_aside: dict[str, wp.array] = {}
         self._backward: dict[frozenset[str], wp.Graph] = {}
+        self._table, self._cursor = HostWriter(step.table), HostWriter(step.cursor)
+        self._forward_reports = [HostWriter(step.largest_residual), HostWriter(step.total_overflow)]
+        self._bad_step, self._left = HostWriter(step.last_bad_step), HostWriter(step.adjoint_residual)
 
     def record_forward(self) -> None:
         """Capture the forward step, unless that was done. Call it from one thread only."""
@@ -69,11 +73,10 @@ class Shard:
             steps: number of steps.
             interval: of the steps whose states are stored.
         """
-        step = self.step
         assert self._forward is not None, "record_forward comes first"
         self._bind(arrays, (0, interval, steps))
-        step.largest_residual.zero_()
-        step.total_overflow.zero_()
+        for report in self._forward_reports:
+            report.write(0)
         self._replay(self._forward, steps)
 
     def run_backward(
@@ -97,16 +100,15 @@ class Shard:
         """
         step = self.step
         self._bind(arrays, (steps, interval, steps))
-        first_world = step.first_world
         for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
             if array is None:
                 carried.zero_()
             else:
-                wp.copy(carried, array[first_world : first_world + step.num_worlds])
+                copy_rows(carried, array, from_row=step.first_world)
         if step.warm:
             step.carried_impulse.zero_()
-        step.last_bad_step.fill_(-1)
-        step.adjoint_residual.zero_()
+        self._bad_step.write(-1)
+        self._left.write(0)
         for name in names:
             step.parameter_gradients[name].zero_()
         graph = self._backward[names]
@@ -151,8 +153,8 @@ class Shard:
         return capture.graph
 
     def _bind(self, arrays: Arrays, cursor: tuple[int, int, int]) -> None:
-        table = np.zeros(self.step.table.shape[0], dtype=np.uint64)
+        table = [0] * TABLE_SIZE
         for place, array in arrays.items():
             table[place] = pointer(array)
-        self.step.table.assign(table)
-        self.step.cursor.assign(np.array(cursor, dtype=np.int32))
+        self._table.write(np.array(table, dtype=np.uint64))
+        self._cursor.write(cursor)
