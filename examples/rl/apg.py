@@ -67,7 +67,7 @@ class AnalyticPolicyGradient:
         self.optimiser.zero_grad()
         (-returns.mean()).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), NORM)
-        mean = float(returns.mean())
+        mean = float(returns.detach().mean())
         if mean > self.best_return:
             self.best.load_state_dict(before)
             self.best_return = mean

@@ -1,0 +1,74 @@
+"""An environment as a ``gymnasium.vector.VectorEnv``: NumPy arrays in and out."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector.utils import batch_space
+
+from sim.envs.vector_env import VectorEnv
+
+MODES = {
+    "same_step": gymnasium.vector.AutoresetMode.SAME_STEP,
+    "next_step": gymnasium.vector.AutoresetMode.NEXT_STEP,
+    "disabled": gymnasium.vector.AutoresetMode.DISABLED,
+}
+
+
+class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
+    """For libraries that learn from gymnasium's vector environments, without gradients.
+
+    With the mode "same_step" ``info["final_obs"]`` has the last observations of the episodes that ended in this step,
+    where ``info["_final_obs"]`` is true, as gymnasium has them.
+
+    Args:
+        env: the environment; its ``autoreset_mode`` is kept.
+    """
+
+    def __init__(self, env: VectorEnv):
+        self.env = env
+        self.num_envs = env.num_envs
+        self.metadata = {
+            "autoreset_mode": MODES[env.autoreset_mode],
+            "render_modes": ["rgb_array"],
+            "render_fps": round(1.0 / env.step_dt),
+        }
+        self.render_mode = "rgb_array"
+        dtype = np.dtype(env.task.dtype)
+        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (env.num_observations,), dtype)
+        low, high = (bound.cpu().numpy().astype(dtype) for bound in (env.action_low, env.action_high))
+        self.single_action_space = gymnasium.spaces.Box(low, high, dtype=dtype)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """See :meth:`sim.envs.VectorEnv.reset`; of a list of seeds the first is used, for all environments."""
+        first = seed[0] if isinstance(seed, list) else seed
+        observation, _ = self.env.reset(first, options)
+        return _numpy(observation), {}
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """See :meth:`sim.envs.VectorEnv.step`."""
+        action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
+        with torch.no_grad():
+            observation, reward, terminated, truncated, found = self.env.step(action)
+        info: dict[str, Any] = {}
+        ended = _numpy(found["final_mask"])
+        if self.env.autoreset_mode == "same_step" and ended.any():
+            info = {"final_obs": _numpy(found["final_obs"]), "_final_obs": ended}
+        if ended.any():
+            info["episode"] = {"r": _numpy(found["episode_return"]), "l": _numpy(found["episode_length"])}
+            info["_episode"] = ended
+        return _numpy(observation), _numpy(reward), _numpy(terminated), _numpy(truncated), info
+
+    def render(self) -> tuple[np.ndarray, ...]:
+        """A picture of each of the first four environments."""
+        return tuple(self.env.render(worlds=(world,)) for world in range(min(4, self.num_envs)))
+
+
+def _numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A copy: the environment's own tensors are used again."""
+    return np.array(tensor.detach().cpu().numpy())

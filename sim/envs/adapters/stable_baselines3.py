@@ -1,0 +1,96 @@
+"""An environment as a ``VecEnv`` of Stable-Baselines3."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from stable_baselines3.common.vec_env import VecEnv
+
+from sim.envs.vector_env import VectorEnv
+from sim.errors import ModelError
+
+
+class StableBaselines3VecEnv(VecEnv):
+    """For the algorithms of Stable-Baselines3, without gradients.
+
+    Args:
+        env: the environment; episodes must begin again within a step.
+
+    Raises:
+        ModelError: for another ``autoreset_mode``.
+    """
+
+    def __init__(self, env: VectorEnv):
+        if env.autoreset_mode != "same_step":
+            raise ModelError(f'Stable-Baselines3 needs autoreset_mode="same_step"; it is "{env.autoreset_mode}"')
+        self.env = env
+        self.render_mode = "rgb_array"
+        low, high = (bound.cpu().numpy().astype(np.float32) for bound in (env.action_low, env.action_high))
+        observations = gymnasium.spaces.Box(-np.inf, np.inf, (env.num_observations,), np.float32)
+        super().__init__(env.num_envs, observations, gymnasium.spaces.Box(low, high, dtype=np.float32))
+        self._action = torch.zeros(env.num_envs, env.num_actions, dtype=env.dtype, device=env.device)
+
+    def reset(self) -> np.ndarray:
+        """Begin all episodes; :meth:`seed` before it sets the random numbers."""
+        observation, _ = self.env.reset(self._seeds[0])
+        self._reset_seeds()
+        return _float32(observation)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keep the actions for :meth:`step_wait`."""
+        self._action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Step; ``terminal_observation`` and ``TimeLimit.truncated`` say how an episode ended."""
+        with torch.no_grad():
+            observation, reward, terminated, truncated, found = self.env.step(self._action)
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        ended = (terminated | truncated).cpu().numpy()
+        if ended.any():
+            last, limit = _float32(found["final_obs"]), (truncated & ~terminated).cpu().numpy()
+            returns, lengths = found["episode_return"].tolist(), found["episode_length"].tolist()
+            for number in np.flatnonzero(ended):
+                infos[number] = {
+                    "terminal_observation": last[number],
+                    "TimeLimit.truncated": bool(limit[number]),
+                    "episode": {"r": returns[number], "l": lengths[number]},
+                }
+        return _float32(observation), _float32(reward), ended, infos
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """A picture of each of the first four environments."""
+        return [self.env.render(worlds=(world,)) for world in range(min(4, self.num_envs))]
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """The same attribute of the one environment for each of its worlds."""
+        value = self.render_mode if attr_name == "render_mode" else getattr(self.env, attr_name)
+        return [value for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute of all worlds. Raises ModelError for some of them alone."""
+        self._require_all(indices, attr_name)
+        setattr(self.env, attr_name, value)
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        """Call a method once, for all worlds. Raises ModelError for some of them alone."""
+        self._require_all(indices, method_name)
+        result = getattr(self.env, method_name)(*method_args, **method_kwargs)
+        return [result for _ in range(self.num_envs)]
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """None is wrapped."""
+        return [False for _ in self._get_indices(indices)]
+
+    def _require_all(self, indices: Any, name: str) -> None:
+        chosen: Iterable[int] = self._get_indices(indices)
+        if len(list(chosen)) != self.num_envs:
+            raise ModelError(f"'{name}' is one for all {self.num_envs} worlds; leave indices out")
+
+
+def _float32(tensor: torch.Tensor) -> np.ndarray:
+    return np.array(tensor.detach().cpu().numpy(), dtype=np.float32)

@@ -1,0 +1,97 @@
+"""Environments in other libraries' forms: what they ask for, and what their own algorithms do with it."""
+
+import numpy as np
+import pytest
+import torch
+
+import sim
+import sim.envs
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+def test_gymnasium_runs_as_its_own(mode):
+    """Beside gymnasium's SyncVectorEnv in the same mode: shapes, types, infos, and when episodes begin again."""
+    gymnasium = pytest.importorskip("gymnasium")
+    adapter = pytest.importorskip("sim.envs.adapters.gymnasium")
+    ours = adapter.GymnasiumVectorEnv(
+        sim.envs.make("Hopper", 4, device="cpu", seed=0, dtype="float64", autoreset_mode=mode)
+    )
+    modes = {"same_step": "SAME_STEP", "next_step": "NEXT_STEP", "disabled": "DISABLED"}
+    theirs = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.make("Hopper-v5") for _ in range(4)],
+        autoreset_mode=getattr(gymnasium.vector.AutoresetMode, modes[mode]),
+    )
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
+    assert ours.single_observation_space == theirs.single_observation_space
+    assert ours.observation_space.shape == theirs.observation_space.shape
+    assert ours.action_space.shape == theirs.action_space.shape
+    ended = 0
+    for env in (ours, theirs):
+        rng = np.random.default_rng(0)
+        observation, _ = env.reset(seed=3)
+        waiting = np.zeros(4, bool)
+        for _ in range(100):
+            if mode == "disabled" and waiting.any():
+                observation, _ = env.reset(options={"reset_mask": waiting})
+                assert observation.shape == (4, 11)
+            observation, reward, terminated, truncated, info = env.step(rng.uniform(-1, 1, (4, 3)).astype(np.float32))
+            assert observation.shape == (4, 11)
+            assert observation.dtype == np.float64
+            assert reward.shape == terminated.shape == truncated.shape == (4,)
+            assert terminated.dtype == truncated.dtype == bool
+            if mode == "next_step":
+                assert (reward[waiting] == 0.0).all()
+                assert not terminated[waiting].any()
+            done = terminated | truncated
+            if mode == "same_step" and done.any():
+                np.testing.assert_array_equal(info["_final_obs"], done)
+                assert all(info["final_obs"][row].shape == (11,) for row in np.flatnonzero(done))
+                assert (np.abs(observation[done, 1:]) < 0.01).all()
+            waiting = done
+            ended += done.sum()
+    assert ended > 4
+    ours.close()
+
+
+def test_stable_baselines3_learns():
+    """PPO runs, and its own checks of a VecEnv's episodes hold."""
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecMonitor
+
+    from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+
+    env = VecMonitor(StableBaselines3VecEnv(sim.envs.make("CartpoleSwingup", 8, device="cpu", seed=0)))
+    model = PPO("MlpPolicy", env, n_steps=64, batch_size=256, seed=0, device="cpu")
+    model.learn(2048)
+    returns, lengths = evaluate_policy(model, env, n_eval_episodes=8, return_episode_rewards=True)
+    assert lengths == [240] * 8
+    assert all(np.isfinite(returns))
+
+
+def test_stable_baselines3_is_told_how_episodes_end():
+    pytest.importorskip("stable_baselines3")
+    from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+
+    env = StableBaselines3VecEnv(sim.envs.make("Hopper", 4, device="cpu", seed=0))
+    env.seed(5)
+    first = env.reset()
+    env.seed(5)
+    np.testing.assert_array_equal(first, env.reset())
+    rng, ended = np.random.default_rng(0), 0
+    for _ in range(100):
+        observation, _, done, infos = env.step(rng.uniform(-1, 1, (4, 3)).astype(np.float32))
+        for number in np.flatnonzero(done):
+            last = infos[number]["terminal_observation"]
+            assert last[0] < 0.7 or abs(last[1]) > 0.2 or np.abs(last).max() > 90.0  # fallen
+            assert abs(observation[number, 0] - 1.25) < 0.01  # and begun again
+            assert not infos[number]["TimeLimit.truncated"]
+        assert not any(infos[number] for number in np.flatnonzero(~done))
+        ended += done.sum()
+    assert ended > 2
+    with pytest.raises(sim.ModelError, match="leave indices out"):
+        env.env_method("render", indices=[0])
+    with pytest.raises(sim.ModelError, match='autoreset_mode="same_step"'):
+        StableBaselines3VecEnv(sim.envs.make("Hopper", 1, device="cpu", autoreset_mode="disabled"))
+    assert torch.is_grad_enabled()
