@@ -44,6 +44,18 @@ def test_examples_of_the_robot_run(monkeypatch, tmp_path) -> None:
     assert (tmp_path / "learnt.urdf").exists()
 
 
+def test_programs_of_learning_run(monkeypatch) -> None:
+    """The first lifts its pendulum; the last has begun to learn."""
+    monkeypatch.chdir(ROOT)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "learning.md").read_text(), re.DOTALL)
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    assert 0.45 < names["returns"][-1] <= 0.5
+    assert len(names["figures"]) == 3
+    assert all(np.isfinite(each["gradient_norm"]) for each in names["figures"])
+
+
 def test_parameter_table_is_complete() -> None:
     text = (ROOT / "docs" / "conventions.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)

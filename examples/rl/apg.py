@@ -113,7 +113,8 @@ class AnalyticPolicyGradient:
 @command
 def main() -> None:
     """Train a policy and write what came of it."""
-    parser = training_parser(__doc__, task="Pendulum-1", out="out/apg", iterations=300, envs=16)
+    parser = training_parser(__doc__, task="Pendulum-1", out="out/apg", iterations=300)
+    parser.add_argument("--envs", type=int, default=16, help="environments side by side (16)")
     parser.add_argument("--rate", type=float, default=2e-3, help="greatest learning rate (0.002)")
     parser.add_argument("--deviation", type=float, default=0.1, help="of actions at first (0.1)")
     parser.add_argument("--noise", type=float, default=0.0, help="of the first state of a pendulum [rad, rad/s] (0)")

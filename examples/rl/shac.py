@@ -5,15 +5,16 @@ All environments take some steps. The gradient of the rewards, and of the value 
 back through the simulator to the policy. The critic learns from TD(λ) targets, and its target network follows it.
 
     python -m examples.rl.shac CartpoleSwingup
-    python -m examples.rl.shac Ant --adjoint-clip 10 --iterations 400
+    python -m examples.rl.shac Ant --minutes 10
 
 Files: curve.png, the return of episodes over the environment steps; shac.npz with these figures; policy.pt, the network
 with its options, for `python -m examples.rl.play`; policy.gif, a film of the policy.
 """
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -214,34 +215,37 @@ def lambda_returns(
     return targets
 
 
+# What differs from the defaults where a task needs it. Robots that walk need many environments, whose contacts differ,
+# and a bound on what each of them hands back; with more noise than this they fall before they learn.
+WALKING = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
+PRESETS: dict[str, dict[str, float]] = dict.fromkeys(("Ant", "Hopper", "HalfCheetah", "Humanoid"), WALKING)
+
+
 @command
 def main() -> None:
     """Train a policy and write what came of it."""
+    defaults: dict[str, float] = {**asdict(Settings()), "envs": 64, "adjoint_clip": math.inf}
     parser = training_parser(__doc__, task="CartpoleSwingup", out="out/shac", iterations=300)
-    defaults = Settings()
-    parser.add_argument(
-        "--horizon", type=int, default=defaults.horizon, help=f"steps with gradient ({defaults.horizon})"
-    )
-    parser.add_argument(
-        "--rate", type=float, default=defaults.policy_rate, help=f"learning rate ({defaults.policy_rate})"
-    )
-    parser.add_argument(
-        "--deviation", type=float, default=defaults.deviation, help=f"of actions at first ({defaults.deviation})"
-    )
-    parser.add_argument(
-        "--adjoint-clip", type=float, default=float("inf"),
-        help="largest norm of the gradient that an environment's step hands to the one before (no limit)",
-    )  # fmt: skip
-    options = parse_example(parser, counts=("envs", "horizon"))
+    about = {
+        "envs": "environments side by side",
+        "horizon": "steps with gradient",
+        "policy_rate": "learning rate of the policy at first",
+        "deviation": "of actions at first, before they are bounded",
+        "adjoint_clip": "largest norm of the gradient that a step of an environment hands to the step before",
+    }
+    for name, text in about.items():
+        shown = f"{text} ({defaults[name]:g}; for robots that walk {WALKING.get(name, defaults[name]):g})"
+        kind = int if name in ("envs", "horizon") else float
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=None, help=shown)
+    options = parse_example(parser)
     make_folder(parser, options.out)
-    settings = Settings(
-        horizon=options.horizon, policy_rate=options.rate, value_rate=options.rate, deviation=options.deviation
-    )
-    problem = {name: getattr(options, name) for name in ("task", "seed", "envs", "iterations", "adjoint_clip")}
+    chosen = {**{name: defaults[name] for name in about}, **PRESETS.get(options.task, {})}
+    chosen |= {name: getattr(options, name) for name in about if getattr(options, name) is not None}
+    envs, clip = int(chosen.pop("envs")), chosen.pop("adjoint_clip")
+    settings = Settings(**chosen)  # type: ignore[arg-type]
+    problem = {"task": options.task, "seed": options.seed, "iterations": options.iterations, "envs": envs, "clip": clip}
     with Progress(options.out / "interrupted.npz", {**problem, "settings": str(settings)}, options.restart) as kept:
-        env = make(
-            options.task, options.envs, device=options.device, differentiable=True, adjoint_clip=options.adjoint_clip
-        )
+        env = make(options.task, envs, device=options.device, differentiable=True, adjoint_clip=clip)
         learner = Shac(env, settings, options.iterations, options.seed)
         training = train(learner, options.iterations, 60.0 * options.minutes, settings.horizon, kept)
         write_training(options, "shac", learner, training, {})

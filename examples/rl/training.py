@@ -60,14 +60,11 @@ class Training:
     seconds: np.ndarray
 
 
-def training_parser(
-    description: str | None, *, task: str, out: str, iterations: int, envs: int = 64
-) -> argparse.ArgumentParser:
+def training_parser(description: str | None, *, task: str, out: str, iterations: int) -> argparse.ArgumentParser:
     """A parser with the options that every training has, see :func:`examples.options.example_parser`."""
     parser = example_parser(description, out=out, iterations=iterations)
     names = ", ".join(["Pendulum-1 ...", *(name for name in TASKS if name != "Pendulum")])
     parser.add_argument("task", nargs="?", default=task, help=f"{names} ({task})")
-    parser.add_argument("--envs", type=int, default=envs, help=f"environments side by side ({envs})")
     parser.add_argument("--minutes", type=float, default=math.inf, help="longest time, besides --iterations")
     return parser
 

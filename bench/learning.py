@@ -1,0 +1,120 @@
+"""Time of a step of the learning environments, beside the same robot in gymnasium and in MuJoCo alone.
+
+    python -m bench.learning --json bench/results/learning_cpu.json
+
+Everything runs on one core, in turns, with the same random actions. Times are per environment and step of the
+environment [µs], with 64 environments at a time here and one there. "Gradient" is a step with its share of the way back
+through eight steps. "Kernels" is the time of the simulator's rollout alone; the rest is observation, reward, resets and
+what PyTorch and Python take. MuJoCo alone takes its ``frame_skip`` steps with the integrator of the file, and in its
+own solver; gymnasium adds its observation and reward.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import mujoco
+import numpy as np
+import torch
+import warp as wp
+from gymnasium.envs.mujoco import MujocoEnv
+
+import sim.envs
+from bench.timing import machine, pinned, time_call
+from sim.output import write_text
+
+TASKS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
+ENVS = 64
+HORIZON = 8  # steps of the environment through which a gradient goes
+WARM = 30  # steps before the measurement, after which the robots touch the ground
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, default=Path("out/bench/learning.json"), help="write the records there")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time for each figure (2)")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    torch.set_num_threads(1)
+    before = machine()
+    records = []
+    with pinned(1):
+        for task in TASKS:
+            record = measure(task, options.seconds)
+            records.append({**record, "machine": before})
+            print(
+                ", ".join(
+                    f"{key} {value:.1f}" if isinstance(value, float) else str(value) for key, value in record.items()
+                )
+            )
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    write_text(options.json, json.dumps(records, indent=1) + "\n")
+
+
+def measure(task: str, seconds: float) -> dict[str, Any]:
+    """The figures of one task [µs]."""
+    return {"task": task, "envs": ENVS, **ours(task, seconds), **theirs(task, seconds)}
+
+
+def ours(task: str, seconds: float) -> dict[str, float]:
+    """Forward, with gradient, and the kernels alone."""
+    env = sim.envs.make(task, ENVS, device="cpu", seed=0, differentiable=True, threads=1)
+    env.reset()
+    generator = torch.Generator().manual_seed(0)
+
+    def action() -> torch.Tensor:
+        share = torch.rand(ENVS, env.num_actions, generator=generator)
+        return env.action_low + share * (env.action_high - env.action_low)
+
+    with torch.no_grad():
+        for _ in range(WARM):
+            env.step(action())
+        forward = time_call(lambda: env.step(action()), seconds=seconds).median
+
+    def gradient() -> None:
+        env.detach()
+        given = [action().requires_grad_() for _ in range(HORIZON)]
+        torch.stack([env.step(each)[1] for each in given]).sum().backward()
+
+    whole = time_call(gradient, seconds=seconds).median / HORIZON
+    env.detach()
+    simulator = env.simulator
+    state = simulator.state(env.state.q.numpy(), env.state.qd.numpy())
+    control: wp.array = wp.array(
+        action().repeat(env.frame_skip, 1, 1).numpy(), dtype=simulator.model.scalar, device="cpu"
+    )
+    kernels = time_call(lambda: simulator.rollout(state, control=control), seconds=seconds).median
+    names = {"forward_us": forward, "gradient_us": whole, "kernels_us": kernels}
+    return {name: 1e6 * value / ENVS for name, value in names.items()}
+
+
+def theirs(task: str, seconds: float) -> dict[str, float]:
+    """gymnasium's environment, and MuJoCo's steps in it."""
+    env = gymnasium.make(f"{task}-v5").unwrapped
+    assert isinstance(env, MujocoEnv)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    rng = np.random.default_rng(0)
+
+    def step() -> None:
+        if env.step(env.action_space.sample())[2]:
+            env.reset()
+
+    for _ in range(WARM):
+        step()
+    whole = time_call(step, seconds=seconds).median
+
+    def alone() -> None:
+        env.data.ctrl[:] = rng.uniform(-1.0, 1.0, env.model.nu)
+        mujoco.mj_step(env.model, env.data, nstep=env.frame_skip)
+
+    alone_us = time_call(alone, seconds=seconds).median
+    return {"gymnasium_us": 1e6 * whole, "mujoco_us": 1e6 * alone_us}
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
