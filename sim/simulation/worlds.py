@@ -116,14 +116,23 @@ class Worlds(ABC):
     # ---- parameters --------------------------------------------------------------------------------------------
 
     @serialized
-    def set_parameter(self, name: str, value: npt.ArrayLike) -> None:
+    def set_parameter(self, name: str, value: npt.ArrayLike, worlds: npt.ArrayLike | None = None) -> None:
         """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see
         :mod:`sim.model.parameters`).
+
+        Args:
+            name: of the parameter.
+            value: the new value.
+            worlds: which worlds get it, as a mask [num_worlds] or as their numbers [k]; then ``[n, ...]`` is one for
+                them all, ``[k, n, ...]`` one for each. The others keep theirs. None for all worlds.
 
         Raises:
             ModelError: for an unknown name, a wrong shape, or a value that is not finite.
         """
-        self._values[name] = self._checked(name, as_numbers(f"parameter '{name}'", value))
+        value = as_numbers(f"parameter '{name}'", value)
+        if worlds is not None:
+            value = self._with_worlds(name, value, worlds)
+        self._values[name] = self._checked(name, value)
         layout = self._layout()
         if layout == self._present_layout:
             changed: Iterable[str] = (name,)
@@ -268,6 +277,21 @@ class Worlds(ABC):
 
         require_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds))
         return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
+
+    def _with_worlds(self, name: str, value: np.ndarray, worlds: npt.ArrayLike) -> np.ndarray:
+        """The present value of each world, with another one in some of them."""
+        present = self.parameter(name)
+        if not self._per_world(name):
+            present = np.repeat(present[None], self.num_worlds, axis=0)
+        try:
+            chosen = np.arange(self.num_worlds)[np.asarray(worlds)]
+            present[chosen] = value
+        except (IndexError, ValueError):
+            raise ModelError(
+                f"parameter '{name}': worlds of shape {np.shape(worlds)} and a value of shape {value.shape} don't fit "
+                f"{self.num_worlds} worlds, whose values together have shape {present.shape}"
+            ) from None
+        return present
 
     def _per_world(self, name: str) -> bool:
         return self._values[name].ndim > number_of_dims(name)

@@ -9,8 +9,8 @@ import torch
 
 import sim.envs
 from examples.learning import stored
-from examples.rl import apg, shac
-from examples.rl.networks import Normaliser
+from examples.rl import apg, shac, transfer
+from examples.rl.networks import Normaliser, Policy
 from examples.rl.training import evaluate, load_policy
 
 
@@ -130,3 +130,24 @@ def test_episodes_of_different_lengths_are_refused(tmp_path, monkeypatch):
         SystemExit, match=r"an episode ended after \d+ steps; apg needs episodes of one length: use shac"
     ):
         apg.main()
+
+
+def test_a_policy_is_played_in_mujoco(tmp_path, monkeypatch, capsys):
+    """One that falls at once, here and there."""
+    pytest.importorskip("gymnasium")
+    monkeypatch.setattr(transfer, "EPISODES", 2)
+    env = sim.envs.make("Hopper", 1, device="cpu")
+    policy = Policy(env.num_observations, env.action_low, env.action_high)
+    with torch.no_grad():
+        policy.mean[-1].bias[:] = torch.tensor([1.0, -1.0, 1.0])
+    kept = {"task": "Hopper", "options": {}, "state": policy.state_dict()}
+    (tmp_path / "policy.pt").write_bytes(stored(kept))
+    monkeypatch.setattr(sys, "argv", ["transfer", str(tmp_path / "policy.pt")])
+    transfer.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["here", "MuJoCo"]
+    lengths = [float(line.split("length ")[1].split()[0]) for line in lines]
+    assert all(5 < length < 200 for length in lengths)
+    (tmp_path / "policy.pt").write_bytes(stored({**kept, "task": "Pendulum-1"}))
+    with pytest.raises(SystemExit, match="'Pendulum-1' is no task of gymnasium"):
+        transfer.main()

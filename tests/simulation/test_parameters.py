@@ -43,6 +43,25 @@ def test_set_parameter_is_the_same_as_at_construction(simulator, name, device):
     np.testing.assert_array_equal(after, final(fresh))
 
 
+@pytest.mark.parametrize("worlds", [[0, 2], [True, False, True]])
+def test_some_worlds_alone(simulator, worlds):
+    """From a shared value, then from values per world; one for all of them, then one for each."""
+    before = final(simulator)
+    mass = simulator.parameter("mass")
+    simulator.set_parameter("mass", 2.0 * mass, worlds=worlds)
+    np.testing.assert_array_equal(simulator.parameter("mass"), np.stack([2.0 * mass, mass, 2.0 * mass]))
+    after = final(simulator)
+    np.testing.assert_array_equal(after[1], before[1])
+    assert (after[[0, 2]] != before[[0, 2]]).any(axis=1).all()
+    simulator.set_parameter("mass", np.stack([3.0 * mass, 4.0 * mass]), worlds=worlds)
+    np.testing.assert_array_equal(simulator.parameter("mass"), np.stack([3.0 * mass, mass, 4.0 * mass]))
+    for wrong in ([True, False], [3], [0.5], [0, 1, 2]):
+        with pytest.raises(sim.ModelError, match="parameter 'mass': worlds of shape"):
+            simulator.set_parameter("mass", np.stack([mass, mass]), worlds=wrong)
+    with pytest.raises(sim.ModelError, match="unknown parameter 'weight'"):
+        simulator.set_parameter("weight", mass, worlds=worlds)
+
+
 @pytest.mark.parametrize("name", ["lower_limit", "upper_limit", "stiffness"])
 def test_joint_properties_of_the_hip_alone(simulator, name, device):
     before = final(simulator)

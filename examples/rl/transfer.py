@@ -1,0 +1,94 @@
+"""Plays a trained policy in MuJoCo, in gymnasium's version 5 of its task, and here.
+
+    python -m examples.rl.shac Ant --minutes 10 --out out/ant
+    python -m examples.rl.transfer out/ant/policy.pt
+
+Prints return, length and speed of episodes without randomness in the policy, with the mean and standard deviation over
+20 starts each. MuJoCo's contacts are soft and its friction differs, so a policy acts differently there; how much it
+loses is what this shows. The cost of contact forces is left out in both.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from examples.options import command
+from examples.rl.networks import Policy
+from examples.rl.training import load_policy
+from sim.envs import make
+from sim.envs.tasks.gymnasium_robots import GymnasiumRobot
+from sim.errors import ModelError
+
+EPISODES = 20
+Figures = dict[str, np.ndarray]
+
+
+@torch.no_grad()
+def here(policy: Policy, task: str, seed: int) -> Figures:
+    """Returns, lengths and mean speeds along x of episodes in this simulator."""
+    env = make(task, EPISODES, device="cpu", seed=seed)
+    observation, _ = env.reset()
+    first = env.state.q[:, 0].clone()
+    returns, lengths, places = (torch.zeros(EPISODES) for _ in range(3))
+    running = torch.ones(EPISODES, dtype=torch.bool)
+    while bool(running.any()):
+        before = env.state.q[:, 0].clone()
+        observation, reward, terminated, truncated, _ = env.step(policy(observation))
+        returns += reward * running
+        lengths += running
+        ended = terminated | truncated
+        # Of an episode that ends the place is that of the step before: the next one has begun already.
+        places = torch.where(running, torch.where(ended, before, env.state.q[:, 0]), places)
+        running &= ~ended
+    speed = (places - first) / (lengths * env.step_dt)
+    return {"return": returns.numpy(), "length": lengths.numpy(), "speed": speed.numpy()}
+
+
+@torch.no_grad()
+def in_mujoco(policy: Policy, task: str, seed: int) -> Figures:
+    """The same in gymnasium's own task."""
+    import gymnasium
+
+    options: dict[str, Any] = {} if task in ("Hopper", "HalfCheetah") else {"contact_cost_weight": 0.0}
+    env = gymnasium.make(f"{task}-v5", **options)
+    found: dict[str, list[float]] = {"return": [], "length": [], "speed": []}
+    for number in tqdm(range(EPISODES), desc="episodes in MuJoCo", unit="episode"):
+        observation, _ = env.reset(seed=seed + number)
+        state = env.unwrapped.data  # type: ignore[attr-defined]
+        first, total, length, ended = float(state.qpos[0]), 0.0, 0, False
+        while not ended:
+            seen = torch.as_tensor(observation[: policy.normaliser.mean.numel()], dtype=torch.float32)
+            observation, reward, terminated, truncated, _ = env.step(policy(seen[None])[0].numpy())
+            total, length, ended = total + float(reward), length + 1, terminated or truncated
+        found["return"].append(total)
+        found["length"].append(length)
+        found["speed"].append((float(state.qpos[0]) - first) / (length * env.unwrapped.dt))  # type: ignore[attr-defined]
+    return {name: np.array(values) for name, values in found.items()}
+
+
+@command
+def main() -> None:
+    """Play and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("policy", type=Path, help="policy.pt of a training")
+    parser.add_argument("--seed", type=int, default=0, help="of the first start (0)")
+    options = parser.parse_args()
+    policy, task, _ = load_policy(options.policy)
+    if not isinstance(make(task).task, GymnasiumRobot):
+        raise ModelError(
+            f"{options.policy}: '{task}' is no task of gymnasium; train Ant, Hopper, HalfCheetah or Humanoid"
+        )
+    for place, figures in (
+        ("here", here(policy, task, options.seed)),
+        ("MuJoCo", in_mujoco(policy, task, options.seed)),
+    ):
+        texts = [f"{name} {values.mean():.4g} ± {values.std():.2g}" for name, values in figures.items()]
+        print(f"{place:7} {', '.join(texts)} m/s")
+
+
+if __name__ == "__main__":
+    main()
