@@ -221,6 +221,22 @@ WALKING = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
 PRESETS: dict[str, dict[str, float]] = dict.fromkeys(("Ant", "Hopper", "HalfCheetah", "Humanoid"), WALKING)
 
 
+def learner_of(task: str, iterations: int, seed: int, device: str | None = "cpu", **chosen: float) -> Shac:
+    """A learner with the defaults of the task.
+
+    Args:
+        task: name of the environment.
+        iterations: after which the learning rates have fallen.
+        seed: of everything random.
+        device: of the environment.
+        chosen: what differs from the defaults: of :class:`Settings`, ``envs`` and ``adjoint_clip``.
+    """
+    options = {"envs": 64, "adjoint_clip": math.inf, **PRESETS.get(task, {}), **chosen}
+    envs, clip = int(options.pop("envs")), options.pop("adjoint_clip")
+    env = make(task, envs, device=device, differentiable=True, adjoint_clip=clip)
+    return Shac(env, Settings(**options), iterations, seed)  # type: ignore[arg-type]
+
+
 @command
 def main() -> None:
     """Train a policy and write what came of it."""
@@ -239,15 +255,11 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=None, help=shown)
     options = parse_example(parser)
     make_folder(parser, options.out)
-    chosen = {**{name: defaults[name] for name in about}, **PRESETS.get(options.task, {})}
-    chosen |= {name: getattr(options, name) for name in about if getattr(options, name) is not None}
-    envs, clip = int(chosen.pop("envs")), chosen.pop("adjoint_clip")
-    settings = Settings(**chosen)  # type: ignore[arg-type]
-    problem = {"task": options.task, "seed": options.seed, "iterations": options.iterations, "envs": envs, "clip": clip}
-    with Progress(options.out / "interrupted.npz", {**problem, "settings": str(settings)}, options.restart) as kept:
-        env = make(options.task, envs, device=options.device, differentiable=True, adjoint_clip=clip)
-        learner = Shac(env, settings, options.iterations, options.seed)
-        training = train(learner, options.iterations, 60.0 * options.minutes, settings.horizon, kept)
+    chosen = {name: getattr(options, name) for name in about if getattr(options, name) is not None}
+    learner = learner_of(options.task, options.iterations, options.seed, options.device, **chosen)
+    problem = {name: getattr(options, name) for name in ("task", "seed", "iterations")}
+    with Progress(options.out / "interrupted.npz", {**problem, "chosen": str(chosen)}, options.restart) as kept:
+        training = train(learner, options.iterations, 60.0 * options.minutes, learner.settings.horizon, kept)
         write_training(options, "shac", learner, training, {})
 
 
