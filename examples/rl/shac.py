@@ -100,21 +100,22 @@ class Shac:
         self.policy_optimiser = torch.optim.Adam(self.policy.parameters(), lr=settings.policy_rate, betas=betas)
         self.value_optimiser = torch.optim.Adam(self.value.parameters(), lr=settings.value_rate, betas=betas)
         self.iteration = 0
+        self.last_episodes: list[list[float]] = []  # return and length of the last ``num_envs`` that ended
         env.reset(seed=seed)
 
     def iterate(self) -> dict[str, float]:
         """One iteration: a gradient step of the policy, then the critic's.
 
         Returns:
-            the mean return and length of the episodes that ended in it (NaN where none did), and the norm of the
-            policy's gradient.
+            the mean return and length of the last ``num_envs`` episodes (NaN before the first has ended), and the norm
+            of the policy's gradient.
         """
         share = 1.0 - 0.9 * min(self.iteration / max(self.iterations, 1), 1.0)
         for optimiser, rate in (
             (self.policy_optimiser, self.settings.policy_rate), (self.value_optimiser, self.settings.value_rate)
         ):  # fmt: skip
             optimiser.param_groups[0]["lr"] = share * rate
-        objective, seen, episodes = self._play()
+        objective, seen = self._play()
         self.policy_optimiser.zero_grad()
         (-objective / (self.settings.horizon * self.env.num_envs)).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.gradient_norm)
@@ -126,20 +127,22 @@ class Shac:
             for target, value in zip(self.target.parameters(), self.value.parameters(), strict=True):
                 target.lerp_(value, self.settings.target_share)
         self.iteration += 1
-        return {**episodes, "gradient_norm": float(norm)}
+        ended = torch.tensor(self.last_episodes or [[math.nan, math.nan]]).mean(dim=0).tolist()
+        return {"return": ended[0], "length": ended[1], "gradient_norm": float(norm)}
 
     def state(self) -> dict[str, Any]:
         """All that decides what follows."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         random = self.generator.get_state()
-        return {**parts, "random": random, "iteration": self.iteration, "env": self.env.get_state()}
+        done = {"iteration": self.iteration, "last_episodes": self.last_episodes}
+        return {**parts, **done, "random": random, "env": self.env.get_state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` has returned."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         self.generator.set_state(state["random"])
-        self.iteration = state["iteration"]
+        self.iteration, self.last_episodes = state["iteration"], state["last_episodes"]
         self.env.set_state(state["env"])
 
     def _parts(self) -> dict[str, Any]:
@@ -147,15 +150,14 @@ class Shac:
             name: getattr(self, name) for name in ("policy", "value", "target", "policy_optimiser", "value_optimiser")
         }
 
-    def _play(self) -> tuple[torch.Tensor, Experience, dict[str, float]]:
-        """Act for a horizon. Returns what the policy is to maximise, the steps, and figures of ended episodes."""
+    def _play(self) -> tuple[torch.Tensor, Experience]:
+        """Act for a horizon. Returns what the policy is to maximise, and the steps."""
         env, settings, normalise = self.env, self.settings, self.policy.normaliser
         env.detach()
         observation = env.task.observe(env.state)
         weight = torch.ones(env.num_envs, dtype=env.dtype, device=env.device)
         objective = torch.zeros_like(weight)
         seen: list[tuple[torch.Tensor, ...]] = []
-        returns, lengths = [], []
         for step in range(settings.horizon):
             before = observation
             action = self.policy.sample(before, self.generator)
@@ -167,16 +169,11 @@ class Shac:
             if last or bool(ended.any()):
                 expected = self.target(normalise(info["final_obs"])).masked_fill(terminated, 0.0)
                 objective = objective + torch.where(ended | last, weight * expected, 0.0)
-                returns += info["episode_return"][ended].tolist()
-                lengths += info["episode_length"][ended].tolist()
+                figures = torch.stack([info["episode_return"][ended], info["episode_length"][ended]], dim=1)
+                self.last_episodes = [*self.last_episodes, *figures.tolist()][-env.num_envs :]
             weight = torch.where(ended, 1.0, weight)
             seen.append((before.detach(), reward.detach(), info["final_obs"].detach(), terminated, ended))
-        experience = Experience(*(torch.stack(parts) for parts in zip(*seen, strict=True)))
-        count = max(len(returns), 1)
-        figures = {"return": sum(returns) / count, "length": sum(lengths) / count}
-        if not returns:
-            figures = dict.fromkeys(figures, float("nan"))
-        return objective.sum(), experience, figures
+        return objective.sum(), Experience(*(torch.stack(parts) for parts in zip(*seen, strict=True)))
 
     def _learn_value(self, seen: Experience) -> None:
         """Fit the critic to the TD(λ) targets of the steps."""

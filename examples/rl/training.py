@@ -5,7 +5,7 @@ import io
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,11 +21,13 @@ from examples.resume import Progress
 from examples.rl.networks import Policy
 from sim.envs import TASKS, VectorEnv, make_task
 from sim.output import write_file
-from sim.render import fit_camera, iterate_frames, write_gif
+from sim.render import Renderer, fit_camera, write_gif
 
 SAVE_EVERY = 10.0  # seconds between two saved states of a training
 EVALUATED = 64  # episodes of an evaluation
 FILM_SECONDS = 10.0  # longest film
+FOLLOW_SECONDS = 0.5  # over which a camera's way is smoothed, either way
+STAYS_ABOUT = 2.0  # way that a camera doesn't follow [m]
 
 
 class Learner(Protocol):
@@ -152,7 +154,7 @@ def write_training(
         there = np.isfinite(training.figures["return"])
         axes.plot(training.steps[there], training.figures["return"][there], color=BLUE, marker=".")
         axes.set_xlabel("environment steps")
-        axes.set_ylabel("return of the episodes that ended")
+        axes.set_ylabel("return, mean of the last episodes")
         axes.set_title(f"{options.task}, seed {options.seed}")
     written = ["curve.png", f"{name}.npz", "policy.pt"]
     if not options.no_render:
@@ -166,14 +168,37 @@ def write_training(
 
 
 def write_film(options: argparse.Namespace, model: sim.Model, q: np.ndarray, step_dt: float) -> None:
-    """Write the motion of one world as ``policy.gif``."""
+    """Write the motion of one world as ``policy.gif``; the camera goes along with what travels."""
     width, height = options.size
     stride = max(1, round(1.0 / (FPS * step_dt)))
     poses = sim.forward_kinematics(model, q[::stride]).numpy()
-    camera = fit_camera(model, poses, aspect=width / height)
-    frames = iterate_frames(model, poses, camera, width, height, device=options.device)
-    pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
-    write_gif(options.out / "policy.gif", pictures, fps=1.0 / (stride * step_dt))
+    way = travelled(poses, round(FOLLOW_SECONDS / (stride * step_dt)))
+    beside = poses.copy()
+    beside[:, :, :3] -= way[:, None]
+    camera = fit_camera(model, beside, aspect=width / height)
+    renderer = Renderer(model, width=width, height=height, camera=camera, device=options.device)
+    pictures = []
+    for frame in tqdm(range(len(poses)), desc="rendering", unit="frame"):
+        position, target = (tuple(np.add(point, way[frame])) for point in (camera.position, camera.target))
+        renderer.camera = replace(camera, position=position, target=target)
+        pictures.append(renderer.draw(poses[frame], frame))
+    write_gif(options.out / "policy.gif", np.stack(pictures), fps=1.0 / (stride * step_dt))
+
+
+def travelled(poses: np.ndarray, frames: int) -> np.ndarray:
+    """How far the middle of the links has come, smoothed over some frames [frames, 3]; zero where it stays about.
+
+    Args:
+        poses: of the links [frames, links, 7].
+        frames: width of the mean.
+    """
+    middle = poses[:, :, :2].mean(axis=1)
+    if np.ptp(middle, axis=0).max() < STAYS_ABOUT:
+        return np.zeros((len(poses), 3))
+    edges = np.concatenate([middle[:1]] * frames + [middle] + [middle[-1:]] * frames)
+    kernel = np.full(2 * frames + 1, 1.0 / (2 * frames + 1))
+    smooth = np.stack([np.convolve(column, kernel, mode="valid") for column in edges.T], axis=1)
+    return np.concatenate([smooth - smooth[0], np.zeros((len(poses), 1))], axis=1)
 
 
 def load_policy(path: Path) -> tuple[Policy, str, dict[str, Any]]:
