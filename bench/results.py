@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import cmaes, robot_page
+from bench import cmaes, policies_page, robot_page
 from bench.tables import page as tables
 from sim.output import write_text
 
@@ -22,9 +22,10 @@ INTRODUCTION = """\
 # Results
 
 This page repeats the experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated
-Bodies*, ICML 2021), except for reinforcement learning, and puts the paper's figures beside those measured here. The
-scenes are not the paper's, because not all of its robots and numbers are published. One command makes this page from
-the records in [bench/results](../bench/results). Each section names the command that measured it.
+Bodies*, ICML 2021), of its reinforcement learning the pendulums, and puts the paper's figures beside those measured
+here. Apart from the pendulums the scenes are not the paper's, because not all of its robots and numbers are published.
+One command makes this page from the records in [bench/results](../bench/results). Each section names the command that
+measured it.
 
     python -m bench.results
 """
@@ -185,6 +186,7 @@ SECTIONS = [
         "python -m bench.tables --steps 50 100 500 1000 5000",
         tables.section,
     ),
+    Section("Policies", "policies_cpu.json", "python -m bench.policies", policies_page.section),
 ]
 
 
@@ -238,6 +240,7 @@ FIGURES = [
     Figures("README.md", "single calls", "robot_cpu.json", robot_page.single_call_range),
     Figures("docs/robot.md", "reach", "reach_cpu.json", robot_page.reach),
     Figures("README.md", "reach", "reach_cpu.json", robot_page.reach_in_short),
+    Figures("docs/learning.md", "times", "learning_cpu.json", policies_page.times),
 ]
 
 

@@ -1,0 +1,87 @@
+"""The records of ``bench.policies`` and ``bench.learning`` as text for the pages of results and of learning."""
+
+from collections.abc import Sequence
+from typing import Any
+
+# Table 4 of Qiao et al.: greatest return in training, mean and standard deviation of 10 trainings.
+PAPER = {
+    1: ("0.49 ± 0.01", "0.49 ± 0.01"),
+    2: ("1.93 ± 0.08", "1.90 ± 0.02"),
+    3: ("4.28 ± 0.25", "4.28 ± 0.22"),
+    4: ("7.81 ± 0.19", "7.50 ± 0.57"),
+    5: ("12.31 ± 0.16", "11.13 ± 0.99"),
+    6: ("17.78 ± 0.24", "15.02 ± 1.45"),
+    7: ("24.34 ± 0.11", "19.97 ± 2.33"),
+}
+PENDULUMS = """\
+Policies that lift a pendulum of n links (the paper's table 4; the return is n² / 2 - 2 d², d from the tip to its
+highest point at the end). The paper's figures are the greatest returns during training, with one step of the simulation
+for each action. Those here are returns without randomness of the policy that is kept, with eight steps for each action:
+with one, the best motions of three links and more live on the error of the step. The method is the gradient of whole
+episodes (`examples/rl/apg.py`), which uses more of the simulator's derivatives than the paper's policy enhancement.
+"""
+OTHERS = """\
+Cart-pole and gymnasium's robots by short-horizon actor-critic (`examples/rl/shac.py`), returns without randomness here
+and, for the robots, of the same policy in MuJoCo. Walking is learnt here within minutes. It does not carry over:
+contact is hard here and soft in MuJoCo, and a policy that has never seen another world falls there.
+"""
+
+
+def section(record: dict[str, Any]) -> str:
+    """All trainings, the pendulums beside the paper's."""
+    rows = record["rows"]
+    return "\n\n".join([PENDULUMS.strip(), pendulum_table(rows), OTHERS.strip(), other_table(rows)])
+
+
+def pendulum_table(rows: Sequence[dict[str, Any]]) -> str:
+    """A line for each number of links."""
+    lines = [
+        "| links | most possible | policy enhancement (paper) | MBPO (paper) | here, for each seed | steps | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for links, (enhanced, mbpo) in PAPER.items():
+        found = [row for row in rows if row["task"] == f"Pendulum-{links}"]
+        if found:
+            cells = [", ".join(figure(row[name]) for row in found) for name in ("return", "steps", "seconds")]
+            lines.append(f"| {links} | {links**2 / 2:g} | {enhanced} | {mbpo} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def other_table(rows: Sequence[dict[str, Any]]) -> str:
+    """A line for each training."""
+    lines = [
+        "| task | seed | steps | seconds | return | length | speed | in MuJoCo: return, length, speed |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if row["task"].startswith("Pendulum"):
+            continue
+        upright = f", {row['upright']:.0%} upright at the end" if "upright" in row else ""
+        speed = f"{row['here']['speed']:.2f} m/s" if "here" in row else "-"
+        theirs = "-"
+        if "mujoco" in row:
+            found = row["mujoco"]
+            theirs = f"{figure(found['return'])}, {figure(found['length'])}, {found['speed']:.2f} m/s"
+        spread = f"{figure(row['return'])} ± {figure(row['deviation'])}{upright}"
+        first = f"{row['task']} | {row['seed']} | {row['steps']} | {row['seconds']:.0f}"
+        lines.append(f"| {first} | {spread} | {figure(row['length'])} | {speed} | {theirs} |")
+    return "\n".join(lines)
+
+
+def times(records: Sequence[dict[str, Any]]) -> str:
+    """Times of a step of the environments, beside gymnasium's and MuJoCo's."""
+    lines = [
+        "| task | forward [µs] | of it kernels | with gradient | gymnasium's step | MuJoCo's steps in it |",
+        "|---|---|---|---|---|---|",
+    ]
+    for record in records:
+        names = ("forward_us", "kernels_us", "gradient_us", "gymnasium_us", "mujoco_us")
+        lines.append(f"| {record['task']} | {' | '.join(f'{record[name]:.0f}' for name in names)} |")
+    machine = records[0]["machine"]
+    lines += ["", f"On one core of {machine['processor']}, load average {machine['load']} beforehand."]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def figure(value: float) -> str:
+    """Four digits, whole numbers from a thousand on."""
+    return f"{value:.0f}" if abs(value) >= 1000.0 else f"{value:.4g}"
