@@ -21,6 +21,7 @@ import torch
 
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
+from examples.rl import processes
 from examples.rl.networks import Policy
 from examples.rl.training import train, training_parser, write_training
 from sim.envs import VectorEnv, make
@@ -51,10 +52,11 @@ class AnalyticPolicyGradient:
         self.policy = Policy(env.num_observations, env.action_low, env.action_high, HIDDEN, deviation).to(env.device)
         self.policy.log_deviation.requires_grad_(False)
         self.optimiser = torch.optim.Adam(self.policy.parameters(), lr=rate, betas=(0.9, 0.95))
-        self.generator = torch.Generator(env.device).manual_seed(seed + 1)
+        self.seed = seed
+        self.generator = torch.Generator(env.device).manual_seed(processes.own_seed(seed) + 1)
         self.iteration = 0
         self.best, self.best_return = copy.deepcopy(self.policy), -math.inf
-        env.reset(seed=seed)
+        env.reset(seed=processes.own_seed(seed))
 
     def iterate(self) -> dict[str, float]:
         """One iteration. Returns the mean return of its episodes and the norm of the gradient."""
@@ -66,14 +68,15 @@ class AnalyticPolicyGradient:
         returns, observations = self._play()
         self.optimiser.zero_grad()
         (-returns.mean()).backward()
+        processes.average_gradients(self.policy)
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), NORM)
-        mean = float(returns.detach().mean())
+        mean = processes.mean_over_processes(float(returns.detach().mean()))
         if mean > self.best_return:
             self.best.load_state_dict(before)
             self.best_return = mean
         if norm.isfinite():
             self.optimiser.step()
-        self.policy.normaliser.update(observations)
+        self.policy.normaliser.update(processes.of_all_processes(observations))
         self.iteration += 1
         return {"return": mean, "gradient_norm": float(norm)}
 
@@ -102,9 +105,12 @@ class AnalyticPolicyGradient:
         """Go on from what :meth:`state` has returned."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
-        self.generator.set_state(state["random"])
-        self.env.set_state(state["env"])
         self.iteration, self.best_return = state["iteration"], state["best_return"]
+        if processes.number() == 0:
+            self.generator.set_state(state["random"])
+            self.env.set_state(state["env"])
+        else:  # the state is that of the first process
+            self.env.reset(seed=processes.own_seed(self.seed) + self.iteration)
 
     def _parts(self) -> dict[str, Any]:
         return {"policy": self.policy, "optimiser": self.optimiser, "best": self.best}
@@ -122,10 +128,11 @@ def main() -> None:
     parser.add_argument("--adjoint-clip", type=float, default=math.inf, help="see examples.rl.shac (no limit)")
     options = parse_example(parser, counts=("envs",))
     make_folder(parser, options.out)
+    file = options.out / "interrupted.npz" if processes.join() == 0 else None
     task = {"noise": options.noise, "substeps": options.substeps} if options.task.startswith("Pendulum") else {}
     names = ("task", "seed", "envs", "iterations", "rate", "deviation", "noise", "substeps", "adjoint_clip")
     problem = {name: getattr(options, name) for name in names}
-    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+    with Progress(file, problem, options.restart) as kept:
         env = make(
             options.task, options.envs, device=options.device, differentiable=True, adjoint_clip=options.adjoint_clip,
             **task,
@@ -133,7 +140,8 @@ def main() -> None:
         learner = AnalyticPolicyGradient(env, options.iterations, options.rate, options.deviation, options.seed)
         training = train(learner, options.iterations, 60.0 * options.minutes, env.max_episode_length, kept)
         learner.policy = learner.best
-        write_training(options, "apg", learner, training, task)
+        if processes.number() == 0:
+            write_training(options, "apg", learner, training, task)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     torchrun --nproc-per-node 2 -m examples.rl.shac Ant --minutes 10
 
-torchrun says to each process which it is. Gradients are averaged over all of them, by Gloo on CPUs and NCCL on GPUs, and
-so are the moments of observations. The first process writes the files. Without torchrun nothing of this happens.
+torchrun tells each process its number. Gradients are averaged over all processes, by Gloo on CPUs and NCCL on GPUs, and
+the moments of observations are those of all. The first process writes the files. What it has saved is the start for any
+number of processes: they take over the networks, and begin new episodes. Without torchrun nothing of this happens.
 """
 
 import os
@@ -18,8 +19,32 @@ def join() -> int:
     if "RANK" not in os.environ:
         return 0
     if not distributed.is_initialized():
-        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    return distributed.get_rank()
+        distributed.init_process_group()
+    return number()
+
+
+def number() -> int:
+    """The number of this process, 0 where there is one."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+def count() -> int:
+    """How many processes there are."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def own_seed(seed: int) -> int:
+    """The seed of what differs between the processes: their environments and noise."""
+    return seed + 100_003 * number()
+
+
+def from_first(value: bytes | None) -> bytes | None:
+    """What the first process has."""
+    if not distributed.is_initialized():
+        return value
+    box = [value]
+    distributed.broadcast_object_list(box)
+    return box[0]
 
 
 def average_gradients(module: nn.Module) -> None:
@@ -29,7 +54,7 @@ def average_gradients(module: nn.Module) -> None:
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
     whole = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(whole)
-    whole /= distributed.get_world_size()
+    whole /= count()
     parts = whole.split([gradient.numel() for gradient in gradients])
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))
@@ -41,13 +66,13 @@ def mean_over_processes(value: float) -> float:
         return value
     total = torch.tensor(value, dtype=torch.float64)
     distributed.all_reduce(total)
-    return float(total) / distributed.get_world_size()
+    return float(total) / count()
 
 
 def of_all_processes(tensor: torch.Tensor) -> torch.Tensor:
     """Tensors of one shape from all processes, one after the other along the first dimension."""
     if not distributed.is_initialized():
         return tensor
-    parts = [torch.empty_like(tensor) for _ in range(distributed.get_world_size())]
+    parts = [torch.empty_like(tensor) for _ in range(count())]
     distributed.all_gather(parts, tensor.contiguous())
     return torch.cat(parts)

@@ -6,6 +6,7 @@ back through the simulator to the policy. The critic learns from TD(λ) targets,
 
     python -m examples.rl.shac CartpoleSwingup
     python -m examples.rl.shac Ant --minutes 10
+    torchrun --nproc-per-node 2 -m examples.rl.shac Ant      # several processes, see examples/rl/processes.py
 
 Files: curve.png, the return of episodes over the environment steps; shac.npz with these figures; policy.pt, the network
 with its options, for `python -m examples.rl.play`; policy.gif, a film of the policy.
@@ -21,6 +22,7 @@ import torch
 
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
+from examples.rl import processes
 from examples.rl.networks import Policy, Value
 from examples.rl.training import train, training_parser, write_training
 from sim.envs import VectorEnv, make
@@ -95,13 +97,14 @@ class Shac:
         self.policy = Policy(env.num_observations, *bounds, settings.hidden, settings.deviation).to(env.device)
         self.value = Value(env.num_observations, settings.value_hidden).to(env.device)
         self.target = copy.deepcopy(self.value)
-        self.generator = torch.Generator(env.device).manual_seed(seed + 1)
+        self.seed = seed
+        self.generator = torch.Generator(env.device).manual_seed(processes.own_seed(seed) + 1)
         betas = (0.7, 0.95)
         self.policy_optimiser = torch.optim.Adam(self.policy.parameters(), lr=settings.policy_rate, betas=betas)
         self.value_optimiser = torch.optim.Adam(self.value.parameters(), lr=settings.value_rate, betas=betas)
         self.iteration = 0
         self.last_episodes: list[list[float]] = []  # return and length of the last ``num_envs`` that ended
-        env.reset(seed=seed)
+        env.reset(seed=processes.own_seed(seed))
 
     def iterate(self) -> dict[str, float]:
         """One iteration: a gradient step of the policy, then the critic's.
@@ -118,11 +121,12 @@ class Shac:
         objective, seen = self._play()
         self.policy_optimiser.zero_grad()
         (-objective / (self.settings.horizon * self.env.num_envs)).backward()
+        processes.average_gradients(self.policy)
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.gradient_norm)
         if norm.isfinite():
             self.policy_optimiser.step()
         self._learn_value(seen)
-        self.policy.normaliser.update(seen.observation)
+        self.policy.normaliser.update(processes.of_all_processes(seen.observation))
         with torch.no_grad():
             for target, value in zip(self.target.parameters(), self.value.parameters(), strict=True):
                 target.lerp_(value, self.settings.target_share)
@@ -141,9 +145,12 @@ class Shac:
         """Go on from what :meth:`state` has returned."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
-        self.generator.set_state(state["random"])
         self.iteration, self.last_episodes = state["iteration"], state["last_episodes"]
-        self.env.set_state(state["env"])
+        if processes.number() == 0:
+            self.generator.set_state(state["random"])
+            self.env.set_state(state["env"])
+        else:  # the state is that of the first process; the others begin episodes of their own
+            self.env.reset(seed=processes.own_seed(self.seed) + self.iteration)
 
     def _parts(self) -> dict[str, Any]:
         return {
@@ -188,6 +195,7 @@ class Shac:
                 loss = (self.value(observations[rows]) - targets[rows]).square().mean()
                 self.value_optimiser.zero_grad()
                 loss.backward()
+                processes.average_gradients(self.value)
                 torch.nn.utils.clip_grad_norm_(self.value.parameters(), self.settings.gradient_norm)
                 self.value_optimiser.step()
 
@@ -252,12 +260,14 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=None, help=shown)
     options = parse_example(parser)
     make_folder(parser, options.out)
+    file = options.out / "interrupted.npz" if processes.join() == 0 else None
     chosen = {name: getattr(options, name) for name in about if getattr(options, name) is not None}
     learner = learner_of(options.task, options.iterations, options.seed, options.device, **chosen)
     problem = {name: getattr(options, name) for name in ("task", "seed", "iterations")}
-    with Progress(options.out / "interrupted.npz", {**problem, "chosen": str(chosen)}, options.restart) as kept:
+    with Progress(file, {**problem, "chosen": str(chosen)}, options.restart) as kept:
         training = train(learner, options.iterations, 60.0 * options.minutes, learner.settings.horizon, kept)
-        write_training(options, "shac", learner, training, {})
+        if processes.number() == 0:
+            write_training(options, "shac", learner, training, {})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from examples.learning import stored
 from examples.options import example_parser
 from examples.outputs import BLUE, FPS, plot, write_arrays
 from examples.resume import Progress
+from examples.rl import processes
 from examples.rl.networks import Policy
 from sim.envs import TASKS, VectorEnv, make_task
 from sim.output import write_file
@@ -82,17 +83,19 @@ def train(learner: Learner, iterations: int, seconds: float, horizon: int, kept:
         kept: saves the progress.
     """
     rows: list[dict[str, float]] = []
-    before, spent = kept.load(), 0.0
+    found, spent = kept.load(), 0.0
+    before = processes.from_first(None if found is None else found["state"].tobytes())
     if before is not None:
-        whole = torch.load(io.BytesIO(before["state"].tobytes()), weights_only=True)
+        whole = torch.load(io.BytesIO(before), weights_only=True)
         learner.restore(whole["learner"])
         rows, spent = whole["rows"], whole["rows"][-1]["seconds"]
     start = saved = time.perf_counter()
-    with tqdm(total=iterations, initial=len(rows), desc="training", unit="iteration") as bar:
+    silent = processes.number() > 0
+    with tqdm(total=iterations, initial=len(rows), desc="training", unit="iteration", disable=silent) as bar:
         while len(rows) < iterations and spent < seconds:
             figures = learner.iterate()
             now = time.perf_counter()
-            spent += now - start
+            spent = processes.mean_over_processes(spent + now - start)  # all end together
             start = now
             rows.append({**figures, "seconds": spent})
             bar.set_postfix_str(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
@@ -103,7 +106,8 @@ def train(learner: Learner, iterations: int, seconds: float, horizon: int, kept:
                 saved = now
     kept.done()
     columns = {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {"seconds": 0.0})}
-    steps = horizon * learner.env.num_envs * np.arange(1, len(rows) + 1)
+    envs = processes.count() * learner.env.num_envs
+    steps = horizon * envs * np.arange(1, len(rows) + 1)
     return Training(columns, steps, columns.pop("seconds"))
 
 

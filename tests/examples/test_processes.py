@@ -1,0 +1,102 @@
+"""Two processes with half of the worlds each learn what one learns with all of them."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from examples.rl import apg, processes
+from sim.envs import TaskState, VectorEnv
+from sim.envs.tasks.pendulum import Pendulum
+
+ROOT = Path(__file__).parents[2]
+UPDATES = 20
+
+
+class FixedStarts(Pendulum):
+    """Half of four given states in each of two processes, all of them in one."""
+
+    max_episode_length = 12
+
+    def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
+        first = processes.number() * n
+        states = torch.linspace(-0.4, 0.5, 4)[:, None]
+        q = states[first : first + n]
+        return self.episodes(q, 0.3 * q)
+
+
+def trained(worlds: int) -> dict[str, torch.Tensor]:
+    """What a policy is after some updates, with next to no noise in its actions."""
+    env = VectorEnv(FixedStarts(1, substeps=1), worlds, device="cpu", differentiable=True, threads=1)
+    learner = apg.AnalyticPolicyGradient(env, UPDATES, 5e-3, 1e-9)
+    for _ in range(UPDATES):
+        learner.iterate()
+    return learner.policy.state_dict()
+
+
+def main() -> None:
+    """One of the processes."""
+    processes.join()
+    torch.save(trained(2), Path(sys.argv[1]) / f"{processes.number()}.pt")
+
+
+def run_two(arguments: list[str]) -> subprocess.CompletedProcess:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    options = ["--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *options, *arguments],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def test_two_processes_learn_what_one_does(tmp_path):
+    expected = trained(4)
+    done = run_two(["-m", "tests.examples.test_processes", str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    first, second = (torch.load(tmp_path / f"{number}.pt", weights_only=True) for number in (0, 1))
+    begun = apg.AnalyticPolicyGradient(VectorEnv(FixedStarts(), 4, device="cpu"), 1, 5e-3, 1e-9).policy.state_dict()
+    for name, value in expected.items():
+        assert torch.equal(first[name], second[name])
+        torch.testing.assert_close(first[name], value, rtol=1e-5, atol=1e-5)
+    assert (expected["mean.0.weight"] - begun["mean.0.weight"]).abs().max() > 1e-3
+
+
+def test_the_example_runs_in_two_processes(tmp_path):
+    """The first process writes, and says how many steps both have taken."""
+    options = [
+        "CartpoleSwingup",
+        "--envs",
+        "3",
+        "--horizon",
+        "4",
+        "--out",
+        str(tmp_path),
+        "--no-render",
+        "--device",
+        "cpu",
+    ]
+    done = run_two(["-m", "examples.rl.shac", *options, "--iterations", "3"])
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"curve.png", "policy.pt", "shac.npz"}
+    assert done.stdout.count("environment steps in") == 1
+    assert f"after {3 * 4 * 6} environment steps" in done.stdout
+
+
+def test_alone_nothing_is_shared():
+    assert processes.number() == 0
+    assert processes.count() == 1
+    assert processes.own_seed(5) == 5
+    assert processes.mean_over_processes(2.5) == 2.5
+    assert processes.from_first(b"x") == b"x"
+    tensor = torch.arange(3.0)
+    assert processes.of_all_processes(tensor) is tensor
+
+
+if __name__ == "__main__":
+    main()
