@@ -130,6 +130,8 @@ def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | No
             x = _join(quat[..., 3:], quat[..., :3])
         return x, v
 
+    if joint_order is None:
+        return _in_runs(model, q, qd, convert)
     own = _split(q, qd, range(model.num_links), _sizes(model))
     return _collect(q, qd, _order(model, joint_order), own, convert)
 
@@ -147,6 +149,8 @@ def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[st
             x = _unit(_join(x[..., 1:], x[..., :1]))
         return x, u
 
+    if joint_order is None:
+        return _in_runs(model, qpos, qvel, convert)
     theirs = _split(qpos, qvel, _order(model, joint_order), _sizes(model))
     return _collect(qpos, qvel, range(model.num_links), theirs, convert)
 
@@ -196,6 +200,25 @@ def _collect(q: Array, qd: Array, order: Sequence[int], states: dict[int, JointS
     """The converted states of all joints; no columns of ``q`` and ``qd`` come first, for models without joints."""
     converted = [convert(link, *states[link]) for link in order if link in states]
     return _join(q[..., :0], *(x for x, _ in converted)), _join(qd[..., :0], *(v for _, v in converted))
+
+
+def _in_runs(model: Model, q: Array, qd: Array, convert: Convert) -> JointState:
+    """The converted states of all joints in this model's order, in which quaternions alone differ.
+
+    What lies between two of them is taken as a whole: a robot with many joints is converted in a step of learning.
+    """
+    if (q.shape[-1], qd.shape[-1]) != (model.nq, model.nv):
+        expected = (model.nq, model.nv)
+        raise ModelError(f"q and its velocity have {q.shape[-1]} and {qd.shape[-1]} entries; expected {expected}")
+    coordinates, velocities, i, k = [], [], 0, 0
+    for link in np.flatnonzero(np.isin(model.joint_type, (FREE, SPHERICAL))):
+        start, first = int(model.joint_q_start[link]), int(model.joint_qd_start[link])
+        end, last = (start + 7, first + 6) if model.joint_type[link] == FREE else (start + 4, first + 3)
+        x, v = convert(int(link), q[..., start:end], qd[..., first:last])
+        coordinates += [q[..., i:start], x]
+        velocities += [qd[..., k:first], v]
+        i, k = end, last
+    return _join(*coordinates, q[..., i:]), _join(*velocities, qd[..., k:])
 
 
 def _library(x: Array) -> Any:
