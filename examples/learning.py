@@ -120,9 +120,14 @@ def stored(state: object) -> bytes:
     return buffer.getvalue()
 
 
+def write_stored(path: Path, state: object) -> None:
+    """Write what torch.save would to a .pt file."""
+    write_file(path, (".pt",), lambda name: Path(name).write_bytes(stored(state)))
+
+
 def write_network(path: Path, network: torch.nn.Module) -> None:
     """Write the state_dict of a network to a .pt file."""
-    write_file(path, (".pt",), lambda name: Path(name).write_bytes(stored(network.state_dict())))
+    write_stored(path, network.state_dict())
 
 
 def add_robot_option(parser: argparse.ArgumentParser) -> None:

@@ -14,14 +14,13 @@ import torch
 from tqdm import tqdm
 
 import sim
-from examples.learning import stored
+from examples.learning import stored, write_stored
 from examples.options import example_parser
 from examples.outputs import BLUE, FPS, plot, write_arrays
 from examples.resume import Progress
 from examples.rl import processes
 from examples.rl.networks import Policy
 from sim.envs import TASKS, VectorEnv, make_task
-from sim.output import write_file
 from sim.render import Renderer, fit_camera, write_gif
 
 SAVE_EVERY = 10.0  # seconds between two saved states of a training
@@ -153,7 +152,7 @@ def write_training(
         lengths=found["lengths"].cpu().numpy(), **training.figures,
     )  # fmt: skip
     policy = {"task": options.task, "options": dict(task_options), "state": learner.policy.state_dict()}
-    write_file(options.out / "policy.pt", (".pt",), lambda path: Path(path).write_bytes(stored(policy)))
+    write_stored(options.out / "policy.pt", policy)
     with plot(options.out / "curve.png") as (axes,):
         there = np.isfinite(training.figures["return"])
         axes.plot(training.steps[there], training.figures["return"][there], color=BLUE, marker=".")
