@@ -43,9 +43,10 @@ class HostWriter:
         self._view: np.ndarray | None = array.numpy() if array.device.is_cpu else None
 
     def write(self, values: Any) -> None:
-        """Write numbers that broadcast to the array."""
+        """Write one number everywhere, or as many as the array has."""
         if self._view is not None:
             self._view[...] = values
+        elif np.ndim(values) == 0:
+            self.array.fill_(values)
         else:
-            shape, dtype = self.array.shape, wp.dtype_to_numpy(self.array.dtype)
-            self.array.assign(np.broadcast_to(np.asarray(values, dtype=dtype), shape))
+            self.array.assign(np.asarray(values, dtype=wp.dtype_to_numpy(self.array.dtype)))

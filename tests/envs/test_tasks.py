@@ -118,6 +118,12 @@ def test_robots_are_rewarded_as_in_gymnasium(name):
         assert bool(terminated[row]) == (name != "HalfCheetah" and not theirs.is_healthy)
 
 
+def test_without_gymnasium_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(sim.ModelError, match=r"ant.xml is a file of gymnasium.*pip install 'backswing\[rl\]'"):
+        sim.envs.make("Ant")
+
+
 def test_robots_fall():
     """With random actions hoppers and humanoids fall within a few hundred steps."""
     for name in ("Hopper", "Humanoid"):
