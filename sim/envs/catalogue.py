@@ -6,6 +6,7 @@ from typing import Any
 from sim.envs.task import Task
 from sim.envs.tasks.cartpole import CartpoleSwingup
 from sim.envs.tasks.gymnasium_robots import Ant, HalfCheetah, Hopper, Humanoid
+from sim.envs.tasks.panda_reach import PandaReach
 from sim.envs.tasks.pendulum import Pendulum
 from sim.envs.vector_env import VectorEnv
 from sim.errors import ModelError
@@ -17,6 +18,7 @@ TASKS: dict[str, type[Task]] = {
     "Hopper": Hopper,
     "HalfCheetah": HalfCheetah,
     "Humanoid": Humanoid,
+    "PandaReach": PandaReach,
 }
 
 

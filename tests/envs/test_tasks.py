@@ -1,13 +1,17 @@
 """What the tasks of the catalogue are, against closed forms and gymnasium's own."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.transform import Rotation
 
 import sim
 import sim.envs
+import sim.torch
+from sim.envs.tasks import panda_reach
 
 ROBOTS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
 
@@ -138,3 +142,31 @@ def test_robots_fall():
             if terminated.any():
                 env.reset(options={"reset_mask": terminated})
         assert fallen.all()
+
+
+def test_the_hand_of_a_panda_moves_as_it_is_told():
+    """Its twist, from the robot's Jacobian, after a third of a second; the gain leaves it as much behind as it must."""
+    env = sim.envs.make("PandaReach", 6, device="cpu", seed=0, dtype="float64")
+    env.reset()
+    action = torch.tensor(np.concatenate([0.4 * np.eye(3, 6), 0.4 * np.eye(3, 6, 3)]))
+    robot = sim.torch.Robot(env.simulator.model)
+    for _ in range(20):
+        env.step(action)
+    twist = robot.frame_velocity(env.state.q, env.state.qd, panda_reach.HAND).numpy()
+    wanted = np.concatenate([1.5 * action[:, 3:], 0.5 * action[:, :3]], axis=1)
+    np.testing.assert_allclose(twist, wanted, atol=0.02)
+
+
+def test_what_is_left_to_the_pose_of_a_panda():
+    """A target that is the present pose, turned by a known angle about a world axis and moved."""
+    env = sim.envs.make("PandaReach", 3, device="cpu", seed=1, dtype="float64")
+    env.reset()
+    robot = sim.torch.Robot(env.simulator.model)
+    position, quaternion = robot.forward_kinematics(env.state.q, panda_reach.HAND)
+    moved, turn = torch.tensor([[0.1, -0.2, 0.3]] * 3), torch.tensor([0.0, 0.6, 0.0])
+    turned = Rotation.from_rotvec(turn.numpy()) * Rotation.from_quat(quaternion.numpy())
+    for sign in (1.0, -1.0):
+        data = {"position": position + moved, "quaternion": sign * torch.tensor(turned.as_quat())}
+        seen = env.task.observe(replace(env.state, data=data)).numpy()
+        np.testing.assert_allclose(seen[:, 14:17], moved, atol=1e-12)
+        np.testing.assert_allclose(seen[:, 17:], [[0.0, math.sin(0.3), 0.0]] * 3, atol=1e-12)
