@@ -23,7 +23,8 @@ Q, QD, IMPULSE, KEY = range(BETWEEN)
 TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR, BAD_STATE, LEFT_OUT = range(
     2 * BETWEEN, 2 * BETWEEN + 10
 )
-TABLE_SIZE = 2 * BETWEEN + 10
+CONTACT_FORCE, CONTACT_FORCE_BAR = range(2 * BETWEEN + 10, 2 * BETWEEN + 12)
+TABLE_SIZE = 2 * BETWEEN + 12
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 
@@ -378,6 +379,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         module=module,
+        is_left_out=is_left_out,
         accumulate=accumulate,
         load_state=load_state,
         store_state=store_state,

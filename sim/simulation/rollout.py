@@ -32,7 +32,11 @@ def run_rollout(
     bad_state = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
     if not steps:  # the first step writes it
         bad_state.fill_(-1)
-    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state)
+    forces = None
+    if simulator.contact_sensors:
+        shape = (steps, simulator.num_worlds, len(simulator.contact_sensors), 3)
+        forces = wp.empty(shape, dtype=simulator.model.scalar, device=simulator.device)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, forces)
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     simulator.bad_state = bad_state
@@ -92,15 +96,17 @@ def _record_on_tape(trajectory: Trajectory, state: State, tau: wp.array | None, 
     if tape is None or not inputs:
         return
     trajectory.remember()
-    for array in every:
+    forces = [] if trajectory.contact_force is None else [trajectory.contact_force]
+    for array in (*every, *forces):
         array.requires_grad = True
 
     def backward() -> None:
         impulse_grad = every[2].grad if len(every) == 3 else None
-        gradients = trajectory.backward(every[0].grad, every[1].grad, (), impulse_grad)
+        force_grad = forces[0].grad if forces else None
+        gradients = trajectory.backward(every[0].grad, every[1].grad, (), impulse_grad, contact_force_grad=force_grad)
         found = [gradients.q, gradients.qd, gradients.impulses][: len(every)]
         for array, gradient in zip(given, [*found, gradients.tau, gradients.control], strict=True):
             if array is not None and gradient is not None and array.requires_grad:
                 add_to(array.grad, gradient)
 
-    tape.record_func(backward, [*inputs, *every])
+    tape.record_func(backward, [*inputs, *every, *forces])

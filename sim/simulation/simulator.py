@@ -37,6 +37,7 @@ class Simulator(Worlds):
         check_finite: after each rollout and each backward pass, look for values that are not finite and raise
             :class:`FloatingPointError` naming the step and the world where the first one appeared.
         threads: CPU threads; None for as many as there are cores.
+        contact_sensors: names or numbers of geometries; the forces of their contacts are part of a trajectory.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not

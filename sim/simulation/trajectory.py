@@ -27,6 +27,8 @@ from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import (
     BAD_STATE,
     BETWEEN,
+    CONTACT_FORCE,
+    CONTACT_FORCE_BAR,
     CONTROL,
     CONTROL_BAR,
     IMPULSE,
@@ -80,6 +82,8 @@ class Trajectory:
         checkpoint_interval: k, where only the states before every k-th step and the last one are stored.
         bad_state: number of the first state of each world that isn't finite, -1 for none [num_worlds]; None where
             nobody looked.
+        contact_force: forces on the geometries that are the simulator's ``contact_sensors``, friction included,
+            averaged over each step, along world axes [steps, num_worlds, sensors, 3], N; None where there are none.
         parameters: values of all parameters at the rollout, with which :meth:`backward` works.
     """
 
@@ -94,6 +98,7 @@ class Trajectory:
         steps: int | None = None,
         checkpoint_interval: int = 1,
         bad_state: wp.array | None = None,
+        contact_force: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -104,6 +109,7 @@ class Trajectory:
         self.steps = int(q.shape[0]) - 1 if steps is None else steps
         self.checkpoint_interval = checkpoint_interval
         self.bad_state = bad_state
+        self.contact_force = contact_force
         self.parameters = simulator.parameter_values()
         self._fingerprint: np.ndarray | None = None
 
@@ -115,7 +121,7 @@ class Trajectory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
-        arrays = (self.q, self.qd, self.tau, self.control, *warm, self.bad_state)
+        arrays = (self.q, self.qd, self.tau, self.control, *warm, self.bad_state, self.contact_force)
         further = {"parameters": self.parameters, "_fingerprint": self._fingerprint}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
 
@@ -153,7 +159,8 @@ class Trajectory:
             states |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
         room = min(self.checkpoint_interval, self.steps) - 1
         between = {place + BETWEEN: _rows_like(array, room) for place, array in states.items()} if room > 0 else {}
-        return {**states, **between, TAU: self.tau, CONTROL: self.control, BAD_STATE: self.bad_state}
+        outputs = {BAD_STATE: self.bad_state, CONTACT_FORCE: self.contact_force}
+        return {**states, **between, TAU: self.tau, CONTROL: self.control, **outputs}
 
     @serialized
     def backward(
@@ -163,6 +170,7 @@ class Trajectory:
         parameters: Iterable[str] = (),
         impulse_grad: ArrayLike | None = None,
         *,
+        contact_force_grad: ArrayLike | None = None,
         leave_out_bad_worlds: bool = False,
     ) -> Gradients:
         """Gradients of a loss, given its direct derivatives in the states.
@@ -177,6 +185,7 @@ class Trajectory:
             qd_grad: the same for qd.
             parameters: names of the parameters whose gradient is wanted (:data:`sim.model.parameters.PARAMETERS`).
             impulse_grad: with a warm start, derivative of the loss in every ``impulses.value`` or in the last one.
+            contact_force_grad: derivative of the loss in ``contact_force``, in its shape.
             leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
                 don't spoil those of shared parameters.
 
@@ -186,11 +195,12 @@ class Trajectory:
             FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
         """
         left_out = self.bad_state if leave_out_bad_worlds else None
-        gradients = self._walk_back(q_grad, qd_grad, parameters, None, impulse_grad, left_out)
+        loss = (q_grad, qd_grad, impulse_grad, contact_force_grad)
+        gradients = self._walk_back(*loss, parameters, left_out=left_out)
         if left_out is not None:
             left_out = self._more_left_out(left_out)
             if left_out is not None:
-                gradients = self._walk_back(q_grad, qd_grad, parameters, None, impulse_grad, left_out)
+                gradients = self._walk_back(*loss, parameters, left_out=left_out)
         if self.simulator.check_finite:
             self._raise_for_bad_gradient(gradients)
         return gradients
@@ -242,7 +252,7 @@ class Trajectory:
         """
         shape = (self.steps + 1, self.simulator.num_worlds, 2)
         norms = wp.empty(shape, dtype=self.q.dtype, device=self.q.device)
-        gradients = self._walk_back(q_grad, qd_grad, (), norms)
+        gradients = self._walk_back(q_grad, qd_grad, norms=norms)
         values = norms.numpy().astype(np.float64)
         for part, first in enumerate((gradients.q, gradients.qd)):
             values[0, :, part] = np.linalg.norm(first.numpy().astype(np.float64), axis=1)
@@ -252,9 +262,10 @@ class Trajectory:
         self,
         q_grad: ArrayLike | None,
         qd_grad: ArrayLike | None,
-        parameters: Iterable[str],
-        norms: wp.array | None,
         impulse_grad: ArrayLike | None = None,
+        contact_force_grad: ArrayLike | None = None,
+        parameters: Iterable[str] = (),
+        norms: wp.array | None = None,
         left_out: wp.array | None = None,
     ) -> Gradients:
         """See :meth:`backward`.
@@ -269,12 +280,13 @@ class Trajectory:
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
         every_impulse = self._direct_impulses(impulse_grad)
+        force_bar = self._direct_forces(contact_force_grad)
         tau_bar, control_bar = (
             None if given is None else wp.empty_like(given, requires_grad=False) for given in (self.tau, self.control)
         )
         arrays = self.arrays() | {
             Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
-            NORMS: norms, LEFT_OUT: left_out, BAD_STATE: None,
+            NORMS: norms, LEFT_OUT: left_out, BAD_STATE: None, CONTACT_FORCE: None, CONTACT_FORCE_BAR: force_bar,
         }  # fmt: skip
         with simulator.with_parameters(self.parameters):
             with paused_tape():
@@ -303,6 +315,19 @@ class Trajectory:
         every = wp.zeros_like(self.impulses.value, requires_grad=False)
         wp.copy(every[every.shape[0] - 1], last)
         return every
+
+    def _direct_forces(self, value: ArrayLike | None) -> wp.array | None:
+        """The derivative in the contact forces of every step."""
+        if value is None:
+            return None
+        if self.contact_force is None:
+            raise ModelError("contact_force_grad needs a simulator with contact_sensors")
+        array = self.simulator.batches.array(value, 4, "contact_force_grad")
+        if array.shape != self.contact_force.shape:
+            raise ModelError(
+                f"contact_force_grad has shape {tuple(array.shape)}; expected {tuple(self.contact_force.shape)}"
+            )
+        return array
 
     def _first_impulse_adjoint(self, direct: wp.array | None) -> wp.array | None:
         if self.impulses is None:
@@ -377,6 +402,6 @@ def _rows_like(array: wp.array, rows: int) -> wp.array:
 
 def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
     """A trajectory again, with arrays of its own."""
-    q, qd, tau, control, value, key, bad_state = map(unpack, packed)
+    q, qd, tau, control, value, key, bad_state, contact_force = map(unpack, packed)
     impulses = None if value is None else Impulses(value, key)
-    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state)
+    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, contact_force)

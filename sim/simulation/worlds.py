@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class Worlds(ABC):
         parameters: Mapping[str, npt.ArrayLike] | None = None,
         check_finite: bool = False,
         threads: int | None = None,
+        contact_sensors: Sequence[str | int] = (),
     ):
         contact = ContactOptions() if contact is None else contact
         for name, given, kind in (("model", model, Model), ("contact", contact, ContactOptions)):
@@ -77,6 +78,9 @@ class Worlds(ABC):
             values[name] = as_numbers(f"parameter '{name}'", value)
         self._values = {name: self._checked(name, value) for name, value in values.items()}
         self.threads = threads or (os.cpu_count() or 1)
+        self.contact_sensors = tuple(_geometry(model, each) for each in contact_sensors)
+        if len(set(self.contact_sensors)) < len(self.contact_sensors):
+            raise ModelError(f"Simulator: contact_sensors {list(contact_sensors)} name a geometry twice")
         self._present_layout = self._layout()
         self.shards = self._make_shards()
         check_mass_matrix(model, self._values, self.dt)
@@ -86,7 +90,7 @@ class Worlds(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self._values)
-        return type(self), (*arguments, self.check_finite, self.threads)
+        return type(self), (*arguments, self.check_finite, self.threads, self.contact_sensors)
 
     @property
     def bouncing(self) -> bool:
@@ -262,7 +266,7 @@ class Worlds(ABC):
             )
             count = max(count, 1)
         bounds = [self.num_worlds * i // count for i in range(count + 1)]
-        collision = CollisionModel(self.model, self.device)
+        collision = CollisionModel(self.model, self.device, self.contact_sensors)
         room = self.contact.max_contacts
         room = default_max_contacts(self.model) if room is None else room
         contacts = room if collision.num_pairs else 0
@@ -337,3 +341,15 @@ class Worlds(ABC):
         """What decides the shapes of a shard's arrays: which parameters are per world, and which rows there are."""
         per_world = frozenset(name for name in self._values if self._per_world(name))
         return per_world, constraint_layout(self.model, self._values).key
+
+
+def _geometry(model: Model, given: str | int) -> int:
+    """The number of a geometry that is given by its name or by that number."""
+    if isinstance(given, str):
+        return model.geometry(given)
+    if not is_whole(given, 0) or given >= model.num_geometries:
+        raise ModelError(
+            f"Simulator: contact_sensors has {given!r}; it must be the name of a geometry, or its number below "
+            f"{model.num_geometries}"
+        )
+    return int(given)

@@ -1,7 +1,7 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
 from sim.torch.adjoint_clip import clip_adjoint
-from sim.torch.autograd import rollout, step
+from sim.torch.autograd import rollout, rollout_with_contact_forces, step
 from sim.torch.robot.parametrisations import (
     Parametrisation,
     PhysicalInertia,
@@ -11,6 +11,7 @@ from sim.torch.robot.parametrisations import (
     Unconstrained,
 )
 from sim.torch.robot.robot import Robot
+from sim.torch.sensors import actuator_forces, imu
 
 __all__ = [
     "Parametrisation",
@@ -20,7 +21,10 @@ __all__ = [
     "Robot",
     "Rotation",
     "Unconstrained",
+    "actuator_forces",
     "clip_adjoint",
+    "imu",
     "rollout",
+    "rollout_with_contact_forces",
     "step",
 ]

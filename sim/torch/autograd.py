@@ -59,6 +59,60 @@ def rollout(
 
     With ``ContactOptions(warm_start=True)`` the first step begins with zero impulses.
     """
+    settings, inputs = _prepared(
+        simulator, q, qd, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
+    )
+    states = record(settings, *inputs)
+    return states[0], states[1]
+
+
+def rollout_with_contact_forces(
+    simulator: Simulator,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    tau: torch.Tensor | None = None,
+    control: torch.Tensor | None = None,
+    *,
+    steps: int | None = None,
+    hold: int = 1,
+    checkpoint_interval: int = 1,
+    leave_out_bad_worlds: bool = False,
+    **parameters: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As :func:`rollout`, with the forces of contacts on the simulator's ``contact_sensors``, differentiable too.
+
+    Returns:
+        q and qd as :func:`rollout`, and the forces along world axes [steps / hold, num_worlds, sensors, 3], N: friction
+        included, averaged over each step, and over the steps that an input is held.
+
+    Raises:
+        ModelError: as :func:`rollout`, and for a simulator without ``contact_sensors``.
+        RuntimeError: as :func:`rollout`.
+    """
+    if not simulator.contact_sensors:
+        raise ModelError(
+            "rollout_with_contact_forces: name geometries with Simulator(..., contact_sensors=[...]) first"
+        )
+    settings, inputs = _prepared(
+        simulator, q, qd, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
+    )
+    q_all, qd_all, force = record(settings, *inputs)[:3]
+    return q_all, qd_all, force.unflatten(0, (-1, hold)).mean(1) if hold > 1 else force
+
+
+def _prepared(
+    simulator: Simulator,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    tau: torch.Tensor | None,
+    control: torch.Tensor | None,
+    steps: int | None,
+    hold: int,
+    checkpoint_interval: int,
+    leave_out_bad_worlds: bool,
+    parameters: Mapping[str, torch.Tensor],
+) -> tuple[Settings, tuple[torch.Tensor | None, ...]]:
+    """What a rollout is recorded with, checked; see there for the arguments."""
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
     if hold > 1 and checkpoint_interval != 1:
@@ -74,7 +128,7 @@ def rollout(
     settings = Settings(
         simulator, tuple(parameters), steps, checkpoint_interval, leave_out_bad_worlds, slice(None, None, hold)
     )
-    return _run(settings, q, qd, _held(tau, hold), _held(control, hold), parameters)
+    return settings, _inputs(settings, q, qd, _held(tau, hold), _held(control, hold), parameters)
 
 
 def step(
@@ -114,25 +168,24 @@ def step(
     forces = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv).unsqueeze(0)
     inputs = None if control is None else _tensor(simulator, "control", control, simulator.model.nu).unsqueeze(0)
     settings = Settings(simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, slice(hold, hold + 1))
-    q_next, qd_next = _run(settings, q, qd, _held(forces, hold), _held(inputs, hold), parameters)
-    return q_next.squeeze(0), qd_next.squeeze(0)
+    states = record(settings, *_inputs(settings, q, qd, _held(forces, hold), _held(inputs, hold), parameters))
+    return states[0].squeeze(0), states[1].squeeze(0)
 
 
-def _run(
+def _inputs(
     settings: Settings,
     q: torch.Tensor,
     qd: torch.Tensor,
     tau: torch.Tensor | None,
     control: torch.Tensor | None,
     parameters: Mapping[str, torch.Tensor],
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The states that a rollout returns; tau and control [steps, num_worlds, n] have been checked."""
+) -> tuple[torch.Tensor | None, ...]:
+    """The tensors that a rollout takes; tau and control [steps, num_worlds, n] have been checked."""
     simulator = settings.simulator
     values = [_parameter(simulator, name, value) for name, value in parameters.items()]
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    states = record(settings, q, qd, tau, control, *values)
-    return states[0], states[1]
+    return q, qd, tau, control, *values
 
 
 def _held(value: torch.Tensor | None, hold: int) -> torch.Tensor | None:

@@ -56,7 +56,10 @@ class Settings:
 
 
 class RecordedRollout(torch.autograd.Function):
-    """``apply(settings, q, qd, tau, control, *values of parameters)``: the states asked for, then impulses if any."""
+    """``apply(settings, q, qd, tau, control, *values of parameters)``.
+
+    It returns the states asked for, the contact forces of all steps (none without sensors), then impulses if any.
+    """
 
     @staticmethod
     def forward(
@@ -80,6 +83,7 @@ class RecordedRollout(torch.autograd.Function):
             )
             settings.trajectory = trajectory
             states = [_returned(settings, array) for array in (trajectory.q, trajectory.qd)]
+            states.append(_forces(trajectory, states[0]))
             if trajectory.impulses is not None:
                 states += [wp.to_torch(array) for array in (trajectory.impulses.value, trajectory.impulses.key)]
             return tuple(states)
@@ -88,13 +92,20 @@ class RecordedRollout(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         """Keep what the gradient needs. The states are among it so that a change of them is noticed."""
         ctx.settings, _, _, tau, control, *values = inputs
-        ctx.mark_non_differentiable(*output[2:])
+        ctx.mark_non_differentiable(*output[3:])
         ctx.save_for_backward(tau, control, *values, *output)
 
     @staticmethod
-    def backward(ctx: Any, q_grad: torch.Tensor | None, qd_grad: torch.Tensor | None, *_: Any) -> tuple:
-        """The gradient of a loss from that in the states."""
-        if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in (q_grad, qd_grad)):
+    def backward(
+        ctx: Any,
+        q_grad: torch.Tensor | None,
+        qd_grad: torch.Tensor | None,
+        force_grad: torch.Tensor | None,
+        *_: Any,
+    ) -> tuple:
+        """The gradient of a loss from that in the states and forces."""
+        grads = (q_grad, qd_grad, force_grad)
+        if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in grads):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
         settings: Settings = ctx.settings
         tau, control, *_ = inputs = ctx.saved_tensors
@@ -102,7 +113,7 @@ class RecordedRollout(torch.autograd.Function):
         wanted = tuple(name for name, need in zip(settings.names, needed[4:], strict=True) if need)
         # As an operation of autograd only where somebody may want a derivative of it.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
-        found = iter(gradient(settings, wanted, q_grad, qd_grad, *inputs))
+        found = iter(gradient(settings, wanted, *grads, *inputs))
         given = (True, True, tau is not None, control is not None, *needed[4:])
         return None, *(next(found) if there else None for there in given)
 
@@ -118,7 +129,7 @@ class RecordedRollout(torch.autograd.Function):
 
 
 class RolloutGradient(torch.autograd.Function):
-    """``apply(settings, wanted, q_grad, qd_grad, tau, control, *values of parameters, *states)``.
+    """``apply(settings, wanted, q_grad, qd_grad, force_grad, tau, control, *values of parameters, *outputs)``.
 
     The gradients in the first q and qd, in tau and control where they are given, and in the parameters that are wanted.
     What the rollout was given and what it returned is among the arguments so that a derivative finds its way there.
@@ -130,6 +141,7 @@ class RolloutGradient(torch.autograd.Function):
         wanted: tuple[str, ...],
         q_grad: torch.Tensor | None,
         qd_grad: torch.Tensor | None,
+        force_grad: torch.Tensor | None,
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
         *values: torch.Tensor,
@@ -141,6 +153,9 @@ class RolloutGradient(torch.autograd.Function):
                 _of_stored(settings, q_grad, trajectory.q),
                 _of_stored(settings, qd_grad, trajectory.qd),
                 wanted,
+                contact_force_grad=None
+                if force_grad is None or trajectory.contact_force is None
+                else _warp(force_grad),
                 leave_out_bad_worlds=settings.leave_out_bad_worlds,
             )
         bars = [bar for bar in (gradients.q, gradients.qd, gradients.tau, gradients.control) if bar is not None]
@@ -170,14 +185,14 @@ class RolloutGradient(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *arguments: Any) -> tuple:
         """One way back after the other, for a batch of derivatives in the states."""
-        dims = in_dims[2:4]
-        settings, wanted, *seeds = arguments[:4]
-        if any(dim is not None for dim in in_dims[4:]):
+        dims = in_dims[2:5]
+        settings, wanted, *seeds = arguments[:5]
+        if any(dim is not None for dim in in_dims[5:]):
             raise RuntimeError(NO_VMAP)
         found = []
         for number in range(info.batch_size):
             each = [x if dim is None else x.select(dim, number) for x, dim in zip(seeds, dims, strict=True)]
-            found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[4:]))
+            found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[5:]))
         results = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
         return results, (0,) * len(results)
 
@@ -203,6 +218,13 @@ def _returned(settings: Settings, states: wp.array) -> torch.Tensor:
     every = wp.to_torch(states)
     some = every[settings.returned]
     return every if some.shape == every.shape else some.clone()
+
+
+def _forces(trajectory: Trajectory, like: torch.Tensor) -> torch.Tensor:
+    """The contact forces of a trajectory; empty where none are measured."""
+    if trajectory.contact_force is None:
+        return like.new_empty(0)
+    return wp.to_torch(trajectory.contact_force)
 
 
 def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) -> wp.array | None:

@@ -43,6 +43,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "collision.detect": ("collision.convex", "collision.field"),
     "collision.evaluate": ("collision.convex", "collision.field"),
     "solver.rows": ("collision", "solver.structs"),
+    "contact_force": ("checkpoint", "solver.rows"),
     "solver": ("solver.rows", "dynamics"),
     "render": ("algebra", "variants"),
     "registry": ("warp_kernels",),  # finds all the others at run time

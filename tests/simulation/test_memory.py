@@ -15,7 +15,7 @@ def test_growth_of_the_peak_per_step():
     The gradient of the controls is as large as the controls and belongs to the user: the peak over both passes has
     it, too.
     """
-    kept, peak = bytes_per_step(5000, device="cpu", dtype="float32", worlds=32)
+    kept, peak = bytes_per_step(5000, device="cpu", dtype="float32", worlds=16)
     state_and_control = 4 * (19 + 18 + 18)
     # The measured growth of the process is whole pages, and the interpreter's own small change.
     assert kept < 1.02 * state_and_control

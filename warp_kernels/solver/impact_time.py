@@ -92,7 +92,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         qd_next_bar: wp.array2d(dtype=scalar),
         lag_weight: wp.array2d(dtype=scalar),
-        late_impulse_bar: wp.array2d(dtype=vec3),
+        further_impulse_bar: wp.array2d(dtype=vec3),
         bounces_bar: Bounces,
     ):
         """lag_weight: w, zero in a world where nothing bounces."""
@@ -100,7 +100,6 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         nv = paths.dof_depth.shape[0]
         late = int(0)
         for constraint in range(constraints.count[world]):
-            late_impulse_bar[constraint, world] = vec3()
             bounces_bar.late[constraint, world] = zero
             if bouncing_contact(constraint, world, constraints, bounces) >= 0:
                 late = 1
@@ -115,7 +114,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
             contact = bouncing_contact(constraint, world, constraints, bounces)
             if contact >= 0:
                 moved = products.row_product(constraint, world, paths, constraints, row, lag_weight)
-                late_impulse_bar[constraint, world] = bounces.late[contact, world] * moved
+                further_impulse_bar[constraint, world] += bounces.late[contact, world] * moved
                 bounces_bar.late[contact, world] += wp.dot(impulse[constraint, world], moved)
         factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, lag_weight, nv, world)
 

@@ -76,14 +76,15 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
-        late_impulse_bar: wp.array2d(dtype=vec3),
+        further_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
         impulse_bar: wp.array2d(dtype=vec3),
     ):
         """impulse_bar = J M^-1 v+_bar; weight: v+_bar half way through that solve [dof, world].
 
-        late_impulse_bar: what bounces add to impulse_bar (:mod:`warp_kernels.solver.impact_time`); no rows where there are none.
+        further_impulse_bar: what bounces and forces that are measured add to impulse_bar (:mod:`warp_kernels.solver.impact_time`,
+        :mod:`warp_kernels.contact_force`); no rows where there are neither.
         """
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
@@ -92,8 +93,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         products.begin_solve(world, paths, factor_l, factor_d, weight)
         for constraint in range(constraints.count[world]):
             bar = products.row_product(constraint, world, paths, constraints, row, weight)
-            if late_impulse_bar.shape[0] > 0:
-                bar += late_impulse_bar[constraint, world]
+            if further_impulse_bar.shape[0] > 0:
+                bar += further_impulse_bar[constraint, world]
             impulse_bar[constraint, world] = bar
 
     @wp.kernel(module=module, enable_backward=False)

@@ -82,14 +82,20 @@ class CollisionModel:
         colliding: the geometries that some pair has.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed: see :func:`warp_kernels.collision.structs.collision_structs`.
+        num_sensors: how many geometries have the forces of their contacts measured.
+        sensor: the place of each geometry among those, -1 for the others [num_geometries].
 
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
             features can't be numbered, naming both.
     """
 
-    def __init__(self, model: Model, device: wp.DeviceLike = None):
+    def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int] = ()):
         self._device = device
+        self.num_sensors = len(sensed)
+        sensor = np.full(model.num_geometries, -1)
+        sensor[list(sensed)] = range(len(sensed))
+        self.sensor = self._integers(sensor)
         pair_a, pair_b = candidate_pairs(model)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)

@@ -12,6 +12,7 @@ from sim.dynamics.bodies import run_kinematics
 from sim.simulation.stepping.contact_stage import contact_identity, run_contacts
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
@@ -50,6 +51,8 @@ class Step(Workspace):
         self._launch(kernels.store_state, self.num_worlds, **reports)
         if self.warm:
             self._launch(kernels.store_impulses, self._every_constraint)
+        if self.num_sensors:
+            self._launch(contact_force_kernels(self.scalar).store_contact_forces, self.num_worlds)
         self._launch(kernels.move_cursor, 1, by=1)
 
     def forward(self) -> None:

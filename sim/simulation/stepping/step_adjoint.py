@@ -14,6 +14,7 @@ from sim.arrays.structs import fill, gradients_of
 from sim.simulation.stepping.step import Step
 from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 from warp_kernels.solver.actuators import actuator_kernels
@@ -53,6 +54,9 @@ class DifferentiableStep(Step):
         self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = _shared_gradients(self._differentiated(), self.device)
+        # What reaches the impulses other than by the next velocity.
+        reached = self.bouncing or self.num_sensors
+        self.further_impulse_bar = self.impulse.grad if reached else worlds_last(0, t.vec3)
         for array in (self.q_next, self.qd_next, self.qd_path):
             array.requires_grad = True
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
@@ -87,6 +91,7 @@ class DifferentiableStep(Step):
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
             self.spin, self.common_wrench, *([self.qd_path] if self.bouncing else []),
+            *([self.impulse] if self.bouncing or self.num_sensors else []),
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row,
         ]  # fmt: skip
@@ -122,7 +127,6 @@ class DifferentiableStep(Step):
         def worlds_last(count: int, dtype: Any = self.scalar) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
 
-        self.late_impulse_bar = worlds_last(constraints, self.device_model.types.vec3)
         names = ("before", "free", "late")
         self.bounces_bar = fill(self.structs.Bounces, **{name: worlds_last(constraints) for name in names})
         self.lag_weight, self.free_weight = (worlds_last(dofs) for _ in range(2))
@@ -198,6 +202,8 @@ class DifferentiableStep(Step):
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
         kernels, bounce = impulse_kernels(self.scalar), impact_time_kernels(self.scalar)
+        if self.num_sensors:
+            self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
         if self.bouncing:
             self._launch(bounce.path_adjoint, self.num_worlds)
         self._launch(kernels.velocity_adjoint, self.num_worlds)

@@ -209,7 +209,6 @@ class Workspace:
             **{name: worlds_last(nv, self.scalar) for name in ("z", "residual", "step", "work")},
             **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept")},
             own=worlds_last(constraints, t.mat33),
-            impulse=self.impulse,
             held=worlds_last(constraints, self.scalar),
         )
         self.system = fill(
@@ -236,6 +235,11 @@ class Workspace:
     def bouncing(self) -> bool:
         """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
         return self.lag.shape[0] > 0
+
+    @property
+    def num_sensors(self) -> int:
+        """How many geometries have the forces of their contacts measured."""
+        return self.collision.num_sensors
 
     @property
     def newton(self) -> bool:
@@ -271,6 +275,7 @@ class Workspace:
         self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:
+            self.iterate.impulse = self.impulse
             self.problem = fill(
                 newton_structs(self.scalar).Problem,
                 row=self.row,

@@ -52,7 +52,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         constraints: Constraints,
         problem: Problem,
         iterate: Iterate,
-        late_impulse_bar: wp.array2d(dtype=vec3),
+        further_impulse_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Adjoints of the row values, for x, which the step keeps. Slips keep s."""
@@ -60,8 +60,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
             s = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
-            if late_impulse_bar.shape[0] > 0:
-                s += late_impulse_bar[i, world]
+            if further_impulse_bar.shape[0] > 0:
+                s += further_impulse_bar[i, world]
             iterate.slip[i, world] = s
             slope, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
             rhs_bar[i, world] = s * slope
@@ -78,11 +78,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         problem: Problem,
         iterate: Iterate,
         weight: wp.array2d(dtype=scalar),
-        late_impulse_bar: wp.array2d(dtype=vec3),
+        further_impulse_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """What x, the step, leaves of the right-hand side. Returns the square of it, as kinetic energy measures it."""
-        values_adjoint(world, count, paths, constraints, problem, iterate, late_impulse_bar, rhs_bar)
+        values_adjoint(world, count, paths, constraints, problem, iterate, further_impulse_bar, rhs_bar)
         for k in range(nv):
             iterate.residual[k, world] = (weight[k, world] - iterate.step[k, world]) / problem.inverse_mass[k, world]
         for i in range(count):
@@ -114,7 +114,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         system: System,
         iterate: Iterate,
         weight: wp.array2d(dtype=scalar),
-        late_impulse_bar: wp.array2d(dtype=vec3),
+        further_impulse_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Solve for x, which the step keeps, and for the adjoints of the row values. Returns the residual relative to the right-hand side."""
@@ -132,7 +132,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             for k in range(nv):
                 iterate.step[k, world] += iterate.work[system.place[k, world], world]
             left = system_residual(
-                world, count, nv, paths, constraints, problem, iterate, weight, late_impulse_bar, rhs_bar
+                world, count, nv, paths, constraints, problem, iterate, weight, further_impulse_bar, rhs_bar
             )
             if attempt == 0:
                 square = left
@@ -184,7 +184,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         softness: wp.array2d(dtype=scalar),
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
-        late_impulse_bar: wp.array2d(dtype=vec3),
+        further_impulse_bar: wp.array2d(dtype=vec3),
         # Data out
         system: System,
         iterate: Iterate,
@@ -219,7 +219,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             system,
             iterate,
             weight,
-            late_impulse_bar,
+            further_impulse_bar,
             rhs_bar,
         )
         adjoint_residual[world] = wp.max(adjoint_residual[world], left)
