@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 import sim
 from bench.timing import machine
-from examples import estimate, fitting, friction, golf, throw
+from examples import box_motion, estimate, fitting, friction, golf, throw
 from examples.resume import Progress
 from scenes import box, racecar
 from scenes import golf as golf_scene
@@ -183,10 +183,10 @@ def estimate_problem() -> Problem:
     the range. It may leave the range as far as the gradient search may.
     """
     scene, truth = box.build(), np.array([box.TYPICAL])
-    seen = estimate.observe(scene, truth, 0, "cpu")
+    seen = box_motion.observe(scene, truth, 0, "cpu")
     numbers, unknowns = 6 * len(seen.position), len(box.UNKNOWNS)
     candidates = 4 + int(3 * np.log(unknowns))
-    motion = estimate.Motion(scene, candidates, "cpu")
+    motion = box_motion.Motion(scene, candidates, "cpu")
     lower, upper = np.log(box.LEAST), np.log(box.MOST)
     scale = 0.3 * (upper - lower) / SPREAD
 
@@ -205,9 +205,9 @@ def estimate_problem() -> Problem:
     )
 
 
-def fit_from(scene: box.BoxScene, seen: estimate.Observation, x: np.ndarray) -> float:
+def fit_from(scene: box.BoxScene, seen: box_motion.Observation, x: np.ndarray) -> float:
     """The least chi square near the truth [1, 4], which neither method knows."""
-    motion = estimate.Motion(scene, 1, "cpu")
+    motion = box_motion.Motion(scene, 1, "cpu")
     search = fitting.begin(lambda x: motion.losses(x, seen), x, estimate.FIRST_STEP)
     margin = np.full(x.shape[1], estimate.MARGIN)
     for _ in range(2 * estimate.ITERATIONS):

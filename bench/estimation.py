@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from bench.timing import machine
-from examples import estimate
+from examples import box_motion, estimate
 from scenes import box
 from sim.output import write_text
 
@@ -56,7 +56,7 @@ class Record:
 def measure(case: str, truth: np.ndarray, seed: int, device: str) -> Record:
     """Observe boxes with unknowns ``truth`` [n, 4], and estimate these."""
     scene = box.build()
-    seen = estimate.observe(scene, truth, seed, device)
+    seen = box_motion.observe(scene, truth, seed, device)
     found = estimate.estimate(scene, seen, seed, estimate.ITERATIONS, device)
     print(f"{case}:\n{estimate.report(truth, found)}", flush=True)
     errors = np.log(found.unknowns / truth) / found.deviation

@@ -19,7 +19,8 @@ estimate is the posterior's mean, and its uncertainty is the posterior's spread.
     python -m examples.estimate --worlds 200 --same-box
 
 With --worlds this many boxes are estimated together, each with different friction, restitution, masses and noise. With
---same-box they are the same box, observed repeatedly. The files describe the first box.
+--same-box they are the same box, observed repeatedly. The files describe the first box. Several processes share out the
+boxes, with `torchrun --nproc-per-node 2 -m examples.estimate --worlds 256` (examples/processes.py).
 
 Files: loss.png, the mean square residual over the iterations; estimates.png; estimate.gif; estimate.usda; and
 estimate.npz with unknowns, estimates, covariances of their logarithms, the best fits, and the motion fitted to the
@@ -34,13 +35,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import warp as wp
 from scipy.spatial.transform import Rotation
 from scipy.stats import chi2, norm
 from tqdm import tqdm
 
 import sim
-import sim.torch
+from examples import processes
+from examples.box_motion import EVERY, Motion, Observation, deviations, observe
 from examples.fitting import Search, begin, downhill, iterate
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays, write_motion
@@ -49,8 +50,6 @@ from examples.resume import Progress
 from scenes import box
 from sim.render import Marker
 
-NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
-EVERY = 25  # steps from one observation to the next
 GUESSES = 512  # number of random guesses, simulated once for all boxes
 ITERATIONS = 25
 GREEN = "#2c8c57"
@@ -64,30 +63,6 @@ UNLIKELY = 1e-3  # probability below which a fit counts as bad
 SAMPLES, ROUNDS = 512, 3  # samples of the posterior per round, and rounds, for each box
 AZIMUTH = -125.0  # azimuth of the camera, in front of the wall [degrees]
 TOGETHER = 32  # number of boxes whose samples are simulated at once
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Observed motion of n boxes.
-
-    Attributes:
-        position: positions of the boxes' centres [frames, n, 3], m.
-        orientation: quaternions xyzw [frames, n, 4].
-        position_noise: standard deviation of each coordinate [n], m.
-        orientation_noise: standard deviation of the rotation about each axis [n], rad.
-    """
-
-    position: np.ndarray
-    orientation: np.ndarray
-    position_noise: np.ndarray
-    orientation_noise: np.ndarray
-
-    def of(self, worlds: np.ndarray) -> "Observation":
-        """The observations of some boxes, by index."""
-        return Observation(
-            self.position[:, worlds], self.orientation[:, worlds], self.position_noise[worlds],
-            self.orientation_noise[worlds],
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,106 +117,6 @@ class Fit:
     chi_square: np.ndarray
     curve: list[float]
     seconds: list[float]
-
-
-class Motion:
-    """The motion of n boxes and its residuals, as functions of the logarithms of the unknowns.
-
-    Args:
-        scene: the scene.
-        num_worlds: number of boxes.
-        device: Warp device.
-    """
-
-    def __init__(self, scene: box.BoxScene, num_worlds: int, device: str | None):
-        self.scene = scene
-        # Parameters are per world from the start, so that setting them does not change the shape of an array.
-        some = box.parameters(scene, torch.tensor([box.TYPICAL] * num_worlds, dtype=torch.float64))
-        self.simulator = sim.Simulator(
-            scene.model,
-            scene.dt,
-            num_worlds,
-            device,
-            parameters={name: value.numpy() for name, value in some.items()},
-        )
-        start = self.simulator.state(scene.q0, scene.qd0)
-        self.q0, self.qd0 = wp.to_torch(start.q), wp.to_torch(start.qd)
-        push = torch.as_tensor(scene.push).to(self.q0)
-        self.push = push.expand(scene.steps, num_worlds, -1).contiguous()
-
-    def states(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] for the logarithms [n, 4]."""
-        given: dict[str, Any] = box.parameters(self.scene, x.exp())
-        return sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
-
-    def losses(self, x: np.ndarray, seen: Observation) -> tuple[np.ndarray, np.ndarray]:
-        """Half the sums of squares [n] and their gradients [n, 4]: one rollout and one backward pass."""
-        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
-        loss = 0.5 * deviations(self.states(unknowns)[0], seen).square().sum(dim=1)
-        (gradient,) = torch.autograd.grad(loss.sum(), unknowns)
-        return loss.detach().cpu().numpy(), gradient.cpu().numpy()
-
-    def chi_squares(self, x: np.ndarray, seen: Observation) -> np.ndarray:
-        """The sums of squares [n], without gradients."""
-        with torch.no_grad():
-            return deviations(self.states(torch.tensor(x))[0], seen).square().sum(dim=1).cpu().numpy()
-
-    def jacobian(self, x: np.ndarray, seen: Observation, bar: bool = True) -> np.ndarray:
-        """Derivatives of all residuals [n, observed numbers, 4]: one backward pass for each number."""
-        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
-        numbers = deviations(self.states(unknowns)[0], seen)
-        rows = [
-            torch.autograd.grad(number.sum(), unknowns, retain_graph=True)[0]
-            for number in tqdm(numbers.unbind(1), desc="uncertainty", unit="pass", disable=not bar)
-        ]
-        return torch.stack(rows, dim=1).cpu().numpy()
-
-
-def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:
-    """All residuals of motions [steps + 1, ..., n, nq], in units of the noise [..., n, observed numbers]."""
-    q = q[EVERY::EVERY]
-    position, orientation, position_noise, orientation_noise = (
-        torch.as_tensor(value).to(q)
-        for value in (seen.position, seen.orientation, seen.position_noise, seen.orientation_noise)
-    )
-    between = (len(q), *[1] * (q.dim() - 3), *position.shape[1:2])
-    moved = (q[..., :3] - position.reshape(*between, 3)) / position_noise[:, None]
-    turned = rotation_between(orientation.reshape(*between, 4), q[..., 3:]) / orientation_noise[:, None]
-    return torch.cat([moved, turned], dim=-1).movedim(0, -2).flatten(-2)
-
-
-def rotation_between(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Twice the vector part of the quaternion from a to b [..., 3]: the rotation vector if small [rad]."""
-    u, w = a[..., :3], a[..., 3:]
-    v, z = b[..., :3], b[..., 3:]
-    turn = w * v - z * u - torch.linalg.cross(u, v)
-    same = w * z + (u * v).sum(dim=-1, keepdim=True)
-    return 2.0 * turn * torch.where(same < 0.0, -1.0, 1.0)
-
-
-def observe(scene: box.BoxScene, truth: np.ndarray, seed: int, device: str | None) -> Observation:
-    """Simulate noisy observations of boxes.
-
-    Args:
-        scene: the scene.
-        truth: true unknowns of each box [n, 4].
-        seed: seed of the noise.
-        device: Warp device.
-    """
-    rng = np.random.default_rng([seed, 1])
-    with torch.no_grad():
-        q = Motion(scene, len(truth), device).states(torch.tensor(np.log(truth)))[0].cpu().numpy()
-    position, orientation = q[..., :3], q[..., 3:]
-    way = np.linalg.norm(np.diff(position, axis=0), axis=2).sum(axis=0)
-    steps = [Rotation.from_quat(part.reshape(-1, 4)) for part in (orientation[:-1], orientation[1:])]
-    turn = (steps[0].inv() * steps[1]).magnitude().reshape(len(q) - 1, -1).sum(axis=0)
-    position, orientation = position[EVERY::EVERY], orientation[EVERY::EVERY]
-    errors = NOISE * turn[:, None] * rng.standard_normal(position.shape)
-    seen = Rotation.from_quat(orientation.reshape(-1, 4)) * Rotation.from_rotvec(errors.reshape(-1, 3))
-    return Observation(
-        position + NOISE * way[:, None] * rng.standard_normal(position.shape),
-        seen.as_quat().reshape(orientation.shape), NOISE * way, NOISE * turn,
-    )  # fmt: skip
 
 
 def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> np.ndarray:
@@ -301,14 +176,16 @@ def fit(
 ) -> Fit:
     """Search for the best fit from several starts. Arguments as for :func:`estimate`."""
     boxes, begun = len(seen.position_noise), time.perf_counter()
-    motion = Motion(scene, boxes * STARTS, device)
-    repeated = seen.of(np.repeat(np.arange(boxes), STARTS))
+    rows = processes.own_rows(boxes * STARTS)
+    motion = Motion(scene, rows.stop - rows.start, device)
+    repeated = seen.of(np.repeat(np.arange(boxes), STARTS)[rows])
     lower, upper = np.log(box.LEAST) - MARGIN, np.log(box.MOST) + MARGIN
 
     def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return motion.losses(x, repeated)
+        loss, gradient = motion.losses(x[rows], repeated)
+        return processes.of_all_rows(loss), processes.of_all_rows(gradient)
 
-    before = kept.load()
+    before = processes.from_first(kept.load())
     if before is None:
         search = begin(evaluate, guess(scene, seen, seed, device), FIRST_STEP)
         curve, seconds = list[float](), list[float]()
@@ -337,9 +214,13 @@ def sample_posterior(
     scene: box.BoxScene, seen: Observation, x: np.ndarray, seed: int, device: str | None, bar: bool = True
 ) -> Posterior:
     """The posterior of the logarithms, sampled around those that fit best [n, 4]."""
-    jacobian = Motion(scene, len(x), device).jacobian(x, seen, bar)
-    covariance = np.linalg.inv(np.einsum("nri,nrj->nij", jacobian, jacobian))
-    parts = np.array_split(np.arange(len(x)), -(-len(x) // TOGETHER))
+    own = np.arange(len(x))[processes.own_rows(len(x))]
+    parts = np.array_split(own, -(-len(own) // TOGETHER)) if len(own) else []
+    curvature = np.zeros((0, x.shape[1], x.shape[1]))
+    if len(own):
+        jacobian = Motion(scene, len(own), device).jacobian(x[own], seen.of(own), bar)
+        curvature = np.einsum("nri,nrj->nij", jacobian, jacobian)
+    covariance = np.linalg.inv(processes.of_all_rows(curvature))
     motions = {len(part): Motion(scene, len(part) * SAMPLES, device) for part in parts}
 
     def likelihood(samples: np.ndarray) -> np.ndarray:
@@ -347,7 +228,8 @@ def sample_posterior(
             motions[len(part)].chi_squares(samples[part].reshape(-1, x.shape[1]), seen.of(np.repeat(part, SAMPLES)))
             for part in parts
         ]
-        return -0.5 * np.concatenate(found).reshape(len(x), SAMPLES)
+        chi_squares = np.concatenate([np.zeros(0), *found]).reshape(len(own), SAMPLES)
+        return -0.5 * processes.of_all_rows(chi_squares)
 
     return sample(likelihood, x, covariance, SAMPLES, ROUNDS, seed, bar)
 
@@ -388,7 +270,7 @@ def write_plot(
         truth: true unknowns of all boxes [n, 4].
         found: the estimates.
     """
-    fine, coarse = scene.dt * np.arange(len(q)), scene.dt * EVERY * np.arange(1, len(seen.position) + 1)
+    fine, coarse = scene.dt * np.arange(len(q)), scene.dt * seen.every * np.arange(1, len(seen.position) + 1)
     start = Rotation.from_quat(q[0, 3:])
     turned, seen_turned = (
         (Rotation.from_quat(value) * start.inv()).as_matrix()[:, :, 0] for value in (q[:, 3:], seen.orientation[:, 0])
@@ -439,22 +321,31 @@ def draw_errors(ax: Any, truth: np.ndarray, found: Estimate) -> None:
 @command
 def main() -> None:
     options = parse()
+    first = processes.join() == 0
     scene = box.build()
     count = options.worlds
+    if processes.count() > count * STARTS:
+        raise sim.ModelError(
+            f"{processes.count()} processes share out {count * STARTS} searches; start fewer processes, or estimate "
+            "more boxes with --worlds"
+        )
     truth = (
         np.tile(box.TYPICAL, (count, 1)) if options.same_box or count == 1 else box.random_boxes(options.seed, count)
     )
-    seen = observe(scene, truth, options.seed, options.device)
-    print(
-        f"{count} box{'es' if count > 1 else ''}, {len(seen.position)} observations each over "
-        f"{scene.steps * scene.dt:g} s, noise {100.0 * seen.position_noise.mean():.1f} cm and "
-        f"{np.degrees(seen.orientation_noise.mean()):.1f} degrees"
-    )
+    seen = observe(scene, truth, options.seed, options.device, EVERY)
+    if first:
+        print(
+            f"{count} box{'es' if count > 1 else ''}, {len(seen.position)} observations each over "
+            f"{scene.steps * scene.dt:g} s, noise {100.0 * seen.position_noise.mean():.1f} cm and "
+            f"{np.degrees(seen.orientation_noise.mean()):.1f} degrees"
+        )
     problem = {"truth": truth, "seed": options.seed}
-    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
-        found = estimate(scene, seen, options.seed, options.iterations, options.device, kept)
-        print(report(truth, found))
-        write_files(options, scene, seen, truth, found)
+    file = options.out / "interrupted.npz" if first else None
+    with Progress(file, problem, options.restart) as kept:
+        found = estimate(scene, seen, options.seed, options.iterations, options.device, kept, bar=first)
+        if first:
+            print(report(truth, found))
+            write_files(options, scene, seen, truth, found)
 
 
 def write_files(

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.transform import Rotation
 from scipy.stats import binom, chi2
 
 import sim
+from examples import box_motion
 from examples import estimate as example
 from examples.fitting import begin, iterate
 from scenes import box
@@ -42,15 +44,15 @@ def test_derivatives_and_what_can_be_told(device):
     moved = np.concatenate([x[:, None] + width * unit, x[:, None] - width * unit], axis=1).reshape(16, 4)
     for push in (True, False):
         scene = box.build(push=push)
-        seen = example.observe(scene, truth, 0, device)
-        motion = example.Motion(scene, 2, device)
+        seen = box_motion.observe(scene, truth, 0, device)
+        motion = box_motion.Motion(scene, 2, device)
         loss, gradient = motion.losses(x, seen)
         jacobian = motion.jacobian(x, seen, bar=False)
         with torch.no_grad():
             q, _ = motion.states(torch.tensor(x))
-            numbers = example.deviations(q, seen).cpu().numpy()
-            q, _ = example.Motion(scene, 16, device).states(torch.tensor(moved))
-            around = example.deviations(q, seen.of(np.repeat(np.arange(2), 8))).cpu().numpy().reshape(2, 2, 4, -1)
+            numbers = box_motion.deviations(q, seen).cpu().numpy()
+            q, _ = box_motion.Motion(scene, 16, device).states(torch.tensor(moved))
+            around = box_motion.deviations(q, seen.of(np.repeat(np.arange(2), 8))).cpu().numpy().reshape(2, 2, 4, -1)
         np.testing.assert_allclose(loss, 0.5 * (numbers**2).sum(axis=1), rtol=1e-12)
         np.testing.assert_allclose(gradient, np.einsum("nri,nr->ni", jacobian, numbers), rtol=1e-9)
         differences = ((around[:, 0] - around[:, 1]) / (2.0 * width)).swapaxes(1, 2)
@@ -62,11 +64,11 @@ def test_derivatives_and_what_can_be_told(device):
 def test_rotation_between():
     """The rotation vector, to the order in which it differs from twice a sine, whatever the sign of the quaternions."""
     rng = np.random.default_rng(0)
-    a = example.Rotation.random(20, rng=rng)
+    a = Rotation.random(20, rng=rng)
     vector = 0.03 * rng.standard_normal((20, 3))
-    b = a * example.Rotation.from_rotvec(vector)
+    b = a * Rotation.from_rotvec(vector)
     signs = rng.choice([-1.0, 1.0], (20, 1))
-    found = example.rotation_between(torch.tensor(a.as_quat()), torch.tensor(signs * b.as_quat())).numpy()
+    found = box_motion.rotation_between(torch.tensor(a.as_quat()), torch.tensor(signs * b.as_quat())).numpy()
     np.testing.assert_allclose(found, vector, atol=np.linalg.norm(vector, axis=1).max() ** 3 / 20.0)
 
 
@@ -91,11 +93,11 @@ def test_uncertainty_is_that_of_many_draws(device):
     """One box observed 200 times: estimates spread as stated, and 95 % of the intervals hold the truth."""
     draws, scene = 200, box.build()
     truth = np.tile(box.TYPICAL, (draws, 1))
-    seen = example.observe(scene, truth, 0, device)
+    seen = box_motion.observe(scene, truth, 0, device)
     first = seen.of(np.array([0]))
-    jacobian = example.Motion(scene, 1, device).jacobian(np.log(truth[:1]), first, bar=False)[0]
+    jacobian = box_motion.Motion(scene, 1, device).jacobian(np.log(truth[:1]), first, bar=False)[0]
     covariance = np.linalg.inv(jacobian.T @ jacobian)
-    motion = example.Motion(scene, draws, device)
+    motion = box_motion.Motion(scene, draws, device)
     begun = np.log(truth) + np.random.default_rng(1).multivariate_normal(np.zeros(4), covariance, draws)
     search = begin(lambda x: motion.losses(x, seen), begun, 0.05)
     search.inverse[:], search.fresh[:] = covariance, False
@@ -116,6 +118,7 @@ def test_estimates_and_goes_on_after_an_interruption(monkeypatch, tmp_path, caps
     """Two boxes at once; two evaluations, a Ctrl-C, and on to the same estimates."""
     monkeypatch.setattr(example, "GUESSES", 128)
     monkeypatch.setattr(example, "SAMPLES", 128)
+    monkeypatch.setattr(example, "EVERY", 50)
     arguments = ["--worlds", 2, "--seed", 1]
     run(monkeypatch, *arguments, "--out", tmp_path / "whole")
     iterations = []

@@ -1,4 +1,4 @@
-"""Two processes with half of the worlds each learn what one learns with all of them."""
+"""Two processes with half of the worlds each find what one finds with all of them."""
 
 import os
 import socket
@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 
-from examples.rl import apg, processes
+from examples import box_motion, estimate, processes
+from examples.rl import apg
+from scenes import box
 from sim.envs import TaskState, VectorEnv
 from sim.envs.tasks.pendulum import Pendulum
 
@@ -40,7 +44,9 @@ def trained(worlds: int) -> dict[str, torch.Tensor]:
 def main() -> None:
     """One of the processes."""
     processes.join()
-    torch.save(trained(2), Path(sys.argv[1]) / f"{processes.number()}.pt")
+    place = Path(sys.argv[1]) / str(processes.number())
+    torch.save(trained(2), place.with_suffix(".pt"))
+    np.savez(place.with_suffix(".npz"), **estimated())
 
 
 def run_two(arguments: list[str]) -> subprocess.CompletedProcess:
@@ -55,11 +61,18 @@ def run_two(arguments: list[str]) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
-def test_two_processes_learn_what_one_does(tmp_path):
-    expected = trained(4)
-    done = run_two(["-m", "tests.examples.test_processes", str(tmp_path)])
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory):
+    """The folder in which both have written what they have found."""
+    folder = tmp_path_factory.mktemp("processes")
+    done = run_two(["-m", "tests.examples.test_processes", str(folder)])
     assert done.returncode == 0, done.stderr
-    first, second = (torch.load(tmp_path / f"{number}.pt", weights_only=True) for number in (0, 1))
+    return folder
+
+
+def test_two_processes_learn_what_one_does(two_processes):
+    expected = trained(4)
+    first, second = (torch.load(two_processes / f"{number}.pt", weights_only=True) for number in (0, 1))
     begun = apg.AnalyticPolicyGradient(VectorEnv(FixedStarts(), 4, device="cpu"), 1, 5e-3, 1e-9).policy.state_dict()
     for name, value in expected.items():
         assert torch.equal(first[name], second[name])
@@ -69,23 +82,37 @@ def test_two_processes_learn_what_one_does(tmp_path):
 
 def test_the_example_runs_in_two_processes(tmp_path):
     """The first process writes, and says how many steps both have taken."""
-    options = [
-        "CartpoleSwingup",
-        "--envs",
-        "3",
-        "--horizon",
-        "4",
-        "--out",
-        str(tmp_path),
-        "--no-render",
-        "--device",
-        "cpu",
-    ]
-    done = run_two(["-m", "examples.rl.shac", *options, "--iterations", "3"])
+    options = ["--envs", "3", "--horizon", "4", "--out", str(tmp_path), "--no-render", "--device", "cpu"]
+    done = run_two(["-m", "examples.rl.shac", "CartpoleSwingup", *options, "--iterations", "3"])
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"curve.png", "policy.pt", "shac.npz"}
     assert done.stdout.count("environment steps in") == 1
     assert f"after {3 * 4 * 6} environment steps" in done.stdout
+
+
+def estimated() -> dict[str, np.ndarray]:
+    """What becomes of three boxes, of which not every process has as many."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"GUESSES": 16, "SAMPLES": 16, "ROUNDS": 1}.items():
+            patch.setattr(estimate, name, value)
+        scene = box.build()
+        seen = box_motion.observe(scene, box.random_boxes(0, 3), 0, "cpu", every=100)
+        found = estimate.estimate(scene, seen, 0, 3, "cpu", bar=False)
+    return {name: getattr(found, name) for name in ("unknowns", "covariance", "fitted", "chi_square", "curve")}
+
+
+def test_two_processes_estimate_what_one_does(two_processes):
+    for name, expected in estimated().items():
+        for number in range(2):
+            found = np.load(two_processes / f"{number}.npz")[name]
+            np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=name)
+
+
+def test_more_processes_than_searches(monkeypatch, tmp_path):
+    monkeypatch.setattr(processes, "count", lambda: 5)
+    monkeypatch.setattr(sys, "argv", ["estimate", "--out", str(tmp_path), "--device", "cpu"])
+    with pytest.raises(SystemExit, match="5 processes share out 4 searches; start fewer"):
+        estimate.main()
 
 
 def test_alone_nothing_is_shared():
@@ -96,6 +123,9 @@ def test_alone_nothing_is_shared():
     assert processes.from_first(b"x") == b"x"
     tensor = torch.arange(3.0)
     assert processes.of_all_processes(tensor) is tensor
+    assert processes.own_rows(7) == slice(0, 7)
+    rows = np.arange(3)
+    assert processes.of_all_rows(rows) is rows
 
 
 if __name__ == "__main__":

@@ -1,17 +1,23 @@
-"""Several processes that train one policy: each has environments of its own, and all take the same steps.
+"""Several processes that share one work: each has worlds of its own, and all take the same steps.
 
     torchrun --nproc-per-node 2 -m examples.rl.shac Ant --minutes 10
+    torchrun --nproc-per-node 2 -m examples.estimate --worlds 256
 
-torchrun tells each process its number. Gradients are averaged over all processes, by Gloo on CPUs and NCCL on GPUs, and
-the moments of observations are those of all. The first process writes the files. What it has saved is the start for any
-number of processes: they take over the networks, and begin new episodes. Without torchrun nothing of this happens.
+torchrun tells each process its number. Where a policy is trained, gradients are averaged over all processes, by Gloo on
+CPUs and NCCL on GPUs, and the moments of observations are those of all; where boxes are estimated, the processes share
+out the rows. The first process writes the files. What it has saved is the start for any number of processes: those that
+train take over the networks, and begin new episodes. Without torchrun nothing of this happens.
 """
 
 import os
+from typing import TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as distributed
 from torch import nn
+
+Anything = TypeVar("Anything")
 
 
 def join() -> int:
@@ -38,13 +44,27 @@ def own_seed(seed: int) -> int:
     return seed + 100_003 * number()
 
 
-def from_first(value: bytes | None) -> bytes | None:
+def from_first(value: Anything) -> Anything:
     """What the first process has."""
     if not distributed.is_initialized():
         return value
     box = [value]
     distributed.broadcast_object_list(box)
     return box[0]
+
+
+def own_rows(rows: int) -> slice:
+    """Which of so many rows this process works on; it may be none."""
+    return slice(rows * number() // count(), rows * (number() + 1) // count())
+
+
+def of_all_rows(own: np.ndarray) -> np.ndarray:
+    """The rows of all processes, from those of this one."""
+    if not distributed.is_initialized():
+        return own
+    parts: list[np.ndarray] = [own] * count()
+    distributed.all_gather_object(parts, own)
+    return np.concatenate(parts)
 
 
 def average_gradients(module: nn.Module) -> None:

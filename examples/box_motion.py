@@ -1,0 +1,144 @@
+"""Motions of the box whose parameters are estimated, noisy observations of them, and how far one is from the other."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from scipy.spatial.transform import Rotation
+from tqdm import tqdm
+
+import sim
+import sim.torch
+from scenes import box
+
+NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
+EVERY = 25  # steps from one observation to the next
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Observed motion of n boxes.
+
+    Attributes:
+        position: positions of the boxes' centres [frames, n, 3], m.
+        orientation: quaternions xyzw [frames, n, 4].
+        position_noise: standard deviation of each coordinate [n], m.
+        orientation_noise: standard deviation of the rotation about each axis [n], rad.
+        every: steps from one frame to the next.
+    """
+
+    position: np.ndarray
+    orientation: np.ndarray
+    position_noise: np.ndarray
+    orientation_noise: np.ndarray
+    every: int
+
+    def of(self, worlds: np.ndarray) -> "Observation":
+        """The observations of some boxes, by index."""
+        return Observation(
+            self.position[:, worlds], self.orientation[:, worlds], self.position_noise[worlds],
+            self.orientation_noise[worlds], self.every,
+        )  # fmt: skip
+
+
+class Motion:
+    """The motion of n boxes and its residuals, as functions of the logarithms of the unknowns.
+
+    Args:
+        scene: the scene.
+        num_worlds: number of boxes.
+        device: Warp device.
+    """
+
+    def __init__(self, scene: box.BoxScene, num_worlds: int, device: str | None):
+        self.scene = scene
+        # Parameters are per world from the start, so that setting them does not change the shape of an array.
+        some = box.parameters(scene, torch.tensor([box.TYPICAL] * num_worlds, dtype=torch.float64))
+        self.simulator = sim.Simulator(
+            scene.model,
+            scene.dt,
+            num_worlds,
+            device,
+            parameters={name: value.numpy() for name, value in some.items()},
+        )
+        start = self.simulator.state(scene.q0, scene.qd0)
+        self.q0, self.qd0 = wp.to_torch(start.q), wp.to_torch(start.qd)
+        push = torch.as_tensor(scene.push).to(self.q0)
+        self.push = push.expand(scene.steps, num_worlds, -1).contiguous()
+
+    def states(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] for the logarithms [n, 4]."""
+        given: dict[str, Any] = box.parameters(self.scene, x.exp())
+        return sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
+
+    def losses(self, x: np.ndarray, seen: Observation) -> tuple[np.ndarray, np.ndarray]:
+        """Half the sums of squares [n] and their gradients [n, 4]: one rollout and one backward pass."""
+        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
+        loss = 0.5 * deviations(self.states(unknowns)[0], seen).square().sum(dim=1)
+        (gradient,) = torch.autograd.grad(loss.sum(), unknowns)
+        return loss.detach().cpu().numpy(), gradient.cpu().numpy()
+
+    def chi_squares(self, x: np.ndarray, seen: Observation) -> np.ndarray:
+        """The sums of squares [n], without gradients."""
+        with torch.no_grad():
+            return deviations(self.states(torch.tensor(x))[0], seen).square().sum(dim=1).cpu().numpy()
+
+    def jacobian(self, x: np.ndarray, seen: Observation, bar: bool = True) -> np.ndarray:
+        """Derivatives of all residuals [n, observed numbers, 4]: one backward pass for each number."""
+        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
+        numbers = deviations(self.states(unknowns)[0], seen)
+        rows = [
+            torch.autograd.grad(number.sum(), unknowns, retain_graph=True)[0]
+            for number in tqdm(numbers.unbind(1), desc="uncertainty", unit="pass", disable=not bar)
+        ]
+        return torch.stack(rows, dim=1).cpu().numpy()
+
+
+def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:
+    """All residuals of motions [steps + 1, ..., n, nq], in units of the noise [..., n, observed numbers]."""
+    q = q[seen.every :: seen.every]
+    position, orientation, position_noise, orientation_noise = (
+        torch.as_tensor(value).to(q)
+        for value in (seen.position, seen.orientation, seen.position_noise, seen.orientation_noise)
+    )
+    between = (len(q), *[1] * (q.dim() - 3), *position.shape[1:2])
+    moved = (q[..., :3] - position.reshape(*between, 3)) / position_noise[:, None]
+    turned = rotation_between(orientation.reshape(*between, 4), q[..., 3:]) / orientation_noise[:, None]
+    return torch.cat([moved, turned], dim=-1).movedim(0, -2).flatten(-2)
+
+
+def rotation_between(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Twice the vector part of the quaternion from a to b [..., 3]: the rotation vector if small [rad]."""
+    u, w = a[..., :3], a[..., 3:]
+    v, z = b[..., :3], b[..., 3:]
+    turn = w * v - z * u - torch.linalg.cross(u, v)
+    same = w * z + (u * v).sum(dim=-1, keepdim=True)
+    return 2.0 * turn * torch.where(same < 0.0, -1.0, 1.0)
+
+
+def observe(scene: box.BoxScene, truth: np.ndarray, seed: int, device: str | None, every: int = EVERY) -> Observation:
+    """Simulate noisy observations of boxes.
+
+    Args:
+        scene: the scene.
+        truth: true unknowns of each box [n, 4].
+        seed: seed of the noise.
+        device: Warp device.
+        every: steps from one observation to the next.
+    """
+    rng = np.random.default_rng([seed, 1])
+    with torch.no_grad():
+        q = Motion(scene, len(truth), device).states(torch.tensor(np.log(truth)))[0].cpu().numpy()
+    position, orientation = q[..., :3], q[..., 3:]
+    way = np.linalg.norm(np.diff(position, axis=0), axis=2).sum(axis=0)
+    steps = [Rotation.from_quat(part.reshape(-1, 4)) for part in (orientation[:-1], orientation[1:])]
+    turn = (steps[0].inv() * steps[1]).magnitude().reshape(len(q) - 1, -1).sum(axis=0)
+    position, orientation = position[every::every], orientation[every::every]
+    errors = NOISE * turn[:, None] * rng.standard_normal(position.shape)
+    seen = Rotation.from_quat(orientation.reshape(-1, 4)) * Rotation.from_rotvec(errors.reshape(-1, 3))
+    return Observation(
+        position + NOISE * way[:, None] * rng.standard_normal(position.shape),
+        seen.as_quat().reshape(orientation.shape), NOISE * way, NOISE * turn, every,
+    )  # fmt: skip
