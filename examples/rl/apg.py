@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
+from examples import processes
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
-from examples.rl import processes
 from examples.rl.networks import Policy
 from examples.rl.training import train, training_parser, write_training
 from sim.envs import VectorEnv, make

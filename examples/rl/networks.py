@@ -88,6 +88,11 @@ class Policy(nn.Module):
         self.register_buffer("low", low.float())
         self.register_buffer("high", high.float())
 
+    @property
+    def num_observations(self) -> int:
+        """How many observations there are."""
+        return self.normaliser.mean.numel()
+
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
         """The best action known [..., actions]."""
         return self._bounded(self.mean(self.normaliser(observation)))
@@ -97,6 +102,18 @@ class Policy(nn.Module):
         mean = self.mean(self.normaliser(observation))
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
         return self._bounded(mean + self.log_deviation.exp() * noise)
+
+    def sample_with_density(
+        self, observation: torch.Tensor, generator: torch.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As :meth:`sample`, with the logarithm of the action's probability density [...], actions scaled to ±1."""
+        mean, deviation = self.mean(self.normaliser(observation)), self.log_deviation.exp()
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+        value = mean + deviation * noise
+        normal = -0.5 * noise**2 - self.log_deviation - 0.5 * math.log(2.0 * math.pi)
+        # log(1 - tanh²), which doesn't lose digits for large values.
+        slope = 2.0 * (math.log(2.0) - value - nn.functional.softplus(-2.0 * value))
+        return self._bounded(value), (normal - slope).sum(dim=-1)
 
     def _bounded(self, value: torch.Tensor) -> torch.Tensor:
         return self.low + (self.high - self.low) * 0.5 * (torch.tanh(value) + 1.0)

@@ -1,6 +1,7 @@
 """What the trainings share: their command line, progress that survives a kill, evaluation, and the files they write."""
 
 import argparse
+import importlib.util
 import io
 import math
 import time
@@ -14,11 +15,11 @@ import torch
 from tqdm import tqdm
 
 import sim
+from examples import processes
 from examples.learning import stored, write_stored
 from examples.options import example_parser
 from examples.outputs import BLUE, FPS, plot, write_arrays
 from examples.resume import Progress
-from examples.rl import processes
 from examples.rl.networks import Policy
 from sim.envs import TASKS, VectorEnv, make_task
 from sim.render import Renderer, fit_camera, write_gif
@@ -28,6 +29,17 @@ EVALUATED = 64  # episodes of an evaluation
 FILM_SECONDS = 10.0  # longest film
 FOLLOW_SECONDS = 0.5  # over which a camera's way is smoothed, either way
 STAYS_ABOUT = 2.0  # way that a camera doesn't follow [m]
+
+
+class Actor(Protocol):
+    """What acts: a policy without randomness."""
+
+    @property
+    def num_observations(self) -> int:
+        """How many observations it takes."""
+
+    def __call__(self, observation: torch.Tensor) -> torch.Tensor:
+        """The actions [..., actions] for observations [..., num_observations]."""
 
 
 class Learner(Protocol):
@@ -62,6 +74,36 @@ class Training:
     seconds: np.ndarray
 
 
+class Curves:
+    """The figures of a training for TensorBoard, where it is installed.
+
+    Args:
+        folder: where its files go, under ``tensorboard``; None writes none.
+        done: iterations that an interrupted run has done; what it has written of later ones is left out.
+    """
+
+    def __init__(self, folder: Path | None, done: int):
+        self._writer: Any = None
+        if folder is not None and importlib.util.find_spec("tensorboard"):
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
+
+    def __enter__(self) -> "Curves":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, figures: Mapping[str, float], iteration: int) -> None:
+        """Those of one iteration, the first being 1."""
+        if self._writer is not None:
+            for name, value in figures.items():
+                if math.isfinite(value):
+                    self._writer.add_scalar(name, value, iteration)
+
+
 def training_parser(description: str | None, *, task: str, out: str, iterations: int) -> argparse.ArgumentParser:
     """A parser with the options that every training has, see :func:`examples.options.example_parser`."""
     parser = example_parser(description, out=out, iterations=iterations)
@@ -71,12 +113,12 @@ def training_parser(description: str | None, *, task: str, out: str, iterations:
     return parser
 
 
-def train(learner: Learner, iterations: int, seconds: float, horizon: int, kept: Progress) -> Training:
+def train(learner: Learner, iterations: float, seconds: float, horizon: int, kept: Progress) -> Training:
     """Iterate until the number or the time is used up; the time counts that of an interrupted run.
 
     Args:
         learner: what is trained.
-        iterations: most of them.
+        iterations: most of them; infinity where the time ends the training.
         seconds: longest time.
         horizon: environment steps of an iteration, in each environment.
         kept: saves the progress.
@@ -90,13 +132,19 @@ def train(learner: Learner, iterations: int, seconds: float, horizon: int, kept:
         rows, spent = whole["rows"], whole["rows"][-1]["seconds"]
     start = saved = time.perf_counter()
     silent = processes.number() > 0
-    with tqdm(total=iterations, initial=len(rows), desc="training", unit="iteration", disable=silent) as bar:
+    folder = None if kept.path is None else kept.path.parent
+    total = None if math.isinf(iterations) else iterations
+    with (
+        Curves(folder, len(rows)) as curves,
+        tqdm(total=total, initial=len(rows), desc="training", unit="iteration", disable=silent) as bar,
+    ):
         while len(rows) < iterations and spent < seconds:
             figures = learner.iterate()
             now = time.perf_counter()
             spent = processes.mean_over_processes(spent + now - start)  # all end together
             start = now
             rows.append({**figures, "seconds": spent})
+            curves.add(rows[-1], len(rows))
             bar.set_postfix_str(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
             bar.update()
             if now - saved > SAVE_EVERY:
@@ -112,7 +160,7 @@ def train(learner: Learner, iterations: int, seconds: float, horizon: int, kept:
 
 @torch.no_grad()
 def evaluate(
-    policy: Policy, task: str, options: Mapping[str, Any], device: str | None, seed: int = 1000
+    policy: Actor, task: str, options: Mapping[str, Any], device: str | None, seed: int = 1000
 ) -> dict[str, Any]:
     """Whole episodes of the policy without randomness.
 

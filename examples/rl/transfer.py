@@ -17,8 +17,7 @@ import torch
 from tqdm import tqdm
 
 from examples.options import command
-from examples.rl.networks import Policy
-from examples.rl.training import load_policy
+from examples.rl.training import Actor, load_policy
 from sim.envs import make
 from sim.envs.tasks.gymnasium_robots import GymnasiumRobot
 from sim.errors import ModelError
@@ -28,7 +27,7 @@ Figures = dict[str, np.ndarray]
 
 
 @torch.no_grad()
-def here(policy: Policy, task: str, seed: int) -> Figures:
+def here(policy: Actor, task: str, seed: int) -> Figures:
     """Returns, lengths and mean speeds along x of episodes in this simulator."""
     env = make(task, EPISODES, device="cpu", seed=seed)
     observation, _ = env.reset()
@@ -49,7 +48,7 @@ def here(policy: Policy, task: str, seed: int) -> Figures:
 
 
 @torch.no_grad()
-def in_mujoco(policy: Policy, task: str, seed: int) -> Figures:
+def in_mujoco(policy: Actor, task: str, seed: int) -> Figures:
     """The same in gymnasium's own task."""
     import gymnasium
 
@@ -61,7 +60,7 @@ def in_mujoco(policy: Policy, task: str, seed: int) -> Figures:
         state = env.unwrapped.data  # type: ignore[attr-defined]
         first, total, length, ended = float(state.qpos[0]), 0.0, 0, False
         while not ended:
-            seen = torch.as_tensor(observation[: policy.normaliser.mean.numel()], dtype=torch.float32)
+            seen = torch.as_tensor(observation[: policy.num_observations], dtype=torch.float32)
             observation, reward, terminated, truncated, _ = env.step(policy(seen[None])[0].numpy())
             total, length, ended = total + float(reward), length + 1, terminated or truncated
         found["return"].append(total)

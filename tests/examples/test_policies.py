@@ -1,7 +1,10 @@
 """Trainings of policies: their targets and objectives against loops, resuming, and what they write."""
 
+import importlib.machinery
 import io
 import sys
+import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +12,9 @@ import torch
 
 import sim.envs
 from examples.learning import stored
-from examples.rl import apg, shac, transfer
+from examples.rl import apg, sac, shac, transfer
 from examples.rl.networks import Normaliser, Policy
-from examples.rl.training import evaluate, load_policy
+from examples.rl.training import Curves, evaluate, load_policy
 
 
 def test_lambda_returns_mix_all_lengths():
@@ -82,10 +85,12 @@ def learner_of(name: str):
         env = sim.envs.make("CartpoleSwingup", 4, device="cpu", differentiable=True)
         return shac.Shac(env, shac.Settings(horizon=6, hidden=(16,), value_hidden=(16,)), 10, seed=3)
     env = sim.envs.make("Pendulum-1", 4, device="cpu", differentiable=True, noise=0.1, substeps=1)
+    if name.startswith("sac"):
+        return sac.Sac(env, sac.Settings(name.split()[1], steps=5, batch=8, random_steps=8, capacity=30), seed=3)
     return apg.AnalyticPolicyGradient(env, 10, 2e-3, 0.1, seed=3)
 
 
-@pytest.mark.parametrize("name", ["shac", "apg"])
+@pytest.mark.parametrize("name", ["shac", "apg", "sac none", "sac jacobian", "sac simulated"])
 def test_a_restored_training_goes_on_bit_for_bit(name):
     learner = learner_of(name)
     for _ in range(2):
@@ -102,11 +107,111 @@ def test_a_restored_training_goes_on_bit_for_bit(name):
     assert torch.equal(learner.env.state.q, other.env.state.q)
 
 
+def test_stored_derivatives_are_those_of_the_simulated_step():
+    """Where the policy's action is the stored one; episodes that have ended are among them."""
+    env = sim.envs.make("Pendulum-2", 4, device="cpu", noise=0.3, substeps=2, dtype="float64")
+    env.task.max_episode_length = 7
+    settings = sac.Settings("jacobian", steps=20, batch=64, random_steps=1000, discount=0.9)
+    learner = sac.Sac(env, settings, seed=1)
+    learner.iterate()
+    simulated = sac.Sac(env, replace(settings, enhance="simulated"), seed=1)
+    near = sac.Sac(env, replace(settings, near=True), seed=1)
+    for each in (learner, simulated, near):
+        each.policy.load_state_dict(learner.policy.state_dict())  # with what it has seen of observations
+        for part in (each.policy, each.critic):
+            part.double()
+    batch = learner.replay.draw(64, torch.Generator().manual_seed(0))
+    assert batch["ended"].any()
+    assert not batch["ended"].all()
+    action = batch["action"].clone().requires_grad_()
+    for each in (learner, simulated, near):
+        each.generator.manual_seed(5)
+    (exact,) = torch.autograd.grad(simulated.worth(batch, action).sum(), action)
+    (found,) = torch.autograd.grad(learner.worth(batch, action).sum(), action)
+    assert exact.abs().max() > 1e-2
+    torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-6)
+    (weighed,) = torch.autograd.grad(near.worth(batch, action + 0.1).sum(), action)
+    distance = 0.1 * 2**0.5  # of actions between -1 and 1
+    torch.testing.assert_close(weighed, np.exp(-distance) * found, rtol=1e-5, atol=1e-6)
+
+
+def test_extras_of_first_order_are_near_simulated_ones():
+    """A tenth of the spread leaves a hundredth of the difference; actions stay within their bounds."""
+    env = sim.envs.make("Pendulum-2", 4, device="cpu", noise=0.3, substeps=2, dtype="float64")
+    settings = sac.Settings(extras=3, first_order=True, steps=2, random_steps=1000)
+    difference = {}
+    for spread in (0.5, 0.05):
+        learner = sac.Sac(env, replace(settings, spread=spread), seed=1)
+        learner.iterate()
+        taken = {name: value[:4] for name, value in learner.replay.rows.items()}  # the first step of all
+        simulated = sac.Sac(env, replace(settings, spread=spread, first_order=False), seed=1)
+        for each in (learner, simulated):
+            each.generator.manual_seed(7)
+        found, exact = learner.extras(taken), simulated.extras(taken)
+        assert torch.equal(found["action"], exact["action"])
+        assert (found["action"] <= env.action_high).all()
+        assert len(found["after"]) == 12
+        moved = exact["after"] - taken["after"].repeat_interleave(3, dim=0)
+        assert moved.abs().max() > 0.02 * spread
+        difference[spread] = {name: (found[name] - exact[name]).abs().max().item() for name in ("after", "reward")}
+    for name, value in difference[0.05].items():
+        assert value < 0.015 * difference[0.5][name]
+
+
+def test_extras_of_first_order_are_refused_where_episodes_fail():
+    env = sim.envs.make("Hopper", 2, device="cpu")
+    with pytest.raises(sim.ModelError, match="Hopper.*: episodes may fail"):
+        sac.Sac(env, sac.Settings(extras=3, first_order=True))
+
+
+def test_what_differs_between_episodes_cannot_be_simulated_again():
+    env = sim.envs.make("PandaReach", 2, device="cpu")
+    with pytest.raises(sim.ModelError, match="PandaReach: stored states .* differ in position, quaternion"):
+        sac.Sac(env, sac.Settings(enhance="simulated"))
+
+
+def test_the_policys_gradient_by_simulated_actions_is_that_of_the_action_alone():
+    """Not that of what the policy does next."""
+    env = sim.envs.make("Pendulum-1", 4, device="cpu", noise=0.3, substeps=2)
+    learner = sac.Sac(env, sac.Settings("simulated", steps=5, batch=8, random_steps=100), seed=1)
+    learner.iterate()
+    batch = learner.replay.draw(8, learner.generator)
+    action = batch["action"].clone().requires_grad_()
+    learner.worth(batch, action).sum().backward()
+    assert (action.grad != 0.0).any()
+    assert all(parameter.grad is None for parameter in learner.policy.parameters())
+    assert all(parameter.requires_grad for parameter in learner.policy.parameters())
+
+
+def test_the_density_of_actions_is_that_of_the_squashed_normal_distribution():
+    policy = Policy(3, torch.tensor([-2.0, 0.0]), torch.tensor([2.0, 5.0]), deviation=0.7)
+    with torch.no_grad():
+        policy.mean[-1].bias[:] = torch.tensor([0.4, -1.5])
+    observation = torch.randn(50, 3)
+    action, density = policy.sample_with_density(observation, torch.Generator().manual_seed(0))
+    mean = policy.mean(policy.normaliser(observation))
+    normal = torch.distributions.Normal(mean, policy.log_deviation.exp().expand_as(mean))
+    squashed = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform())
+    scaled = 2.0 * (action - policy.low) / (policy.high - policy.low) - 1.0
+    torch.testing.assert_close(density, squashed.log_prob(scaled).sum(dim=-1), rtol=1e-3, atol=1e-3)
+
+
+def test_the_replay_keeps_the_last_transitions():
+    replay = sac.Replay(10)
+    for first in range(0, 24, 4):
+        replay.add({"x": torch.arange(first, first + 4.0), "y": torch.ones(4, 2)})
+    assert sorted(replay.rows["x"].tolist()) == list(range(14, 24))
+    drawn = replay.draw(100, torch.Generator().manual_seed(0))
+    assert drawn["y"].shape == (100, 2)
+    assert set(drawn["x"].tolist()) == set(range(14, 24))
+
+
 @pytest.mark.parametrize(
     ("module", "arguments", "files"),
     [
         (shac, ["CartpoleSwingup", "--envs", "4", "--horizon", "8"], ["shac.npz"]),
         (apg, ["Pendulum-2", "--envs", "2", "--substeps", "1"], ["apg.npz"]),
+        (sac, ["Pendulum-2", "--envs", "2", "--enhance", "jacobian", "--near", "--extras", "2"], ["sac.npz"]),
     ],
 )
 def test_files_and_what_is_said(module, arguments, files, tmp_path, monkeypatch, capsys):
@@ -153,3 +258,31 @@ def test_a_policy_is_played_in_mujoco(tmp_path, monkeypatch, capsys):
     (tmp_path / "policy.pt").write_bytes(stored({**kept, "task": "Pendulum-1"}))
     with pytest.raises(SystemExit, match="'Pendulum-1' is no task of gymnasium"):
         transfer.main()
+
+
+def test_figures_go_to_tensorboard_where_it_is_installed(tmp_path, monkeypatch):
+    """A stand-in for the package, which isn't among those of the tests."""
+    seen = []
+
+    class SummaryWriter:
+        def __init__(self, folder, purge_step):
+            seen.append((folder, purge_step))
+
+        def add_scalar(self, name, value, step):
+            seen.append((name, value, step))
+
+        def close(self):
+            seen.append("closed")
+
+    for name in ("tensorboard", "torch.utils.tensorboard"):
+        module = types.ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        module.SummaryWriter = SummaryWriter
+        monkeypatch.setitem(sys.modules, name, module)
+    with Curves(tmp_path, 4) as curves:
+        curves.add({"return": 2.5, "length": float("nan")}, 5)
+    assert seen == [(str(tmp_path / "tensorboard"), 5), ("return", 2.5, 5), "closed"]
+    seen.clear()
+    with Curves(None, 0) as curves:
+        curves.add({"return": 2.5}, 1)
+    assert seen == []

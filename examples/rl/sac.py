@@ -1,0 +1,391 @@
+"""Trains a policy by soft actor-critic, and enhances its policy's gradient by the simulator's derivatives.
+
+The algorithm is that of Haarnoja et al., *Soft Actor-Critic Algorithms and Applications* (2018), without gradients
+through the simulator. Policy enhancement is that of Qiao et al. (ICML 2021, equations 13 and 14): in place of the
+critic's slope in the action, the policy follows that of the reward and of the value after the step,
+
+    dr/da + γ ds'/da' dV/ds'.
+
+With `--enhance jacobian` the derivatives of each step are stored beside it and used for the policy's action as well,
+which by then is another one; `--near` weighs them by exp(-|a - a0|), the distance of both (equation 16). With
+`--enhance simulated` the policy's own action is simulated from the stored state: one product, and nothing is stored.
+
+Sample enhancement, from the same paper, adds transitions with actions near those that were taken. `--extras 9`
+simulates nine of them from the same state; with `--first-order` they follow from the step's derivatives instead.
+
+    python -m examples.rl.sac Pendulum-1 --enhance simulated
+    python -m examples.rl.sac Pendulum-2 --enhance jacobian --minutes 10
+    python -m examples.rl.sac Pendulum-1 --extras 9
+
+Files: curve.png, the return of episodes over the environment steps; sac.npz with these figures; policy.pt, the network
+with its options; policy.gif, a film of the policy.
+"""
+
+import contextlib
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from examples.options import command, make_folder, parse_example
+from examples.resume import Progress
+from examples.rl.networks import Policy, layers
+from examples.rl.training import train, training_parser, write_training
+from sim.envs import Task, VectorEnv, make_task
+from sim.errors import ModelError
+
+ENHANCEMENTS = ("none", "jacobian", "simulated")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of the algorithm.
+
+    Attributes:
+        enhance: "none", "jacobian" or "simulated".
+        near: whether stored derivatives count less, the farther the action is from theirs.
+        extras: transitions that are added to each step of an environment.
+        first_order: whether they follow from the step's derivatives; otherwise they are simulated.
+        spread: how far their actions are from the one taken at most, as a share of half the range of actions.
+        steps: of each environment in an iteration.
+        updates: of the networks for each step of all environments.
+        batch: transitions of an update.
+        capacity: transitions that are kept.
+        random_steps: transitions with random actions at first.
+        discount: of a reward, for each step that it is later.
+        rate: learning rate.
+        target_share: how much of the critics their targets take over in an update.
+        entropy: that the policy is to keep, for each action.
+        hidden: widths of the networks' layers.
+    """
+
+    enhance: str = "none"
+    near: bool = False
+    extras: int = 0
+    first_order: bool = False
+    spread: float = 0.1
+    steps: int = 25
+    updates: int = 8
+    batch: int = 128
+    capacity: int = 200_000
+    random_steps: int = 2000
+    discount: float = 1.0
+    rate: float = 1e-3
+    target_share: float = 0.005
+    entropy: float = -1.0
+    hidden: tuple[int, ...] = (64, 64)
+
+
+Batch = dict[str, torch.Tensor]
+
+
+class Replay:
+    """The last transitions, each a row of every tensor."""
+
+    def __init__(self, capacity: int):
+        self.capacity, self.size, self._next = capacity, 0, 0
+        self.rows: Batch = {}
+
+    def add(self, rows: Batch) -> None:
+        """Keep transitions [n, ...], in place of the oldest where there is no room."""
+        count = len(next(iter(rows.values())))
+        places = (self._next + torch.arange(count)) % self.capacity
+        for name, value in rows.items():
+            if name not in self.rows:
+                self.rows[name] = value.new_zeros(self.capacity, *value.shape[1:])
+            self.rows[name][places] = value.detach()
+        self._next = (self._next + count) % self.capacity
+        self.size = min(self.size + count, self.capacity)
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        """Random transitions [count, ...]."""
+        places = torch.randint(self.size, (count,), generator=generator)
+        return {name: value[places] for name, value in self.rows.items()}
+
+    def state(self) -> dict[str, Any]:
+        """All of it."""
+        rows = {name: value[: self.size].clone() for name, value in self.rows.items()}
+        return {"rows": rows, "size": self.size, "next": self._next}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to what :meth:`state` has returned."""
+        self.rows, self.size = {}, 0
+        self._next = 0
+        if state["size"]:
+            self.add(state["rows"])
+        self._next = state["next"]
+
+
+class Critic(nn.Module):
+    """Two estimates of the return from a state and an action; the lower one counts."""
+
+    def __init__(self, observations: int, actions: int, hidden: tuple[int, ...]):
+        super().__init__()
+        self.both = nn.ModuleList(layers((observations + actions, *hidden, 1)) for _ in range(2))
+
+    def forward(self, observation: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        """Both estimates [2, n] for normalised observations and actions between -1 and 1."""
+        given = torch.cat([observation, action], dim=-1)
+        return torch.stack([each(given).squeeze(-1) for each in self.both])
+
+
+class Sac:
+    """Soft actor-critic.
+
+    Args:
+        env: the environment, on the CPU. Episodes end by time or failure; both are final, since a step's observation
+            has the time of the episode where that matters.
+        settings: of the algorithm.
+        seed: of networks and random numbers.
+
+    Raises:
+        ModelError: for extras of first order in a task whose episodes may fail, which they can't tell, and where stored
+            states can't be simulated again.
+    """
+
+    def __init__(self, env: VectorEnv, settings: Settings, seed: int = 0):
+        if settings.first_order and type(env.task).terminated is not Task.terminated:
+            raise ModelError(
+                f"{type(env.task).__name__}: episodes may fail, and first-order extras can't tell; simulate them"
+            )
+        self.env, self.settings = env, settings
+        torch.manual_seed(seed)
+        bounds = (env.action_low, env.action_high)
+        self.policy = Policy(env.num_observations, *bounds, settings.hidden, 1.0)
+        self.critic = Critic(env.num_observations, env.num_actions, settings.hidden)
+        self.target = copy.deepcopy(self.critic)
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(0.1)))
+        self.optimisers = {
+            "policy": torch.optim.Adam(self.policy.parameters(), lr=settings.rate),
+            "critic": torch.optim.Adam(self.critic.parameters(), lr=settings.rate),
+            "temperature": torch.optim.Adam([self.log_temperature], lr=settings.rate),
+        }
+        self.generator = torch.Generator().manual_seed(seed + 1)
+        self.replay = Replay(settings.capacity)
+        self.iteration = 0
+        self.last_episodes: list[list[float]] = []
+        own_actions, neighbours = settings.enhance == "simulated", settings.extras and not settings.first_order
+        self._again = beside(env, settings.batch, True) if own_actions else None
+        self._neighbours = beside(env, settings.extras * env.num_envs, False) if neighbours else None
+        env.differentiable = settings.enhance == "jacobian" or settings.first_order
+        env.reset(seed=seed)
+
+    def iterate(self) -> dict[str, float]:
+        """Some steps of all environments, with updates after each. Returns the mean return and length of the last
+        episodes (NaN before the first has ended), and the policy's deviation.
+        """
+        for _ in range(self.settings.steps):
+            self._act()
+            if self.replay.size >= self.settings.random_steps:
+                for _ in range(self.settings.updates):
+                    self._update(self.replay.draw(self.settings.batch, self.generator))
+        self.iteration += 1
+        ended = torch.tensor(self.last_episodes or [[math.nan, math.nan]]).mean(dim=0).tolist()
+        deviation = float(self.policy.log_deviation.detach().exp().mean())
+        return {"return": ended[0], "length": ended[1], "deviation": deviation}
+
+    def state(self) -> dict[str, Any]:
+        """All that decides what follows."""
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        done = {"iteration": self.iteration, "last_episodes": self.last_episodes}
+        numbers = {"random": self.generator.get_state(), "temperature": self.log_temperature.detach().clone()}
+        return {**parts, **done, **numbers, "env": self.env.get_state(), "replay": self.replay.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` has returned."""
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        self.iteration, self.last_episodes = state["iteration"], state["last_episodes"]
+        with torch.no_grad():
+            self.log_temperature.copy_(state["temperature"])
+        self.generator.set_state(state["random"])
+        self.env.set_state(state["env"])
+        self.replay.restore(state["replay"])
+
+    def _parts(self) -> dict[str, Any]:
+        networks = {name: getattr(self, name) for name in ("policy", "critic", "target")}
+        return networks | {f"{name} optimiser": optimiser for name, optimiser in self.optimisers.items()}
+
+    def _act(self) -> None:
+        """Take a step, and keep it."""
+        env = self.env
+        env.detach()
+        before, observation = env.state, env.task.observe(env.state)
+        if self.replay.size < self.settings.random_steps:
+            share = torch.rand(env.num_envs, env.num_actions, generator=self.generator)
+            action = env.action_low + share * (env.action_high - env.action_low)
+        else:
+            with torch.no_grad():
+                action = self.policy.sample(observation, self.generator)
+        action.requires_grad_(env.differentiable)
+        _, reward, terminated, truncated, info = env.step(action)
+        derivatives = {}
+        if env.differentiable:
+            derivatives = step_derivatives(action, reward, info["final_obs"])
+        ended = terminated | truncated
+        self.policy.normaliser.update(observation)
+        rows = {"observation": observation, "action": action, "reward": reward, "after": info["final_obs"]}
+        states = {"q": before.q, "qd": before.qd, "steps": before.steps}
+        rows = {name: value.detach() for name, value in {**rows, **states, "ended": ended, **derivatives}.items()}
+        self.replay.add(rows)
+        if self.settings.extras:
+            self.replay.add(self.extras(rows))
+        figures = torch.stack([info["episode_return"][ended], info["episode_length"][ended]], dim=1)
+        self.last_episodes = [*self.last_episodes, *figures.tolist()][-4 * env.num_envs :]
+
+    def extras(self, rows: Batch) -> Batch:
+        """Transitions with actions near those of others [n, ...], ``extras`` for each."""
+        several = {name: value.repeat_interleave(self.settings.extras, dim=0) for name, value in rows.items()}
+        low, high = self.env.action_low, self.env.action_high
+        share = 2.0 * torch.rand(several["action"].shape, generator=self.generator) - 1.0
+        action = several["action"] + 0.5 * self.settings.spread * (high - low) * share
+        action = action.clamp(low, high)
+        if self._neighbours is not None:
+            with torch.no_grad():
+                reward, ended, after = simulate(self._neighbours, several, action)
+            return {**several, "action": action, "reward": reward, "ended": ended, "after": after}
+        change = action - several["action"]
+        reward = several["reward"] + (several["reward_slope"] * change).sum(dim=1)
+        after = several["after"] + (several["after_slope"] @ change[:, :, None])[:, :, 0]
+        return {**several, "action": action, "reward": reward, "after": after}
+
+    def _update(self, batch: Batch) -> None:
+        """One step of critics, policy and temperature."""
+        with torch.no_grad():
+            following = self.value(batch["after"], self.target).masked_fill(batch["ended"], 0.0)
+            wanted = batch["reward"] + self.settings.discount * following
+        found = self.critic(self.policy.normaliser(batch["observation"]), self._scaled(batch["action"]))
+        self._descend("critic", (found - wanted).square().mean(dim=1).sum())
+        action, density = self.policy.sample_with_density(batch["observation"], self.generator)
+        temperature = self.log_temperature.detach().exp()
+        self._descend("policy", (temperature * density - self.worth(batch, action)).mean())
+        actions = self.env.num_actions
+        excess = -density.detach() - self.settings.entropy * actions
+        self._descend("temperature", (self.log_temperature.exp() * excess).mean())
+        with torch.no_grad():
+            for target, parameter in zip(self.target.parameters(), self.critic.parameters(), strict=True):
+                target.lerp_(parameter, self.settings.target_share)
+
+    def worth(self, batch: Batch, action: torch.Tensor) -> torch.Tensor:
+        """What the policy is to make of its actions [n], up to what doesn't depend on them."""
+        if self.settings.enhance == "jacobian":
+            slope = self._enhanced_slope(batch)
+            if self.settings.near:
+                apart = (self._scaled(action) - self._scaled(batch["action"])).norm(dim=1, keepdim=True)
+                slope = slope * torch.exp(-apart.detach())
+            return (slope * action).sum(dim=1)
+        if self.settings.enhance == "simulated":
+            return self._simulated(batch, action)
+        return self.critic(self.policy.normaliser(batch["observation"]), self._scaled(action)).amin(dim=0)
+
+    def value(self, observation: torch.Tensor, critic: Critic) -> torch.Tensor:
+        """The return to be expected from observations on, entropy included [n]."""
+        action, density = self.policy.sample_with_density(observation, self.generator)
+        found = critic(self.policy.normaliser(observation), self._scaled(action)).amin(dim=0)
+        return found - self.log_temperature.detach().exp() * density
+
+    def _enhanced_slope(self, batch: Batch) -> torch.Tensor:
+        """Slope of reward and value in the stored action, by the stored derivatives [n, actions]."""
+        after = batch["after"].clone().requires_grad_()
+        value = self.value(after, self.critic).masked_fill(batch["ended"], 0.0)
+        (slope,) = torch.autograd.grad(value.sum(), after)
+        return batch["reward_slope"] + self.settings.discount * (slope[:, None] @ batch["after_slope"])[:, 0]
+
+    def _simulated(self, batch: Batch, action: torch.Tensor) -> torch.Tensor:
+        """Reward and value of the policy's own actions, simulated from the stored states."""
+        assert self._again is not None, "only with enhance='simulated'"
+        reward, ended, after = simulate(self._again, batch, action)
+        with held(self.policy):  # what follows the action is the value of the present policy
+            value = self.value(after, self.critic)
+        return reward + self.settings.discount * value.masked_fill(ended, 0.0)
+
+    def _scaled(self, action: torch.Tensor) -> torch.Tensor:
+        """Actions between -1 and 1."""
+        low, high = self.env.action_low, self.env.action_high
+        return 2.0 * (action - low) / (high - low) - 1.0
+
+    def _descend(self, name: str, loss: torch.Tensor) -> None:
+        optimiser = self.optimisers[name]
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+
+@contextlib.contextmanager
+def held(network: nn.Module) -> Iterator[None]:
+    """Context in which no gradient goes to a network's parameters."""
+    network.requires_grad_(False)
+    try:
+        yield
+    finally:
+        network.requires_grad_(True)
+
+
+def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
+    """An environment of the same task, to simulate stored states in.
+
+    Raises:
+        ModelError: for a task that keeps more of an episode than is stored: data or random parameters.
+    """
+    env.reset(seed=0)
+    kept = env.get_state()
+    more = [*kept["data"], *kept["parameters"]]
+    if more:
+        raise ModelError(
+            f"{type(env.task).__name__}: stored states can't be simulated again, since episodes differ in "
+            f"{', '.join(more)}; leave --enhance simulated and --extras out"
+        )
+    other = VectorEnv(env.task, worlds, device="cpu", differentiable=differentiable, autoreset_mode="disabled")
+    other.reset(seed=0)
+    return other
+
+
+def simulate(env: VectorEnv, states: Batch, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Reward, whether the episode ended, and the observation after actions from stored states, one in each world."""
+    begun = {name: states[name] for name in ("q", "qd", "steps")}
+    env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["ended"])})
+    _, reward, terminated, truncated, info = env.step(action)
+    return reward, terminated | truncated, info["final_obs"]
+
+
+def step_derivatives(action: torch.Tensor, reward: torch.Tensor, after: torch.Tensor) -> Batch:
+    """A step's derivatives in its action: ``reward_slope`` [n, actions], ``after_slope`` [n, observations, actions].
+
+    It takes one way back through the step for the reward and for each observation.
+    """
+    columns = [reward, *after.unbind(dim=1)]
+    slopes = [torch.autograd.grad(column.sum(), action, retain_graph=True)[0] for column in columns]
+    return {"reward_slope": slopes[0], "after_slope": torch.stack(slopes[1:], dim=1)}
+
+
+@command
+def main() -> None:
+    """Train a policy and write what came of it."""
+    parser = training_parser(__doc__, task="Pendulum-1", out="out/sac", iterations=400)
+    parser.add_argument("--envs", type=int, default=16, help="environments side by side (16)")
+    parser.add_argument("--enhance", choices=ENHANCEMENTS, default="none", help="the policy's gradient (none)")
+    parser.add_argument("--near", action="store_true", help="weigh stored derivatives by exp(-|a - a0|)")
+    parser.add_argument("--extras", type=int, default=0, help="transitions added to each, with actions nearby (0)")
+    parser.add_argument("--first-order", action="store_true", help="extras by derivatives, not by simulation")
+    parser.add_argument("--updates", type=int, default=Settings.updates, help=f"after each step ({Settings.updates})")
+    parser.add_argument("--substeps", type=int, default=8, help="of a pendulum, for each action (8)")
+    options = parse_example(parser, counts=("envs", "updates", "extras"))
+    make_folder(parser, options.out)
+    task = {"substeps": options.substeps} if options.task.startswith("Pendulum") else {}
+    names = ("task", "seed", "iterations", "envs", "enhance", "near", "extras", "first_order", "updates", "substeps")
+    problem = {name: getattr(options, name) for name in names}
+    with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
+        env = VectorEnv(make_task(options.task, **task), options.envs, device="cpu")
+        chosen = {name: getattr(options, name) for name in ("enhance", "near", "extras", "first_order", "updates")}
+        settings = Settings(**chosen)
+        learner = Sac(env, settings, options.seed)
+        training = train(learner, options.iterations, 60.0 * options.minutes, settings.steps, kept)
+        write_training(options, "sac", learner, training, task)
+
+
+if __name__ == "__main__":
+    main()
