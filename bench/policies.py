@@ -1,4 +1,4 @@
-"""Trains policies with all seeds, and plays those of robots in MuJoCo.
+"""Trains policies with all seeds, beside PPO and SAC, and plays those of robots in MuJoCo.
 
     python -m bench.policies --json bench/results/policies_cpu.json
     python -m bench.policies --tasks Pendulum-1 Ant --seeds 5 --json out/policies.json
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 import warp as wp
 from tqdm import tqdm
 
+from bench.baselines import ALGORITHMS, train_baseline
 from bench.timing import machine
 from examples.resume import Progress
-from examples.rl import apg, shac
-from examples.rl.training import Learner, evaluate, train
+from examples.rl import apg, sac, shac
+from examples.rl.training import Actor, Learner, evaluate, train
 from examples.rl.transfer import here, in_mujoco
 from sim.envs import make
 from sim.output import write_text
@@ -34,56 +34,66 @@ class Case:
 
     Attributes:
         task: name of the environment.
-        iterations: most of them.
+        method: "apg" or "shac" of :mod:`examples.rl`; "none", "jacobian" or "simulated", what enhances the policy's
+            gradient in :mod:`examples.rl.sac`; "ppo" or "sac" of :mod:`bench.baselines`.
         minutes: longest time.
+        iterations: most of them, for methods that have a number.
     """
 
     task: str
-    iterations: int
-    minutes: float = math.inf
+    method: str
+    minutes: float
+    iterations: int = 0
 
 
+ENHANCED_MINUTES = {1: 3.0, 2: 6.0, 3: 6.0}
 CASES = [
-    *(Case(f"Pendulum-{links}", 200 if links < 4 else 400, 10.0) for links in range(1, 8)),
-    Case("CartpoleSwingup", 260),
-    *(Case(robot, 400, 5.0) for robot in ROBOTS[:3]),
+    *(Case(f"Pendulum-{links}", "apg", 10.0, 200 if links < 4 else 400) for links in range(1, 8)),
+    *(
+        Case(f"Pendulum-{links}", method, minutes)
+        for links, minutes in ENHANCED_MINUTES.items()
+        for method in sac.ENHANCEMENTS
+    ),
+    Case("CartpoleSwingup", "shac", math.inf, 260),
+    *(Case("CartpoleSwingup", method, 5.0) for method in ALGORITHMS),
+    *(Case(robot, method, 5.0, 400) for robot in ROBOTS[:3] for method in ("shac", *ALGORITHMS)),
 ]
+TASKS = list(dict.fromkeys(case.task for case in CASES))
+METHODS = list(dict.fromkeys(case.method for case in CASES))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=Path("out/bench/policies.json"), help="add the records there")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each task (1)")
-    parser.add_argument("--tasks", nargs="*", default=[case.task for case in CASES], help="which (all)")
+    parser.add_argument("--tasks", nargs="*", default=TASKS, help="which (all)")
+    parser.add_argument("--methods", nargs="*", default=METHODS, help=f"of {', '.join(METHODS)} (all)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     record: dict[str, Any] = {"machine": machine(), "rows": []}
     if options.json.is_file():
         record = json.loads(options.json.read_text())
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    done = {(row["task"], row["seed"]) for row in record["rows"]}
-    wanted = [(case, seed) for case in CASES if case.task in options.tasks for seed in range(options.seeds)]
-    for case, seed in tqdm([each for each in wanted if (each[0].task, each[1]) not in done], unit="training"):
+    done = {(row["task"], row["method"], row["seed"]) for row in record["rows"]}
+    chosen = [case for case in CASES if case.task in options.tasks and case.method in options.methods]
+    wanted = [(case, seed) for case in chosen for seed in range(options.seeds)]
+    left = [each for each in wanted if (each[0].task, each[0].method, each[1]) not in done]
+    order = [(case.task, case.method) for case in CASES]
+    for case, seed in tqdm(left, unit="training"):
         record["rows"].append(measure(case, seed))
-        record["rows"].sort(key=lambda row: ([case.task for case in CASES].index(row["task"]), row["seed"]))
+        record["rows"].sort(key=lambda row: (order.index((row["task"], row["method"])), row["seed"]))
         write_text(options.json, json.dumps(record, indent=1) + "\n")
 
 
 def measure(case: Case, seed: int) -> dict[str, Any]:
     """Train, and play."""
-    pendulum = case.task.startswith("Pendulum")
-    learner = pendulum_learner(case, seed) if pendulum else shac.learner_of(case.task, case.iterations, seed)
-    horizon = learner.env.max_episode_length if pendulum else learner.settings.horizon  # type: ignore[attr-defined]
-    training = train(learner, case.iterations, 60.0 * case.minutes, horizon, Progress(None, {}))
-    policy = learner.best if isinstance(learner, apg.AnalyticPolicyGradient) else learner.policy
+    policy, figures = (train_baseline_of if case.method in ALGORITHMS else train_ours)(case, seed)
     found = evaluate(policy, case.task, {}, "cpu")
     row: dict[str, Any] = {
         "task": case.task,
         "seed": seed,
-        "method": "apg" if pendulum else "shac",
-        "envs": learner.env.num_envs,
-        "steps": int(training.steps[-1]),
-        "seconds": round(float(training.seconds[-1]), 1),
+        "method": case.method,
+        **figures,
         "return": float(found["returns"].mean()),
         "deviation": float(found["returns"].std()),
         "length": float(found["lengths"].mean()),
@@ -96,11 +106,36 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     return row
 
 
-def pendulum_learner(case: Case, seed: int) -> Learner:
-    """As ``python -m examples.rl.apg`` makes it."""
-    torch.manual_seed(seed)
-    env = make(case.task, 16, device="cpu", differentiable=True)
-    return apg.AnalyticPolicyGradient(env, case.iterations, rate=2e-3, deviation=0.1, seed=seed)
+def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
+    """Train with gradients through the simulator."""
+    learner, horizon = make_learner(case, seed)
+    training = train(learner, case.iterations or math.inf, 60.0 * case.minutes, horizon, Progress(None, {}))
+    policy = learner.best if isinstance(learner, apg.AnalyticPolicyGradient) else learner.policy
+    figures = {
+        "envs": learner.env.num_envs,
+        "steps": int(training.steps[-1]),
+        "seconds": round(float(training.seconds[-1]), 1),
+    }
+    return policy, figures
+
+
+def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
+    """Train without gradients through the simulator."""
+    found = train_baseline(case.method, case.task, 60.0 * case.minutes, seed)
+    return found.policy, {"envs": found.envs, "steps": found.steps, "seconds": round(found.seconds, 1)}
+
+
+def make_learner(case: Case, seed: int) -> tuple[Learner, int]:
+    """What the commands of :mod:`examples.rl` train, and the environment steps of an iteration."""
+    if case.method == "shac":
+        learner = shac.learner_of(case.task, case.iterations, seed)
+        return learner, learner.settings.horizon
+    env = make(case.task, 16, device="cpu", differentiable=case.method == "apg")
+    if case.method == "apg":
+        apg_learner = apg.AnalyticPolicyGradient(env, case.iterations, rate=2e-3, deviation=0.1, seed=seed)
+        return apg_learner, env.max_episode_length
+    settings = sac.Settings(enhance=case.method)
+    return sac.Sac(env, settings, seed), settings.steps
 
 
 if __name__ == "__main__":

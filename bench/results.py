@@ -241,6 +241,8 @@ FIGURES = [
     Figures("docs/robot.md", "reach", "reach_cpu.json", robot_page.reach),
     Figures("README.md", "reach", "reach_cpu.json", robot_page.reach_in_short),
     Figures("docs/learning.md", "times", "learning_cpu.json", policies_page.times),
+    Figures("docs/learning.md", "arm", "learning_cpu.json", policies_page.arm_times),
+    Figures("docs/learning.md", "solvers", "learning_cpu.json", policies_page.solver_times),
 ]
 
 

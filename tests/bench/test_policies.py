@@ -12,8 +12,9 @@ def row(**values) -> dict:
 
 def test_policies_are_listed_beside_the_paper() -> None:
     rows = [
-        row(task="Pendulum-2", **{"return": 1.99996}, length=100.0),
-        row(task="Pendulum-2", seed=1, **{"return": 1.5}, length=100.0),
+        row(task="Pendulum-2", method="apg", **{"return": 1.99996}, length=100.0),
+        row(task="Pendulum-2", method="apg", seed=1, **{"return": 1.5}, length=100.0),
+        row(task="Pendulum-2", method="simulated", **{"return": 1.9}, length=100.0),
         row(task="CartpoleSwingup", upright=0.9375),
         row(
             task="Ant", **{"return": 3456.7}, here={"speed": 2.5}, mujoco={"return": 61.0, "length": 39.0, "speed": 0.9}
@@ -21,19 +22,27 @@ def test_policies_are_listed_beside_the_paper() -> None:
     ]
     text = policies_page.section({"rows": rows})
     assert "| 2 | 2 | 1.93 ± 0.08 | 1.90 ± 0.02 | 2, 1.5 | 2048, 2048 | 12.3, 12.3 |" in text
-    assert "| CartpoleSwingup | 0 | 2048 | 12 | -500 ± 1.5, 94% upright at the end | 240 | - | - |" in text
-    assert "| Ant | 0 | 2048 | 12 | 3457 ± 1.5 | 240 | 2.50 m/s | 61, 39, 0.90 m/s |" in text
+    assert "| CartpoleSwingup | SHAC | 0 | 2048 | 12 | -500 ± 1.5, 94% upright at the end | 240 | - | - |" in text
+    assert "| Ant | SHAC | 0 | 2048 | 12 | 3457 ± 1.5 | 240 | 2.50 m/s | 61, 39, 0.90 m/s |" in text
+    assert "| 2 | simulated action | 0 | 2048 | 12 | 1.9 |" in text
     assert "Pendulum-3" not in text
 
 
 def test_times_are_listed() -> None:
     names = ("forward_us", "kernels_us", "gradient_us", "gymnasium_us", "mujoco_us")
     record = {"task": "Ant", "machine": MACHINE, **{name: 10.4 * (k + 1) for k, name in enumerate(names)}}
-    text = policies_page.times([record])
+    arm = {"task": "PandaReach", "envs": 4096, "forward_us": 50.0, "control_us": 30.0, "kernels_us": 15.0}
+    arm |= {"gradient_us": 201.0, "machine": MACHINE}
+    text = policies_page.times([record, arm])
+    found = policies_page.arm_times([record, arm])
+    solver = record | {"solver": "Newton's method"}
+    assert "| Newton's method | 10 | 31 |" in policies_page.solver_times([record, arm, solver])
+    assert found.startswith("50 µs in 4096 environments, of which 60% go to the control and 30% to the simulator's")
     assert "| Ant | 10 | 21 | 31 | 42 | 52 |" in text
     assert "load average 0.1" in text
 
 
 def test_every_task_has_a_training() -> None:
-    assert len({case.task for case in policies.CASES}) == len(policies.CASES)
-    assert {case.task for case in policies.CASES} >= {"Pendulum-1", "Pendulum-7", "CartpoleSwingup", "Ant"}
+    cases = {(case.task, case.method) for case in policies.CASES}
+    assert len(cases) == len(policies.CASES)
+    assert cases >= {("Pendulum-1", "apg"), ("Pendulum-7", "apg"), ("CartpoleSwingup", "shac"), ("Ant", "sac")}

@@ -1,0 +1,95 @@
+"""Policies by the model-free algorithms of Stable-Baselines3, trained in the same environments for a given time.
+
+PPO and SAC have the settings that Stable-Baselines3's own collection recommends for gymnasium's robots, with more
+environments side by side: PPO learns from 64 of them, SAC makes one update for each step of its 8.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecNormalize
+from tqdm import tqdm
+
+from sim.envs import make
+from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+
+FOREVER = 1_000_000_000  # steps; the time ends a training
+PPO_SETTINGS = {"n_steps": 64, "batch_size": 512, "n_epochs": 10, "gae_lambda": 0.95, "gamma": 0.99}
+SAC_SETTINGS = {"learning_starts": 5000, "train_freq": 1, "gradient_steps": -1, "batch_size": 256, "gamma": 0.99}
+ALGORITHMS: dict[str, tuple[type[BaseAlgorithm], int, dict[str, Any]]] = {
+    "ppo": (PPO, 64, PPO_SETTINGS),
+    "sac": (SAC, 8, SAC_SETTINGS),
+}
+
+
+class Deterministic:
+    """A trained policy without randomness, for observations as tensors.
+
+    Args:
+        model: what was trained.
+        environments: its environments, which have scaled the observations.
+    """
+
+    def __init__(self, model: BaseAlgorithm, environments: VecNormalize):
+        self._model, self._environments = model, environments
+        self.num_observations = int(environments.observation_space.shape[0])  # type: ignore[index]
+
+    def __call__(self, observation: torch.Tensor) -> torch.Tensor:
+        """The actions [..., actions] for observations [..., observations]."""
+        scaled = self._environments.normalize_obs(observation.numpy())
+        action, _ = self._model.predict(scaled, deterministic=True)
+        return torch.as_tensor(action)
+
+
+class _Clock(BaseCallback):
+    """Ends a training after some seconds; shows a bar meanwhile."""
+
+    def __init__(self, seconds: float, name: str):
+        super().__init__()
+        self._start, self._seconds = time.perf_counter(), seconds
+        self._bar = tqdm(total=round(seconds), desc=name, unit="s")
+
+    def _on_step(self) -> bool:
+        spent = time.perf_counter() - self._start
+        self._bar.update(min(int(spent), self._bar.total) - self._bar.n)
+        return spent < self._seconds
+
+    def _on_training_end(self) -> None:
+        self._bar.close()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training.
+
+    Attributes:
+        policy: without randomness.
+        envs: environments side by side.
+        steps: of environments.
+        seconds: that it took.
+    """
+
+    policy: Deterministic
+    envs: int
+    steps: int
+    seconds: float
+
+
+def train_baseline(method: str, task: str, seconds: float, seed: int) -> Trained:
+    """Train by "ppo" or "sac" for some seconds, with one thread like the trainings beside it."""
+    kind, envs, settings = ALGORITHMS[method]
+    environments = VecNormalize(
+        StableBaselines3VecEnv(make(task, envs, device="cpu", seed=seed, threads=1)), gamma=settings["gamma"]
+    )
+    torch.set_num_threads(1)
+    model = kind("MlpPolicy", environments, seed=seed, device="cpu", **settings)
+    start = time.perf_counter()
+    model.learn(FOREVER, callback=_Clock(seconds, f"{method} {task}"))
+    spent = time.perf_counter() - start
+    environments.training = False
+    return Trained(Deterministic(model, environments), envs, int(model.num_timesteps), spent)
