@@ -150,8 +150,14 @@ class VectorEnv:
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
-        """How many steps each episode is old [num_envs]."""
+        """How many steps each episode is old [num_envs]; may be set, so that episodes don't all end at once."""
         return self.state.steps
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, steps: torch.Tensor) -> None:
+        if steps.shape != (self.num_envs,):
+            raise ModelError(f"episode_length_buf has shape {tuple(steps.shape)}; expected ({self.num_envs},)")
+        self._state = replace(self.state, steps=steps.to(self.state.steps))
 
     # ---- episodes ------------------------------------------------------------------------------------------------
 

@@ -95,3 +95,54 @@ def test_stable_baselines3_is_told_how_episodes_end():
     with pytest.raises(sim.ModelError, match='autoreset_mode="same_step"'):
         StableBaselines3VecEnv(sim.envs.make("Hopper", 1, device="cpu", autoreset_mode="disabled"))
     assert torch.is_grad_enabled()
+
+
+def rsl_rl_env(num_envs, **options):
+    pytest.importorskip("rsl_rl")
+    from sim.envs.adapters.rsl_rl import RslRlVecEnv
+
+    return RslRlVecEnv(sim.envs.make("Hopper", num_envs, device="cpu", seed=0, **options))
+
+
+def test_rsl_rl_learns(tmp_path, monkeypatch):
+    """Its PPO runs and saves a policy, from episodes of random ages."""
+    env = rsl_rl_env(8)
+    monkeypatch.chdir(tmp_path)
+    from rsl_rl.runners import OnPolicyRunner
+
+    network = {"class_name": "MLPModel", "hidden_dims": [32], "activation": "elu"}
+    noise = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "scalar"}
+    settings = {
+        "num_steps_per_env": 50,
+        "save_interval": 1,
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "actor": {**network, "distribution_cfg": noise},
+        "critic": network,
+        "algorithm": {"class_name": "PPO", "num_learning_epochs": 2, "num_mini_batches": 2},
+    }
+    runner = OnPolicyRunner(env, settings, log_dir=str(tmp_path))
+    runner.learn(2, init_at_random_ep_len=True)
+    assert (tmp_path / "model_1.pt").is_file()
+    policy = runner.get_inference_policy()
+    assert policy(env.get_observations()).shape == (8, 3)
+
+
+def test_rsl_rl_is_told_how_episodes_end():
+    env = rsl_rl_env(4)
+    env.episode_length_buf = torch.tensor([998, 0, 999, 0])
+    assert env.get_observations()["policy"].shape == (4, 11)
+    _, _, done, extras = env.step(torch.zeros(4, 3))
+    assert done.tolist() == extras["time_outs"].tolist() == [False, False, True, False]
+    assert env.episode_length_buf.tolist() == [999, 1, 0, 1]
+    generator, fallen = torch.Generator().manual_seed(0), 0
+    for _ in range(100):
+        observation, reward, done, extras = env.step(2.0 * torch.rand(4, 3, generator=generator) - 1.0)
+        begun = (observation["policy"][:, 0] - 1.25).abs() < 0.01
+        fallen += int((done & ~extras["time_outs"]).sum())
+        assert begun[done].all()
+        assert reward.dtype == torch.float32
+    assert fallen > 2
+    with pytest.raises(sim.ModelError, match=r"expected \(4,\)"):
+        env.episode_length_buf = torch.zeros(3)
+    with pytest.raises(sim.ModelError, match='autoreset_mode="same_step"'):
+        rsl_rl_env(1, autoreset_mode="disabled")

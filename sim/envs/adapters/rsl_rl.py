@@ -1,0 +1,53 @@
+"""An environment as a ``VecEnv`` of rsl_rl, the library with which Isaac Lab trains robots that walk."""
+
+from typing import Any
+
+import torch
+from rsl_rl.env import VecEnv
+from tensordict import TensorDict
+
+from sim.envs.vector_env import VectorEnv
+from sim.errors import ModelError
+
+
+class RslRlVecEnv(VecEnv):
+    """For the runners of rsl_rl, without gradients. The observation is the group "policy".
+
+    Args:
+        env: the environment; episodes must begin again within a step. It is reset, since a runner doesn't.
+
+    Attributes:
+        cfg: what a runner logs beside its own settings.
+
+    Raises:
+        ModelError: for another ``autoreset_mode``.
+    """
+
+    def __init__(self, env: VectorEnv):
+        if env.autoreset_mode != "same_step":
+            raise ModelError(f'rsl_rl needs autoreset_mode="same_step"; it is "{env.autoreset_mode}"')
+        self.env = env
+        self.num_envs, self.num_actions, self.device = env.num_envs, env.num_actions, env.device
+        self.max_episode_length = env.max_episode_length
+        self.cfg: dict[str, Any] = {"task": type(env.task).__name__, "num_envs": env.num_envs}
+        self._observation, _ = env.reset()
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        """How many steps each episode is old [num_envs]; a runner may begin with random ones."""
+        return self.env.episode_length_buf
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, steps: torch.Tensor) -> None:
+        self.env.episode_length_buf = steps
+
+    def get_observations(self) -> TensorDict:
+        """The present observations [num_envs, num_observations]."""
+        return TensorDict({"policy": self._observation.float()}, batch_size=[self.num_envs])
+
+    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Step; ``extras["time_outs"]`` says which episodes ended by their length alone."""
+        with torch.no_grad():
+            self._observation, reward, terminated, truncated, _ = self.env.step(actions)
+        extras = {"time_outs": truncated & ~terminated}
+        return self.get_observations(), reward.float(), terminated | truncated, extras
