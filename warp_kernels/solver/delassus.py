@@ -1,9 +1,9 @@
 """Which constraints act on each other, and the matrix through which they do: ``A = J M^-1 J' + cfm + softness``.
 
-Two constraints act on each other only where they hold on to a common tree. A constraint's *incidence* is its hold on one tree: it has one, or
-two where it stands between two trees. A row of A has an entry for each constraint that shares a tree with its own, in ascending order; entries of
-a row lie one after the other. Which constraints they are is kept as runs of numbers that follow each other: a world with one tree has one run
-per row, and contacts of one pair of geometries, listed together, are one run. A is symmetric: an entry before the diagonal knows its mirror.
+Two constraints act on each other only where they hold on to a common tree (:mod:`warp_kernels.solver.incidences`). A row of A has an
+entry for each constraint that shares a tree with its own, in ascending order; entries of a row lie one after the other. Which
+constraints they are is kept as runs of numbers that follow each other: a world with one tree has one run per row, and contacts of one
+pair of geometries, listed together, are one run. A is symmetric: an entry before the diagonal knows its mirror.
 """
 
 import functools
@@ -13,6 +13,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.incidences import sort_incidences, tree_of
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 
@@ -26,62 +27,6 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("delassus", scalar)
     Options = solver_structs(scalar).Options
     none = 2**31 - 1
-
-    @wp.func
-    def tree_of(tail: int, dof_tree: wp.array(dtype=int)):
-        tree = int(-1)
-        if tail >= 0:
-            tree = dof_tree[tail]
-        return tree
-
-    @wp.func
-    def sort_incidences(count: int, world: int, dof_tree: wp.array(dtype=int), constraints: Constraints, c: Couplings):
-        """Sort the sides of the first ``count`` constraints by tree."""
-        trees = c.tree_start.shape[0] - 1
-        for tree in range(trees + 1):
-            c.tree_start[tree, world] = 0
-        for constraint in range(count):
-            a = tree_of(constraints.tail[2 * constraint, world], dof_tree)
-            b = tree_of(constraints.tail[2 * constraint + 1, world], dof_tree)
-            if a >= 0:
-                c.tree_start[a, world] += 1
-            if b >= 0 and b != a:
-                c.tree_start[b, world] += 1
-        total = int(0)
-        for tree in range(trees):
-            own = c.tree_start[tree, world]
-            c.tree_start[tree, world] = total
-            total += own
-        # Each start moves on to the next one's as the tree fills up.
-        for constraint in range(count):
-            for side in range(2):
-                tree = tree_of(constraints.tail[2 * constraint + side, world], dof_tree)
-                at = int(-1)
-                if tree >= 0:
-                    at = c.tree_start[tree, world]
-                    if side == 1 and tree == tree_of(constraints.tail[2 * constraint, world], dof_tree):
-                        at = c.constraint_incidence[2 * constraint, world]
-                    else:
-                        c.incidence_constraint[at, world] = constraint
-                        c.tree_start[tree, world] = at + 1
-                c.constraint_incidence[2 * constraint + side, world] = at
-        for back in range(trees):
-            tree = trees - back
-            c.tree_start[tree, world] = c.tree_start[tree - 1, world]
-        c.tree_start[0, world] = 0
-
-    @wp.kernel(module=module, enable_backward=False)
-    def list_incidences(
-        # Model
-        trees: TreeDofs,
-        # Data in
-        constraints: Constraints,
-        # Data out
-        couplings: Couplings,
-    ):
-        """Which constraints hold on to each tree, without the matrix through which they act on each other."""
-        world = wp.tid()
-        sort_incidences(constraints.count[world], world, trees.dof_tree, constraints, couplings)
 
     @wp.func
     def constraint_at(at: int, end: int, world: int, c: Couplings):
@@ -259,6 +204,4 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
                         matrix[couplings.mirror[entry, world], world] = wp.transpose(total)
                     entry += 1
 
-    return SimpleNamespace(
-        module=module, list_incidences=list_incidences, list_couplings=list_couplings, delassus=delassus
-    )
+    return SimpleNamespace(module=module, list_couplings=list_couplings, delassus=delassus)

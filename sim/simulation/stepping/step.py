@@ -22,6 +22,7 @@ from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
@@ -114,12 +115,13 @@ class Step(Workspace):
 
     def _list_constraints(self) -> None:
         """Which constraints there are in each world, which of them act on each other, and their rows."""
-        kernels, matrix = constraint_kernels(self.scalar), delassus_kernels(self.scalar)
+        kernels = constraint_kernels(self.scalar)
         self._launch(kernels.list_constraints, self.num_worlds)
         if self.newton:
-            self._launch(matrix.list_incidences, self.num_worlds)
+            self._launch(incidence_kernels(self.scalar).list_incidences, self.num_worlds)
             self._launch_over_constraints(kernels.constraint_rows)
         else:
+            matrix = delassus_kernels(self.scalar)
             self._launch(matrix.list_couplings, self.num_worlds)
             self._launch_over_constraints(kernels.constraint_rows)
             self._launch_over_constraints(matrix.delassus)
