@@ -93,6 +93,7 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
         "task": case.task,
         "seed": seed,
         "method": case.method,
+        "processor": machine()["processor"],
         **figures,
         "return": float(found["returns"].mean()),
         "deviation": float(found["returns"].std()),

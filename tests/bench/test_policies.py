@@ -6,7 +6,7 @@ MACHINE = {"processor": "P", "load": "0.1"}
 
 
 def row(**values) -> dict:
-    whole = dict(seed=0, method="shac", envs=64, steps=2048, seconds=12.3, deviation=1.5, length=240.0)
+    whole = dict(seed=0, method="shac", processor="P", envs=64, steps=2048, seconds=12.3, deviation=1.5, length=240.0)
     return {**whole, "return": -500.0, **values}
 
 
@@ -26,6 +26,9 @@ def test_policies_are_listed_beside_the_paper() -> None:
     assert "| Ant | SHAC | 0 | 2048 | 12 | 3457 ± 1.5 | 240 | 2.50 m/s | 61, 39, 0.90 m/s |" in text
     assert "| 2 | simulated action | 0 | 2048 | 12 | 1.9 |" in text
     assert "Pendulum-3" not in text
+    assert text.endswith("All on P.")
+    rows.append(row(task="Hopper", method="ppo", processor="Q", here={"speed": 2.5}))
+    assert policies_page.processors(rows) == "Hopper (PPO) on Q; all others on P."
 
 
 def test_times_are_listed() -> None:

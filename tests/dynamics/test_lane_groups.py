@@ -18,6 +18,8 @@ from sim.dynamics.kinematics import matrix_operation
 from tests.dynamics.trees import describe, rotations, zoo
 from warp_kernels.types import FIXED, LANES
 
+pytestmark = pytest.mark.cpu_shapes
+
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 WORLDS = 2 * LANES + 1
 # Of the largest entry. Both widths compute the same but for rounding: several lanes have sine and cosine of their own,

@@ -63,6 +63,7 @@ class TestValues:
         np.testing.assert_allclose(ground, (0.0, 0.0, -2.5 * 9.81), atol=2e-3)
         np.testing.assert_allclose(box + ball + ground, 0.0, atol=1e-12)
 
+    @pytest.mark.cpu_shapes
     def test_they_are_those_of_contacts(self, contact):
         """In every step, in worlds of several shards."""
         model, worlds = stack(), 20

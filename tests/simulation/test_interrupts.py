@@ -66,6 +66,7 @@ def test_places_where_signals_may_interrupt(place):
     assert not after
 
 
+@pytest.mark.cpu_shapes
 def test_handlers_that_do_not_raise_do_not_stop_anything():
     seen = []
     before = signal.signal(signal.SIGINT, lambda *_: seen.append("signal"))
@@ -82,6 +83,7 @@ def test_handlers_that_do_not_raise_do_not_stop_anything():
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.cpu_shapes
 def test_an_error_in_one_thread_stops_the_others():
     simulator, state = simulation()
     expected = simulator.rollout(state, steps=20).q.numpy()

@@ -11,6 +11,8 @@ from sim.torch.runtime.engine import CAPTURED_AT_CALL
 from sim.torch.runtime.in_place_graph import FEWEST_IN_PLACE_ROWS, ROWS_AT_A_TIME, InPlaceGraph
 from tests.torch.robots import CALLS, state, zoo_robot
 
+pytestmark = pytest.mark.cpu_shapes
+
 Function = Callable[[sim.torch.Robot, torch.Tensor], torch.Tensor]
 IN_PLACE = ("forward_kinematics", "forward_kinematics_matrix", "jacobian")
 every_function = pytest.mark.parametrize("name", IN_PLACE)

@@ -38,6 +38,11 @@ GAINS = {
 COUPLINGS_PER_CONSTRAINT = 128
 
 
+def threads_of_world(device: wp.Device, most: int) -> int:
+    """How many threads share the constraints or degrees of freedom of a world: a CPU runs them one after the other."""
+    return 1 if device.is_cpu else most
+
+
 class Workspace:
     """Arrays that live for one step of some of the worlds of a trajectory.
 
@@ -73,9 +78,8 @@ class Workspace:
         self.max_contacts = max_contacts
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts)
-        # Threads that share a world's constraints and degrees of freedom: a CPU runs them one after the other anyway.
-        self.constraint_threads = 1 if self.device.is_cpu else min(self.max_constraints, 16)
-        self.dof_threads = 1 if self.device.is_cpu else self.model.nv
+        self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
+        self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
         self.iterations = options.iterations

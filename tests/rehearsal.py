@@ -1,0 +1,143 @@
+"""A pytest plugin: ``--rehearse`` runs tests on the CPU in the way of a GPU.
+
+    python -m pytest --quick --rehearse            # threads in a shuffled order
+    python -m pytest --rehearse=reversed tests/contact
+
+Kernels are launched in the shapes of a GPU: as many threads for a world as share its work there, one world for each group
+of lanes, all worlds at once. The threads of a launch run in another order than that of their numbers, so that one
+that reads what another one writes in the same launch is found. Working memory holds NaN and large numbers before it is
+used, so that what is read must have been written. Results are held to the tests' own bounds, which leave room for
+another order of sums.
+
+The order is written into the loop that Warp generates around a kernel; what is compiled has a cache of its own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+from warp._src import codegen  # Warp has no public name for its templates
+
+import sim.dynamics.differentiable_op
+import sim.simulation.stepping.workspace
+import sim.simulation.worlds
+from sim.simulation.stepping.shard import Shard
+
+# Which thread is next, in C++. Any prime beyond the number of threads makes a permutation.
+ORDERS = {
+    "reversed": "dim->size - 1 - task_index",
+    "shuffled": "(task_index * 1000003 + 12345) % dim->size",
+}
+LARGE = 2**30
+# What a step finds as it was made: tables of the model and of the trajectory, and what stays zero for other links or solvers.
+CONSTANT = {
+    "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_twists", "constrained", "paths",
+    "trees", "constraint_overflow", "common_wrench", "_adjoint_memory",
+}  # fmt: skip
+# What stays zero where there is no room for it.
+COUNTS = {
+    "contact_count": "max_contacts",
+    "contact_overflow": "max_contacts",
+    "constraints.count": "max_constraints",
+    "total_overflow": "max_constraints",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rehearse", nargs="?", const="shuffled", choices=list(ORDERS), help="launch as on a GPU, in another order"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    order = config.getoption("--rehearse")
+    if order is not None:
+        patch = pytest.MonkeyPatch()
+        config.add_cleanup(patch.undo)
+        reorder_threads(patch, order)
+        use_shapes_of_a_gpu(patch)
+        poison_working_memory(patch)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--rehearse") is not None:
+        left_out = [item for item in items if item.get_closest_marker("cpu_shapes")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def reorder_threads(patch: pytest.MonkeyPatch, order: str) -> None:
+    """Run the threads of every launch in this order, in kernels with a cache of their own."""
+    for name in ("cpu_module_template_forward", "cpu_module_template_backward"):
+        template = getattr(codegen, name)
+        before, after = "dim, task_index,", f"dim, {ORDERS[order]},"
+        if before not in template:
+            raise pytest.UsageError(f"--rehearse: this version of Warp has another {name}")
+        patch.setattr(codegen, name, template.replace(before, after))
+    folder = Path(str(wp.config.kernel_cache_dir)) / order
+    folder.mkdir(exist_ok=True)
+    patch.setattr(wp.config, "kernel_cache_dir", str(folder))
+
+
+def use_shapes_of_a_gpu(patch: pytest.MonkeyPatch) -> None:
+    """Launch as on CUDA."""
+    patch.setattr(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most)
+    patch.setattr(sim.simulation.worlds, "MAX_SHARDS", 1)
+    patch.setattr(sim.dynamics.differentiable_op, "LANES", 1)
+
+
+def poison_working_memory(patch: pytest.MonkeyPatch) -> None:
+    """Fill memory that isn't set, and the working arrays of a step before its first replay."""
+    empty = wp.empty
+
+    def poisoned(*arguments: Any, **options: Any) -> wp.array:
+        array = empty(*arguments, **options)
+        poison(array)
+        return array
+
+    patch.setattr(wp, "empty", poisoned)
+    for name in ("record_forward", "record_backward"):
+        patch.setattr(Shard, name, _poisoning(getattr(Shard, name)))
+
+
+def _poisoning(record: Any) -> Any:
+    """A method that records launches, and poisons what is new among the working arrays."""
+
+    def recorded(shard: Shard, *arguments: Any) -> None:
+        record(shard, *arguments)
+        seen = shard.__dict__.setdefault("poisoned", set())
+        for name, array in working_arrays(shard.step):
+            if name not in seen:
+                seen.add(name)
+                poison(array)
+
+    return recorded
+
+
+def working_arrays(step: Any) -> Iterator[tuple[str, wp.array]]:
+    """The arrays that a step writes before it reads them, with those in structs and lists."""
+    for name, array in every_array(step):
+        constant = name.partition(".")[0] in CONSTANT
+        if not constant and (name not in COUNTS or getattr(step, COUNTS[name])):
+            yield name, array
+
+
+def every_array(step: Any) -> Iterator[tuple[str, wp.array]]:
+    """All arrays that hang on a step, by name."""
+    for name, value in vars(step).items():
+        fields = {name: value}
+        if isinstance(value, list):
+            fields = {f"{name}.{place}": each for place, each in enumerate(value)}
+        elif hasattr(value, "_cls"):
+            fields = {f"{name}.{field}": getattr(value, field) for field in value._cls.vars}
+        yield from ((name, array) for name, array in fields.items() if isinstance(array, wp.array))
+
+
+def poison(array: wp.array) -> None:
+    """Fill an array on the CPU with NaN or large numbers."""
+    if array.size and array.device.is_cpu:
+        values = array.numpy()
+        values[...] = np.nan if values.dtype.kind == "f" else LARGE
