@@ -24,9 +24,9 @@ episodes (`examples/rl/apg.py`), which uses more of the simulator's derivatives 
 ENHANCED = """\
 Policy enhancement itself (`examples/rl/sac.py`): soft actor-critic without gradients through the simulator; with the
 derivatives of each step stored beside it, as in the paper; and with the policy's own actions simulated. Each trains for
-the same time on one core, of which the derivatives take their part, so that the enhanced policies have seen fewer steps.
-With three links they come nearer to the best return, 4.5, all the same; with two, where little is left to gain, the
-fewer steps count for more.
+the same time on one core, of which the derivatives take their part, so that the enhanced policies have seen fewer
+steps. With three links they come nearer to the best return, 4.5, all the same; with two, where little is left to gain,
+the fewer steps count for more.
 """
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same

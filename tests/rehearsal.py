@@ -3,8 +3,8 @@
     python -m pytest --quick --rehearse            # threads in a shuffled order
     python -m pytest --rehearse=reversed tests/contact
 
-Kernels are launched in the shapes of a GPU: as many threads for a world as share its work there, one world for each group
-of lanes, all worlds at once. The threads of a launch run in another order than that of their numbers, so that one
+Kernels are launched in the shapes of a GPU: as many threads for a world as share its work there, one world for each
+group of lanes, all worlds at once. The threads of a launch run in another order than that of their numbers, so that one
 that reads what another one writes in the same launch is found. Working memory holds NaN and large numbers before it is
 used, so that what is read must have been written. Results are held to the tests' own bounds, which leave room for
 another order of sums.
@@ -32,7 +32,8 @@ ORDERS = {
     "shuffled": "(task_index * 1000003 + 12345) % dim->size",
 }
 LARGE = 2**30
-# What a step finds as it was made: tables of the model and of the trajectory, and what stays zero for other links or solvers.
+# What a step finds as it was made: tables of the model and of the trajectory, and what stays zero for some links or with
+# one of the solvers.
 CONSTANT = {
     "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_twists", "constrained", "paths",
     "trees", "constraint_overflow", "common_wrench", "_adjoint_memory",
