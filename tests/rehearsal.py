@@ -32,8 +32,8 @@ ORDERS = {
     "shuffled": "(task_index * 1000003 + 12345) % dim->size",
 }
 LARGE = 2**30
-# What a step finds as it was made: tables of the model and of the trajectory, and what stays zero for some links or with
-# one of the solvers.
+# What a step finds as it was made: tables of the model and of the trajectory, and what stays zero for some links or
+# with one of the solvers.
 CONSTANT = {
     "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_twists", "constrained", "paths",
     "trees", "constraint_overflow", "common_wrench", "_adjoint_memory",
