@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import cmaes, policies_page, robot_page
+from bench import cmaes, policies_page, robot_page, speed_page
 from bench.tables import page as tables
 from sim.output import write_text
 
@@ -236,6 +236,10 @@ FIGURES = [
     Figures("README.md", "settle", "optimise_cpu.json", trials_in_short("throw --settle")),
     Figures("README.md", "golf", "optimise_cpu.json", trials_in_short("golf")),
     Figures("README.md", "episodes", "cmaes_cpu.json", cmaes_in_short),
+    Figures("README.md", "steps", "step_cpu.json", speed_page.steps),
+    Figures("README.md", "dynamics", "step_cpu.json", speed_page.dynamics),
+    Figures("docs/speed.md", "steps", "step_cpu.json", speed_page.steps),
+    Figures("docs/speed.md", "traffic", "traffic.json", speed_page.traffic),
     Figures("docs/robot.md", "speed", "robot_cpu.json", robot_page.speed),
     Figures("README.md", "single calls", "robot_cpu.json", robot_page.single_call_range),
     Figures("docs/robot.md", "reach", "reach_cpu.json", robot_page.reach),
