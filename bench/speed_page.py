@@ -27,12 +27,13 @@ def steps(records: Sequence[dict[str, Any]]) -> str:
 def _jacobians(records: Sequence[dict[str, Any]]) -> str:
     (record,) = (each for each in records if each["case"] == "quadruped standing, newton, linearise")
     ours, theirs = record["backward_us"] / 1e3, record["peer_backward_us"] / 1e3
-    machine = record["machine"]
-    return (
-        f"The whole Jacobian of a step, in state and joint forces, takes {ours:.2f} ms in a batch of "
-        f"{record['worlds']}, and\n{theirs:.2f} ms by MuJoCo's one-sided differences. Measured on one core of {machine['processor']},\n"
-        f"load average {machine['load']} beforehand."
-    )
+    processor, load = (record["machine"][name] for name in ("processor", "load"))
+    lines = [
+        f"The whole Jacobian of a step, in state and joint forces, takes {ours:.2f} ms in a batch of {record['worlds']}",
+        f"and {theirs:.2f} ms by MuJoCo's one-sided differences. Measured on one core of",
+        f"{processor}, load average {load} beforehand.",
+    ]
+    return "\n".join(lines)
 
 
 def dynamics(records: Sequence[dict[str, Any]]) -> str:
