@@ -29,7 +29,7 @@ def _jacobians(records: Sequence[dict[str, Any]]) -> str:
     ours, theirs = record["backward_us"] / 1e3, record["peer_backward_us"] / 1e3
     processor, load = (record["machine"][name] for name in ("processor", "load"))
     lines = [
-        f"The whole Jacobian of a step, in state and joint forces, takes {ours:.2f} ms in a batch of {record['worlds']}",
+        f"The whole Jacobian of a step in state and joint forces takes {ours:.2f} ms in a batch of {record['worlds']}",
         f"and {theirs:.2f} ms by MuJoCo's one-sided differences. Measured on one core of",
         f"{processor}, load average {load} beforehand.",
     ]
