@@ -65,7 +65,7 @@ def measure(solver: str) -> list[Traffic]:
 
 def summary(solver: str, way: str, work: Callable[[], None]) -> Traffic:
     """What some launches move. They are recorded and not carried out."""
-    moved: list[tuple[str, float]] = []
+    moved: list[tuple[str, int]] = []
     launch = wp.launch
 
     def noted(kernel: wp.Kernel, dim: Any, inputs: Any = (), *others: Any, **options: Any) -> Any:
@@ -78,8 +78,9 @@ def summary(solver: str, way: str, work: Callable[[], None]) -> Traffic:
         work()
     by_kernel: Counter[str] = Counter()
     for name, size in moved:
-        by_kernel[name] += size / WORLDS
-    return Traffic(solver, way, len(moved), sum(by_kernel.values()), dict(by_kernel.most_common(5)))
+        by_kernel[name] += size
+    heaviest = {name: size / WORLDS for name, size in by_kernel.most_common(5)}
+    return Traffic(solver, way, len(moved), by_kernel.total() / WORLDS, heaviest)
 
 
 def bytes_of_worlds(argument: Any) -> int:

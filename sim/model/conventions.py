@@ -27,6 +27,7 @@ from warp_kernels.types import FIXED, FREE, REVOLUTE, SPHERICAL
 
 Array = Any  # np.ndarray or torch.Tensor
 JointState = tuple[Array, Array]
+MUJOCO_INFINITY = 1.0e10  # numbers of this size stand for no bound in an MJCF file
 Convert = Callable[[int, Array, Array], JointState]
 
 

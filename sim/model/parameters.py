@@ -84,6 +84,8 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_kp": ParameterSpec("actuator", (), "N m/rad or N/m", "position gain, integrated implicitly"),
     "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
     "actuator_force_limit": ParameterSpec("actuator", (), "N m or N", "largest force of the actuator, before the gear"),
+    "actuator_control_lower": ParameterSpec("actuator", (), "that of u", "least input; what is below is raised to it"),
+    "actuator_control_upper": ParameterSpec("actuator", (), "that of u", "greatest input"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
     "regularisation": ParameterSpec(
         "world", (), "-", 'softness of a row, as a share of the mean inverse mass of its constraint; "newton" alone'
@@ -101,8 +103,8 @@ NOT_NEGATIVE = (
 )  # fmt: skip
 POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "regularisation")
 MAY_BE_INFINITE = (
-    "lower_limit", "upper_limit", "actuator_force_limit", "swing_limit", "twist_limit", "limit_stiffness",
-    "contact_stiffness",
+    "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
+    "swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness",
 )  # fmt: skip
 # Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01

@@ -106,6 +106,9 @@ def check_actuator(spec: ActuatorSpec, kind: str) -> None:
     _check_gain(where, kind, "kd", spec.kd, spec.kind != codes.TORQUE, required=spec.kind == codes.VELOCITY)
     if not spec.force_limit >= 0.0:
         raise ModelError(f"{where}: force_limit is {spec.force_limit}; it must not be negative")
+    lower, upper = spec.control_range
+    if not lower < upper:
+        raise ModelError(f"{where}: control_range is ({lower}, {upper}); the first must be less than the second")
 
 
 def finite_and_not_negative(where: str, label: str, value: float) -> None:

@@ -103,6 +103,7 @@ class ActuatorSpec:
     kp: float
     kd: float
     force_limit: float
+    control_range: tuple[float, float]
 
 
 @dataclass(kw_only=True)

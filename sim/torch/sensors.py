@@ -60,10 +60,11 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
             "state, one more than inputs"
         )
     model = simulator.model
-    gear, kp, kd, limit = (
+    gear, kp, kd, limit, lower, upper = (
         torch.as_tensor(simulator.parameter(f"actuator_{name}"), dtype=q.dtype, device=q.device)
-        for name in ("gear", "kp", "kd", "force_limit")
+        for name in ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
     )
+    control = control.clamp(lower, upper)
     dof = model.actuator_dof
     position, velocity = q[:-1, :, _coordinates(simulator)], qd[1:, :, dof]
     kind = torch.as_tensor(np.asarray(model.actuator_kind), device=q.device)

@@ -9,6 +9,8 @@ from sim.model.model import Model
 from sim.usd.annotations import UNLIMITED, keep, keep_text, kept, kept_text
 from warp_kernels import types as codes
 
+SIDES = ("lower", "upper")
+
 
 @dataclass(frozen=True)
 class Actuator:
@@ -24,6 +26,7 @@ class Actuator:
     kd: float
     force_limit: float
     number: float = np.inf
+    control_range: tuple[float, float] = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,12 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
     """The actuators of a degree of freedom."""
     found = []
     for k in np.flatnonzero(model.actuator_dof == dof):
-        gear, kp, kd, limit = (
-            float(model.parameters[f"actuator_{name}"][k]) for name in ("gear", "kp", "kd", "force_limit")
+        gear, kp, kd, limit, lower, upper = (
+            float(model.parameters[f"actuator_{name}"][k])
+            for name in ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
         )
-        found.append(Actuator(model.actuator_names[k], int(model.actuator_kind[k]), gear, kp, kd, limit, float(k)))
+        name, kind = model.actuator_names[k], int(model.actuator_kind[k])
+        found.append(Actuator(name, kind, gear, kp, kd, limit, float(k), (lower, upper)))
     return found
 
 
@@ -77,6 +82,9 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
     keep(joint, f"actuator_{number}", [
         actuator.kind, actuator.gear, actuator.kp, actuator.kd, limit, actuator.number,
     ])  # fmt: skip
+    for side, bound in zip(SIDES, actuator.control_range, strict=True):
+        if np.isfinite(bound):
+            keep(joint, f"actuator_{number}:control_{side}", [bound])
 
 
 def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
@@ -87,5 +95,9 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
         if kind not in (codes.TORQUE, codes.POSITION, codes.VELOCITY):
             break  # not written by us
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
-        found.append(Actuator(name, int(kind), gear, kp, kd, limit if limit >= 0.0 else np.inf, number))
+        bounds = (kept(joint, f"actuator_{len(found)}:control_{side}", 1) for side in SIDES)
+        lower, upper = (default if bound is None else float(bound[0]) for bound, default in zip(
+            bounds, (-np.inf, np.inf), strict=True))  # fmt: skip
+        limit = limit if limit >= 0.0 else np.inf
+        found.append(Actuator(name, int(kind), gear, kp, kd, limit, number, (lower, upper)))
     return found

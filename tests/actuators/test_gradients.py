@@ -40,6 +40,18 @@ def test_beyond_the_limits(sweeps, adjoint):
     check(c, [*GAINS, *LINK, "actuator_force_limit"])
 
 
+def test_inputs_within_and_beyond_their_range():
+    """One is below its range, one above, one beyond it at its force limit too, and one within."""
+    model = arm(limits=(50.0, 200.0, 9.0, np.inf))
+    model.parameters["actuator_control_lower"][:] = (0.9, -9.0, -9.0, -9.0)
+    model.parameters["actuator_control_upper"][:] = (9.0, 0.1, 0.5, 9.0)
+    c = moved(model, 12, np.array([0.7, 0.4, 0.8, -0.3]), Q, QD)
+    bounds = ["actuator_control_lower", "actuator_control_upper"]
+    assert (c.control[:, 0] < 0.9).all()
+    assert (c.control[:, 1] > 0.1).all()
+    check(c, [*GAINS, *LINK, *bounds])
+
+
 def test_a_row_within_its_limit():
     """Beyond its limit at the present velocity, within at that of the end: stiff gains, so that the two differ much."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -3.0))

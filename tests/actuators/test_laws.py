@@ -168,3 +168,25 @@ def test_a_hit_is_limited_from_the_next_step_on():
     landing = (stop - 0.0995) / dt
     np.testing.assert_allclose(forces[0], kp * (u - stop) - kd * landing, rtol=1e-9)
     np.testing.assert_allclose(forces[1:], limit, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("u", "used"), [(-3.0, -0.5), (0.7, 0.7), (9.0, 1.2)])
+@pytest.mark.parametrize(
+    ("kind", "gains"), [("torque", {}), ("position", {"kp": 40.0, "kd": 2.0}), ("velocity", {"kd": 5.0})]
+)
+def test_inputs_are_clamped_to_their_range(kind, gains, u, used):
+    limited = run(hinge(kind, **gains, control_range=(-0.5, 1.2)), 0.01, 30, u)
+    free = run(hinge(kind, **gains), 0.01, 30, used)
+    np.testing.assert_array_equal(limited, free)
+
+
+def test_a_range_without_zero_holds_without_control():
+    simulator = sim.Simulator(hinge("torque", control_range=(0.3, 1.0)), 0.01, device="cpu")
+    qd = simulator.rollout(simulator.initial_state(), steps=5).qd.numpy()[-1, 0, 0]
+    np.testing.assert_allclose(qd, 0.05 * 0.3 / INERTIA, rtol=1e-12)
+
+
+@pytest.mark.parametrize("given", [(1.0, 1.0), (2.0, -2.0), (float("nan"), 1.0), 3.0, (1.0, 2.0, 3.0), "ab"])
+def test_ranges_that_are_none(given):
+    with pytest.raises(sim.ModelError, match="actuator 'joint': control_range is"):
+        hinge("torque", control_range=given)

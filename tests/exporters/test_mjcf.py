@@ -33,6 +33,7 @@ from warp_kernels import types as codes
 
 FILES = [*(GYMNASIUM / f"{name}.xml" for name in ("ant", "humanoid", "hopper", "half_cheetah", "pusher_v5")),
          *(ROBOTS[name] for name in ("panda", "solo12", "talos", "iiwa"))]  # fmt: skip
+ACTUATOR = ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
 TETRAHEDRON = Mesh(
     np.concatenate([np.zeros((1, 3)), np.eye(3)]), np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
 )
@@ -82,7 +83,7 @@ def test_robots_come_back(path, collapse_fixed, tmp_path):
     assert_same_masses(model, again)
     assert_allclose(sim.difference(model, model.q0[None], again.q0[None]).numpy(), 0.0, atol=1e-12)
     assert again.actuator_names == model.actuator_names
-    for key in ("gravity", *(f"actuator_{name}" for name in ("gear", "kp", "kd", "force_limit") if model.nu)):
+    for key in ("gravity", *(f"actuator_{name}" for name in ACTUATOR if model.nu)):
         assert_allclose(again.parameters[key], model.parameters[key], rtol=1e-12)
     assert surfaces(again) == {pair: pytest.approx(values) for pair, values in surfaces(model).items()}
     assert_same_shapes(model, again, lambda geometry: geometry.collides)
@@ -139,8 +140,10 @@ def workshop(restitution=0.0):
     builder.add_point_constraint("hook", "box", "ball", position_a=(0.1, 0.2, 0.0))
     builder.add_weld_constraint("weld", "box", "world", position_a=(0.1, 0.0, 0.0), orientation_a=turn[2])
     builder.add_joint_coupling("j1", "j0", ratio=1.3, offset=0.2)
-    builder.add_actuator("j0", "torque", gear=3.0, force_limit=0.3)
-    builder.add_actuator("k", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=4.0)
+    builder.add_actuator("j0", "torque", gear=3.0, force_limit=0.3, control_range=(-0.2, 0.4))
+    builder.add_actuator(
+        "k", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=4.0, control_range=(-np.inf, 1.5)
+    )
     builder.add_actuator("j1", "velocity", kd=0.9)
     builder.add_frame("tip", "tool", (0.1, 0.2, 0.3), turn[0])
     builder.add_frame("hook/a", "world")
@@ -162,7 +165,7 @@ def test_a_workshop_comes_back(tmp_path):
     looks = [sorted(geometry.rgba for geometry in m.geometries if geometry.visible) for m in (model, again)]
     assert_allclose(*looks, atol=1e-7)
     assert_allclose(again.effort_limit, model.effort_limit)
-    for key in ("gravity", *(f"actuator_{name}" for name in ("gear", "kp", "kd", "force_limit"))):
+    for key in ("gravity", *(f"actuator_{name}" for name in ACTUATOR)):
         assert_allclose(again.parameters[key], model.parameters[key])
     for key in ("coupling_ratio", "coupling_offset"):
         assert_allclose(again.parameters[key], model.parameters[key], atol=1e-12)

@@ -71,15 +71,28 @@ def test_heights_are_where_a_ray_of_mujoco_hits(tmp_path):
 @pytest.mark.parametrize(
     ("xml", "kind", "expected"),
     [
-        ('<motor joint="j" gear="3" ctrlrange="-2 2"/>', codes.TORQUE, (3.0, 0.0, 0.0, 2.0)),
-        ('<motor joint="j" gear="3" ctrlrange="-2 2" forcerange="-1 1"/>', codes.TORQUE, (3.0, 0.0, 0.0, 1.0)),
-        ('<general joint="j" gear="3" gainprm="5" forcerange="-10 10"/>', codes.TORQUE, (15.0, 0.0, 0.0, 2.0)),
-        ('<position joint="j" kp="7" kv="2" gear="-2" forcerange="-4 4"/>', codes.POSITION, (-2.0, 7.0, 2.0, 4.0)),
-        ('<velocity joint="j" kv="3"/>', codes.VELOCITY, (1.0, 0.0, 3.0, np.inf)),
+        ('<motor joint="j" gear="3" ctrlrange="-2 2"/>', codes.TORQUE, (3.0, 0.0, 0.0, np.inf, -2.0, 2.0)),
+        (
+            '<motor joint="j" gear="3" ctrlrange="-2 3" forcerange="-1 1"/>',
+            codes.TORQUE,
+            (3.0, 0.0, 0.0, 1.0, -2.0, 3.0),
+        ),
+        ('<position joint="j" kp="5" ctrlrange="-1e10 4"/>', codes.POSITION, (1.0, 5.0, 0.0, np.inf, -np.inf, 4.0)),
+        (
+            '<general joint="j" gear="3" gainprm="5" forcerange="-10 10"/>',
+            codes.TORQUE,
+            (15.0, 0.0, 0.0, 2.0, -np.inf, np.inf),
+        ),
+        (
+            '<position joint="j" kp="7" kv="2" gear="-2" forcerange="-4 4"/>',
+            codes.POSITION,
+            (-2.0, 7.0, 2.0, 4.0, -np.inf, np.inf),
+        ),
+        ('<velocity joint="j" kv="3" ctrlrange="0 9"/>', codes.VELOCITY, (1.0, 0.0, 3.0, np.inf, 0.0, 9.0)),
         (
             '<general joint="j" gainprm="6" biastype="affine" biasprm="0 -6 -1"/>',
             codes.POSITION,
-            (1.0, 6.0, 1.0, np.inf),
+            (1.0, 6.0, 1.0, np.inf, -np.inf, np.inf),
         ),
     ],
 )  # fmt: skip
@@ -87,8 +100,8 @@ def test_actuators(read, xml, kind, expected):
     model = sim.load(read(after=f"<actuator>{xml}</actuator>"))
     assert model.actuator_names == ("j",)
     assert model.actuator_kind.tolist() == [kind]
-    found = [model.parameters[f"actuator_{key}"][0] for key in ("gear", "kp", "kd", "force_limit")]
-    assert found == list(expected)
+    names = ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
+    assert [model.parameters[f"actuator_{name}"][0] for name in names] == list(expected)
 
 
 def test_actuators_add_damping_and_armature_to_their_joint(read):
@@ -259,10 +272,6 @@ NOTES = {
     "gain": (
         {"after": '<actuator><general joint="j" gainprm="2" biastype="affine" biasprm="0 -3 0"/></actuator>'},
         "whose force 2 u - 0 - 3 length - 0 velocity is not that of a motor",
-    ),
-    "input range": (
-        {"after": '<actuator><position joint="j" kp="3" ctrlrange="-1 1"/></actuator>'},
-        "inputs of actuators 'j' aren't clipped",
     ),
     "lopsided force": (
         {"after": '<actuator><motor joint="j" forcerange="-1 3"/></actuator>'},

@@ -231,6 +231,8 @@ def MjcActuator "servo"
     double[] mjc:gainPrm = [50, 0, 0]
     uniform token mjc:biasType = "affine"
     double[] mjc:biasPrm = [0, -50, -6]
+    double mjc:ctrlRange:min = -10
+    double mjc:ctrlRange:max = 20
 }
 def MjcActuator "speed"
 {
@@ -254,6 +256,9 @@ def test_mujoco_actuators(tmp_path):
     assert_allclose(kd, [0, 6 * FORCE / 0.01, 7 * MOMENT])
     assert_allclose(limit[0] * gear[0], 3 * 400 * MOMENT)
     assert np.isinf(limit[1:]).all()
+    # A slide's range is in the file's unit of length.
+    bounds = [model.parameters[f"actuator_control_{side}"].tolist() for side in ("lower", "upper")]
+    assert_allclose(bounds, [[-np.inf, -0.1, -np.inf], [np.inf, 0.2, np.inf]])
 
 
 @pytest.mark.parametrize(
@@ -262,7 +267,6 @@ def test_mujoco_actuators(tmp_path):
         ('uniform token mjc:dynType = "integrator"', "'/R/act', whose force law"),
         ('uniform token mjc:gainType = "muscle"', "'/R/act', whose force law"),
         ("rel mjc:target = </R/root>", "'/R/act': it acts on '/R/root'"),
-        ("rel mjc:target = </R/hinge>\n double mjc:ctrlRange:max = 1", "'/R/act': its input isn't clipped"),
     ],
 )
 def test_actuators_without_a_counterpart(tmp_path, text, message):

@@ -99,8 +99,10 @@ def everything():
     builder.add_heightfield(np.arange(6.0).reshape(2, 3) / 3.0, spacing=0.3, orientation=(0.1, 0.2, 0, 1), friction=0.7)
     builder.add_sphere(radius=0.1, mass=0.3, name="loose", position=(1, 1, 1), orientation=orientation)
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.4, name="other")
-    builder.add_actuator("4", "torque", gear=3.0, force_limit=0.3)
-    builder.add_actuator("1", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=5.1)
+    builder.add_actuator("4", "torque", gear=3.0, force_limit=0.3, control_range=(-0.2, np.inf))
+    builder.add_actuator(
+        "1", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=5.1, control_range=(-0.3, 0.8)
+    )
     builder.add_actuator("2", "velocity", kd=0.9)
     builder.add_joint_coupling("4", "2", ratio=1.3, offset=0.2)
     builder.add_point_constraint("hook", "loose", "other", position_a=(0.1, 0.2, 0.0))

@@ -79,7 +79,7 @@ def driven() -> sim.Model:
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -9.81))
     kinds = {
         "servo": {"kind": "position", "kp": 300.0, "kd": 4.0, "gear": 1.5, "force_limit": 20.0},
-        "drive": {"kind": "velocity", "kd": 6.0, "gear": 0.7},
+        "drive": {"kind": "velocity", "kd": 6.0, "gear": 0.7, "control_range": (-1.0, 1.5)},
         "weak": {"kind": "torque", "force_limit": 2.0, "gear": 3.0},
         "motor": {"kind": "torque"},
     }

@@ -1,7 +1,7 @@
 """Actuators: joint forces from control, and their adjoint.
 
-An actuator with gear g sees the position g q and the velocity g v of its joint, and its force F acts on the joint as g F. With the
-velocity v+ at the end of the step,
+An actuator with gear g sees the position g q and the velocity g v of its joint, and its force F acts on the joint as g F. Control
+is clamped to its range first. With the velocity v+ at the end of the step,
 
     F = clamp(F_c - g k v+, -limit, limit),   k = kd + dt kp,
 
@@ -154,7 +154,9 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(actuator_dof.shape[0]):
             kind = actuator_kind[i]
             k = actuator_dof[i]
-            u = control[world, i]
+            lower = common.value_of(gains.control_lower, world, i)
+            upper = common.value_of(gains.control_upper, world, i)
+            u = wp.clamp(control[world, i], lower, upper)
             position = q[world, dof_q[k]]
             g = common.value_of(gains.gear, world, i)
             p = common.value_of(gains.kp, world, i)
@@ -205,7 +207,9 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(actuator_dof.shape[0]):
             kind = actuator_kind[i]
             k = actuator_dof[i]
-            u = control[world, i]
+            lower = common.value_of(gains.control_lower, world, i)
+            upper = common.value_of(gains.control_upper, world, i)
+            u = wp.clamp(control[world, i], lower, upper)
             position = q[world, dof_q[k]]
             g = common.value_of(gains.gear, world, i)
             p = common.value_of(gains.kp, world, i)
@@ -221,7 +225,12 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
                 _kind, u_bar, p_bar, v_bar, gear_here, kp_here, kd_here, limit_here, _dt, _force_bar = wp.grad(
                     force_power
                 )(kind, u, position, qd[world, k], g, p, d, most, dt, bar)
-            control_bar[world, i] += u_bar
+            if control[world, i] < lower:
+                common.add_at(gains_bar.control_lower, world, i, u_bar)
+            elif control[world, i] > upper:
+                common.add_at(gains_bar.control_upper, world, i, u_bar)
+            else:
+                control_bar[world, i] += u_bar
             q_bar[world, dof_q[k]] += p_bar
             qd_bar[world, k] += v_bar
             common.add_at(gains_bar.gear, world, i, gear_here)

@@ -171,12 +171,16 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             kp: position gain [N m/rad or N/m, of the actuator's coordinate].
             kd: velocity gain [N m s/rad or N s/m].
             force_limit: largest force [N m or N].
+            control_lower: least input.
+            control_upper: greatest input.
         """
 
         gear: wp.array2d(dtype=scalar)
         kp: wp.array2d(dtype=scalar)
         kd: wp.array2d(dtype=scalar)
         force_limit: wp.array2d(dtype=scalar)
+        control_lower: wp.array2d(dtype=scalar)
+        control_upper: wp.array2d(dtype=scalar)
 
     @wp.struct
     class Contacts:

@@ -7,6 +7,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.text import number, numbers
+from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from warp_kernels import types as codes
@@ -52,8 +53,9 @@ def add_actuators(root: ET.Element, model: Model) -> None:
     """Add motors, servos and velocity drives."""
     actuators = ET.SubElement(root, "actuator")
     for index, name in enumerate(model.actuator_names):
-        gear, kp, kd, limit = (
-            float(model.parameters[f"actuator_{key}"][index]) for key in ("gear", "kp", "kd", "force_limit")
+        gear, kp, kd, limit, lower, upper = (
+            float(model.parameters[f"actuator_{key}"][index])
+            for key in ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
         )
         joint = model.joint_names[model.dof_link[model.actuator_dof[index]]]
         kind = int(model.actuator_kind[index])
@@ -66,3 +68,5 @@ def add_actuators(root: ET.Element, model: Model) -> None:
             raise ModelError(f"actuator '{name}': its force limit is zero, which MuJoCo refuses; leave it out")
         if np.isfinite(limit):
             element.set("forcerange", numbers([-limit, limit]))
+        if np.isfinite(lower) or np.isfinite(upper):
+            element.set("ctrlrange", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))

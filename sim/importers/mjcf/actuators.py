@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.importers.mjcf.reader import Reader
 from sim.importers.mjcf.tree import joint_type
-from sim.model.names import some
+from sim.model.conventions import MUJOCO_INFINITY
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ def add_actuators(reader: Reader) -> dict[str, int]:
     if file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_ACTUATION):
         return {}
     inputs: dict[str, int] = {}
-    unclipped: list[str] = []
     count = int(file.array("nactuator", file.model.nu))
     for actuator in range(count):
         try:
@@ -45,14 +44,7 @@ def add_actuators(reader: Reader) -> dict[str, int]:
         except _NoLawError as reason:
             reader.notes.append(f"left out: {file.label('actuator', actuator)}, {reason}")
             continue
-        name = _add(reader, actuator, law)
-        inputs[name] = _control(reader, actuator)
-        if file.model.actuator_ctrllimited[inputs[name]] and not _clips(reader, actuator, law):
-            unclipped.append(name)
-    if unclipped:
-        reader.notes.append(
-            f"inputs of actuators {some(unclipped)} aren't clipped to their ctrlrange here; keep them within it"
-        )
+        inputs[_add(reader, actuator, law)] = _control(reader, actuator)
     return inputs
 
 
@@ -96,10 +88,11 @@ def _add(reader: Reader, actuator: int, law: _Law) -> str:
     name = reader.name("actuator", actuator, joint.removeprefix(reader.prefix), builder.actuators)
     output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
     gear = float(model.actuator_gear[output, 0]) * law.factor
-    limit = min(_force_limit(reader, actuator) / abs(law.factor), _input_limit(reader, actuator, law))
+    limit = _force_limit(reader, actuator) / abs(law.factor)
     if gear:
         limit = min(limit, builder.joints[joint].effort / abs(gear))
     options: dict[str, Any] = {"gear": gear, "kp": law.kp, "kd": law.kd, "force_limit": limit}
+    options["control_range"] = _control_range(reader, actuator)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
         return builder.add_actuator(joint, law.kind, name=name, **options)
 
@@ -117,17 +110,13 @@ def _force_limit(reader: Reader, actuator: int) -> float:
     return max(-lower, upper)
 
 
-def _input_limit(reader: Reader, actuator: int, law: _Law) -> float:
-    """The force limit of a motor whose input is clipped symmetrically."""
-    if not _clips(reader, actuator, law):
-        return np.inf
-    return float(reader.file.model.actuator_ctrlrange[_control(reader, actuator), 1])
-
-
-def _clips(reader: Reader, actuator: int, law: _Law) -> bool:
-    control = _control(reader, actuator)
-    lower, upper = reader.file.model.actuator_ctrlrange[control]
-    return bool(reader.file.model.actuator_ctrllimited[control] and law.kind == "torque" and lower == -upper)
+def _control_range(reader: Reader, actuator: int) -> tuple[float, float]:
+    """Between what an input is clipped."""
+    model, control = reader.file.model, _control(reader, actuator)
+    if not model.actuator_ctrllimited[control]:
+        return -np.inf, np.inf
+    lower, upper = (float(bound) for bound in model.actuator_ctrlrange[control])
+    return (lower if lower > -MUJOCO_INFINITY else -np.inf), (upper if upper < MUJOCO_INFINITY else np.inf)
 
 
 def _control(reader: Reader, actuator: int) -> int:

@@ -58,7 +58,7 @@ def add_mjcf(
     - The friction of a pair is the product of the two geometries' here, and the larger one in MuJoCo. Each geometry
       gets the value with which the pairs of the file have their friction in MuJoCo; a warning says where no such value
       exists. Contacts, limits and constraints are hard: ``solref`` and ``solimp`` are not read.
-    - A motor's symmetric ``ctrlrange`` becomes its force limit. Inputs are not clipped otherwise.
+    - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. The time step is in the part.
 
     Tendons, fluid forces, actuators with a state and other features without a counterpart here are skipped, with a

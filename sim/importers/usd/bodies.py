@@ -106,6 +106,7 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str
             path, reader.builder.add_actuator, joint_names[carriers[joint].child], KINDS[actuator.kind],
             name=_unique(reader, actuator.name, path, reader.builder.actuators),
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, force_limit=actuator.force_limit,
+            control_range=actuator.control_range,
         )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ class Actuators(WorldSpec):
         kp: float = 0.0,
         kd: float = 0.0,
         force_limit: float | None = None,
+        control_range: tuple[float, float] = (-np.inf, np.inf),
     ) -> str:
         """Drive a revolute or prismatic joint; the simulator takes its input u in ``control``.
 
@@ -40,13 +41,15 @@ class Actuators(WorldSpec):
             kd: velocity gain of a "position" or "velocity" actuator.
             force_limit: largest |F| [N m or N]; None for the joint's ``effort`` (of a URDF file, that of its limit)
                 divided by the gear, ``numpy.inf`` for none.
+            control_range: least and greatest input; u is clamped between them.
 
         Returns:
             the name.
 
         Raises:
             ModelError: for a duplicate name, an unknown joint or one that is neither revolute nor prismatic, an unknown
-                kind, a gain that the kind doesn't have, a missing gain, values that are negative or not finite.
+                kind, a gain that the kind doesn't have, a missing gain, values that are negative or not finite, and an
+                empty range.
         """
         name = joint if name is None else name
         check_name(name, self.actuators, "actuator")
@@ -72,7 +75,17 @@ class Actuators(WorldSpec):
             kp=float(kp),
             kd=float(kd),
             force_limit=float(force_limit),
+            control_range=_range(where, control_range),
         )
         check_actuator(spec, kind)
         self.actuators[name] = spec
         return name
+
+
+def _range(where: str, given: tuple[float, float]) -> tuple[float, float]:
+    """Two numbers."""
+    try:
+        lower, upper = (float(bound) for bound in given)
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: control_range is {given!r}; it must be two numbers") from None
+    return lower, upper

@@ -89,4 +89,6 @@ def _of_actuators(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
         "actuator_kp": np.array([actuator.kp for actuator in actuators]),
         "actuator_kd": np.array([actuator.kd for actuator in actuators]),
         "actuator_force_limit": np.array([actuator.force_limit for actuator in actuators]),
+        "actuator_control_lower": np.array([actuator.control_range[0] for actuator in actuators]),
+        "actuator_control_upper": np.array([actuator.control_range[1] for actuator in actuators]),
     }

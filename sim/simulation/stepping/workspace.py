@@ -32,6 +32,8 @@ GAINS = {
     "kp": "actuator_kp",
     "kd": "actuator_kd",
     "force_limit": "actuator_force_limit",
+    "control_lower": "actuator_control_lower",
+    "control_upper": "actuator_control_upper",
 }
 
 # With several trees: room for the constraints that act on a constraint, itself included, on average over a world.

@@ -19,6 +19,7 @@ DEFAULTS: dict[str, Any] = {
     "mjc:gear": (1.0,), "mjc:forceLimited": "auto", "mjc:forceRange:min": 0.0, "mjc:forceRange:max": 0.0,
     "mjc:ctrlLimited": "auto", "mjc:ctrlRange:min": 0.0, "mjc:ctrlRange:max": 0.0,
 }  # fmt: skip
+EVERYTHING = (-np.inf, np.inf)
 
 
 def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[tuple[Actuator, Sdf.Path, Sdf.Path]]:
@@ -74,14 +75,17 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator | None:
     name = prim.GetName()
     if stiffness == damping == 0.0:
         factor = gain * force
-        inputs = _input_limit(scene, prim, value)
-        return Actuator(name, codes.TORQUE, gear * factor, 0.0, 0.0, min(limit / abs(factor), inputs))
-    if value["mjc:ctrlLimited"] == "true" or value["mjc:ctrlRange:min"] < value["mjc:ctrlRange:max"]:
-        scene.notes.append(f"actuator '{prim.GetPath()}': its input isn't clipped to its ctrlRange here")
+        inputs = _range(value, "ctrl")
+        return Actuator(
+            name, codes.TORQUE, gear * factor, 0.0, 0.0, limit / abs(factor), control_range=inputs or EVERYTHING
+        )
+    lower, upper = _range(value, "ctrl") or EVERYTHING
+    targets = (place * lower, place * upper)
+    kp, kd = gain * force / place, -damping * force / place
     if stiffness == -gain < 0.0 and damping <= 0.0:
-        return Actuator(name, codes.POSITION, gear, gain * force / place, -damping * force / place, limit)
+        return Actuator(name, codes.POSITION, gear, kp, kd, limit, control_range=targets)
     if stiffness == 0.0 and damping == -gain < 0.0:
-        return Actuator(name, codes.VELOCITY, gear, 0.0, gain * force / place, limit)
+        return Actuator(name, codes.VELOCITY, gear, 0.0, kp, limit, control_range=targets)
     return None
 
 
@@ -113,12 +117,3 @@ def _force_limit(scene: Scene, prim: Usd.Prim, value: Mapping[str, Any]) -> floa
             f"actuator '{prim.GetPath()}': forceRange {list(bounds)} is not symmetric; the larger bound is used twice"
         )
     return max(abs(bound) for bound in bounds)
-
-
-def _input_limit(scene: Scene, prim: Usd.Prim, value: Mapping[str, Any]) -> float:
-    """The force limit of a motor whose input is clipped symmetrically."""
-    bounds = _range(value, "ctrl")
-    if bounds is not None and bounds[0] != -bounds[1]:
-        scene.notes.append(f"actuator '{prim.GetPath()}': its input isn't clipped to its ctrlRange here")
-        return np.inf
-    return np.inf if bounds is None else bounds[1]
