@@ -14,13 +14,15 @@ from xml.etree import ElementTree
 import numpy as np
 
 from sim.errors import ModelError
+from sim.importers.gltf import check_gltf
 from sim.model.model import Mesh
 
 # Imported where a mesh is read: together they take as long to import as NumPy and SciPy.
 if TYPE_CHECKING:
     import trimesh
 
-SUFFIXES = (".stl", ".obj", ".dae")
+GLTF = (".gltf", ".glb")
+SUFFIXES = (".stl", ".obj", ".dae", *GLTF)
 COLLADA_LOOKS = {
     "library_images", "library_effects", "library_materials", "library_cameras", "library_lights",
     "bind_material", "instance_camera", "instance_light",
@@ -158,6 +160,8 @@ def _read_pieces(path: Path) -> list[Piece]:
     """Triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
     import trimesh
 
+    if path.suffix.lower() in GLTF:
+        check_gltf(path)
     scene = _read_collada(path) if path.suffix.lower() == ".dae" else _read_scene(str(path))
     by_colour: dict[Colour | None, list[Mesh]] = {}
     factor = 1.0

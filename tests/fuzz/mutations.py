@@ -26,6 +26,9 @@ MESH_ROBOT = """<robot name='r'><link name='a'><inertial><mass value='1'/><inert
 <collision><geometry><mesh filename='{name}'/></geometry></collision></link></robot>"""
 
 
+MESHES = (".stl", ".obj", ".dae", ".glb")
+
+
 @dataclass(frozen=True)
 class Seed:
     """A valid file: its suffix and bytes. A mesh is read by a robot that refers to it."""
@@ -36,7 +39,7 @@ class Seed:
     @property
     def is_mesh(self) -> bool:
         """Whether a robot has to refer to it."""
-        return self.suffix in (".stl", ".obj", ".dae")
+        return self.suffix in MESHES
 
 
 @functools.cache
@@ -51,7 +54,7 @@ def seeds() -> tuple[Seed, ...]:
             layer.ImportFromString(text)
             Usd.Stage.Open(layer).Export(str(path))
             found.append(Seed(".usdc", path.read_bytes()))
-        for suffix in (".stl", ".obj", ".dae"):
+        for suffix in MESHES:
             path = Path(folder, f"box{suffix}")
             trimesh.creation.box((1.0, 2.0, 3.0)).export(str(path))
             found.append(Seed(suffix, path.read_bytes()))

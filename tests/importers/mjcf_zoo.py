@@ -73,7 +73,7 @@ ZOO = """<mujoco model="zoo">
   <contact><exclude body1="tool" body2="planar"/></contact>
   <actuator>
     <motor name="push" joint="x" gear="20" ctrlrange="-0.5 0.5"/>
-    <position class="servo" joint="flap" gear="-1.5"/>
+    <position class="servo" joint="flap" gear="-1.5" ctrlrange="-0.2 0.3"/>
     <velocity name="spin" joint="s2" kv="3" gear="2"/>
   </actuator>
   <keyframe>

@@ -85,12 +85,51 @@ class TestFind:
 
 
 class TestRead:
-    @pytest.mark.parametrize("suffix", ["stl", "obj", "dae", "STL"])
+    @pytest.mark.parametrize("suffix", ["stl", "obj", "dae", "STL", "glb", "gltf"])
     def test_formats(self, robot, suffix):
-        put(robot / f"part.{suffix.lower()}").rename(robot / f"part.{suffix}")
+        if suffix == "gltf":  # several files, which trimesh would leave open
+            for name, data in trimesh.exchange.gltf.export_gltf(ell().scene()).items():
+                (robot / name.replace("model.gltf", "part.gltf")).write_bytes(data)
+        else:
+            put(robot / f"part.{suffix.lower()}").rename(robot / f"part.{suffix}")
         mesh = MeshLibrary(robot).surface(f"part.{suffix}", ONE)
         assert_allclose(trimesh.Trimesh(mesh.vertices, mesh.faces).volume, 3.0, rtol=1e-6)
         assert_allclose((mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)), ((0, 0, 0), (2, 1, 2)), atol=1e-6)
+
+    def test_parts_of_a_gltf_file_stand_where_its_nodes_put_them(self, robot):
+        scene = trimesh.Scene()
+        red, blue = (trimesh.creation.box() for _ in range(2))
+        for box, rgba in ((red, (1.0, 0.0, 0.0, 1.0)), (blue, (0.0, 0.0, 1.0, 1.0))):
+            material = trimesh.visual.material.PBRMaterial(baseColorFactor=rgba)
+            box.visual = trimesh.visual.TextureVisuals(material=material)
+        scene.add_geometry(red)
+        scene.add_geometry(blue, transform=trimesh.transformations.translation_matrix((3.0, 0.0, 0.0)))
+        scene.export(robot / "part.glb")
+        pieces = MeshLibrary(robot).pieces("part.glb", ONE)
+        assert {piece.rgba: piece.mesh.vertices.mean(axis=0).tolist() for piece in pieces} == {
+            (1.0, 0.0, 0.0, 1.0): [0.0, 0.0, 0.0],
+            (0.0, 0.0, 1.0, 1.0): [3.0, 0.0, 0.0],
+        }
+
+    @pytest.mark.parametrize(
+        ("name", "data", "message"),
+        [
+            ("a.gltf", b'{"accessors": [{"count": 1000000000000, "type": "VEC3"}]}', "accessor 0 has no bufferView"),
+            ("a.gltf", b'{"accessors": 3}', "accessors aren't a list of objects"),
+            ("a.gltf", b'{"buffers": [{"uri": "/dev/zero"}]}', r"buffers\[0\]: there is no file '/dev/zero'"),
+            ("a.gltf", b'{"images": [{"uri": "gone.png"}]}', r"images\[0\]: there is no file 'gone.png'"),
+            ("a.gltf", b'{"nodes": [{"children": [1]}, {"children": [0]}]}', "node 0 hangs below itself"),
+            ("a.gltf", b'{"nodes": [{"children": [7]}]}', "node 0 has the child 7, which is none"),
+            ("a.gltf", b"[]", "isn't a JSON object"),
+            ("a.glb", b"glTF", "doesn't begin as a .glb file"),
+            ("a.glb", b"solid part" * 9, "doesn't begin as a .glb file"),
+            ("a.glb", b"glTF" + bytes(8) + (2**31).to_bytes(4, "little") + b"JSON{", "can't be read"),
+        ],
+    )
+    def test_broken_gltf(self, robot, name, data, message):
+        (robot / name).write_bytes(data)
+        with pytest.raises(sim.ModelError, match=message):
+            MeshLibrary(robot).surface(name, ONE)
 
     @pytest.mark.parametrize("scale", [(1.0, 2.0, 3.0), (-1.0, 1.0, 1.0), (-1.0, -2.0, 0.5), (-1.0, -1.0, -1.0)])
     def test_scale_keeps_the_outside_outside(self, robot, scale):

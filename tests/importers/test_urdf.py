@@ -3,8 +3,10 @@
 import math
 import warnings
 
+import mujoco
 import numpy as np
 import pytest
+import trimesh
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
@@ -351,6 +353,27 @@ class TestGeometry:
         visual = "<visual><geometry><sphere radius='0'/></geometry></visual>"
         assert sim.load(write(link("body", INERTIAL + visual)), floating_base=True).num_geometries == 0
 
+    def test_collision_of_size_zero_is_left_out(self, write):
+        shapes = "".join(
+            f"<collision><geometry><sphere radius='{radius}'/></geometry></collision>" for radius in (0.1, 0.0, 0.2)
+        )
+        path = write(link("body", INERTIAL + shapes))
+        with pytest.warns(sim.URDFWarning, match="left out: collision 1 of link 'body', whose size is zero"):
+            model = sim.load(path, floating_base=True)
+        assert [item.name for item in model.geometries] == ["body/collision_0", "body/collision_2"]
+
+    def test_one_number_scales_a_mesh_along_all_axes(self, write, tmp_path):
+        trimesh.creation.box((1.0, 2.0, 3.0)).export(tmp_path / "a.stl")
+        mesh = "<collision><geometry><mesh filename='a.stl' scale='0.01'/></geometry></collision>"
+        model = sim.load(write(link("body", INERTIAL + mesh)), floating_base=True)
+        assert_allclose(np.ptp(model.geometries[0].mesh.vertices, axis=0), (0.01, 0.02, 0.03), rtol=1e-6)
+
+    def test_the_first_of_several_materials_counts(self, write):
+        materials = "<material name='a'><color rgba='1 0 0 1'/></material><material name='b'/>"
+        visual = f"<visual><geometry><sphere radius='1'/></geometry>{materials}</visual>"
+        model = sim.load(write(link("body", INERTIAL + visual)), floating_base=True)
+        assert model.geometries[0].rgba == (1.0, 0.0, 0.0, 1.0)
+
     def test_colours(self, write):
         def visual(material):
             return f"<visual><geometry><sphere radius='1'/></geometry>{material}</visual>"
@@ -403,3 +426,14 @@ def test_load_refuses_other_files(tmp_path):
 
 def test_load_passes_gravity_on(write):
     assert sim.load(write(arm()), gravity=(0.0, 0.0, -1.6)).parameters["gravity"].tolist() == [0.0, 0.0, -1.6]
+
+
+def test_crossed_limits_are_none(write):
+    """As in MuJoCo, which doesn't say so."""
+    path = write(arm(limit="<limit lower='1' upper='-1' effort='3' velocity='4'/>"))
+    with pytest.warns(sim.URDFWarning, match="its lower limit 1 is above its upper limit -1; it has no"):
+        model = sim.load(path)
+    assert model.parameters["lower_limit"].tolist() == [-np.inf]
+    assert model.parameters["upper_limit"].tolist() == [np.inf]
+    text = path.read_text().replace("izz='1'", "izz='1' ixy='0' ixz='0' iyz='0'")  # which MuJoCo asks for
+    assert mujoco.MjModel.from_xml_string(text).jnt_limited.tolist() == [False]

@@ -141,10 +141,6 @@ WRONG = {
         hinge("", "prismatic"),
         r"a prismatic joint needs a <limit>$",
     ),
-    "crossed limits": (
-        hinge("<limit lower='1' upper='-1'/>"),
-        r"joint 'j' \(line 4\): the lower limit 1.0 is above the upper limit -1.0",
-    ),
     "limit nan": (
         hinge("<limit lower='nan' upper='1'/>"),
         "<limit> .*: attribute 'lower' is not a number: 'nan'",

@@ -61,6 +61,8 @@ def add_urdf(
     - A floating joint is a free one where its parent is welded to the world, and an error elsewhere. Its coordinates
       are in the world frame, starting at the joint's origin. Planar joints are an error; "spherical" and "ball" are
       accepted.
+    - Crossed limits are left out with a warning, as MuJoCo does without one, and so are collisions with a size of zero.
+      Of several materials in a visual the first counts, as in ROS; one number as a mesh's scale is for all axes.
     - The axis of a joint is (1, 0, 0) if not given, and normalised.
     - Limits, efforts and velocities of 1e30 or more are treated as absent.
     - A link without ``<inertial>`` has no mass; a warning names those that move and have nothing with mass welded to
@@ -215,12 +217,16 @@ class _Reader:
                         _add_shape(self.builder, name, f"{name}/visual_{number}", shape, collides=False)
                     number += 1
             for number, item in enumerate(element.all("collision") if collision else []):
+                found = collision_shape(item, meshes)
+                if found is None:
+                    self.notes.append(f"left out: collision {number} of link '{name}', whose size is zero")
+                    continue
                 with _located(item, f"geometry '{name}/collision_{number}'"):
                     _add_shape(
                         self.builder,
                         name,
                         f"{name}/collision_{number}",
-                        collision_shape(item, meshes),
+                        found,
                         visible=not visuals,
                         friction=friction,
                         restitution=restitution,
@@ -276,12 +282,23 @@ class _Reader:
                 other = "; or make it continuous" if joint.type == "revolute" else ""
                 raise element.error(f"a {joint.type} joint needs a <limit>{other}")
             if {"lower", "upper"} & limit.attributes.keys():
-                properties |= {"lower": limit.bound("lower", 0.0), "upper": limit.bound("upper", 0.0)}
+                properties |= self._position_limits(element, limit)
             else:
                 self.unlimited.append(f"'{self.prefix}{element.attributes['name']}'")
         elif joint.type == "spherical" and limit is not None and {"lower", "upper"} & limit.attributes.keys():
             self.notes.append(f"the position limits of the spherical joint '{element.attributes['name']}' are ignored")
         return properties
+
+    def _position_limits(self, joint: Element, limit: Element) -> dict[str, float]:
+        """The limits of a joint's position; none where they are crossed."""
+        lower, upper = limit.bound("lower", 0.0), limit.bound("upper", 0.0)
+        if lower > upper:
+            self.notes.append(
+                f"joint '{self.prefix}{joint.attributes['name']}': its lower limit {lower:g} is above its upper limit "
+                f"{upper:g}; it has no position limits here"
+            )
+            return {}
+        return {"lower": lower, "upper": upper}
 
     def _massless_links(self) -> list[str]:
         """Moving links without inertial data, to which nothing with inertial data is welded."""

@@ -79,8 +79,8 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
         yield Shape(codes.CONVEX, (1.0, 1.0, 1.0), mesh, rgba, position, orientation)
 
 
-def collision_shape(collision: Element, meshes: MeshLibrary) -> Shape:
-    """The shape of one ``<collision>``; a mesh becomes its convex hull.
+def collision_shape(collision: Element, meshes: MeshLibrary) -> Shape | None:
+    """The shape of one ``<collision>``; a mesh becomes its convex hull. None for a size of zero.
 
     Raises:
         ImportFileError: naming the link.
@@ -88,7 +88,8 @@ def collision_shape(collision: Element, meshes: MeshLibrary) -> Shape:
     kind = _kind(collision)
     position, orientation = origin(collision)
     if kind.tag != "mesh":
-        return Shape(*_primitive(kind), None, GREY, position, orientation)
+        code, size = _primitive(kind)
+        return Shape(code, size, None, GREY, position, orientation) if any(size) else None
     filename, scale = _mesh(kind)
     try:
         hull = meshes.hull(filename, scale)
@@ -138,17 +139,19 @@ PRIMITIVES = {"box": _box, "sphere": _sphere, "cylinder": _cylinder, "capsule": 
 
 
 def _mesh(kind: Element) -> tuple[str, np.ndarray]:
-    scale = kind.vector("scale", 3, (1.0, 1.0, 1.0))
+    one_number = len(kind.attributes.get("scale", "").split()) == 1
+    scale = np.repeat(kind.vector("scale", 1), 3) if one_number else kind.vector("scale", 3, (1.0, 1.0, 1.0))
     if (scale == 0.0).any():
         raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")
     return kind.text("filename"), scale
 
 
 def _colour(visual: Element, colours: dict[str, Colour]) -> Colour | None:
-    material = visual.optional("material")
-    if material is None:
+    materials = visual.all("material")
+    if not materials:
         return None
-    return _own_colour(material) or colours.get(material.attributes.get("name", ""))
+    # Published files have several in one visual; as in ROS the first counts.
+    return _own_colour(materials[0]) or colours.get(materials[0].attributes.get("name", ""))
 
 
 def _own_colour(material: Element) -> Colour | None:

@@ -216,6 +216,9 @@ def meshes() -> dict[str, bytes]:
         "empty.dae": collada + b"</COLLADA>", "open.dae": collada, "laughs.dae": _laughs("<COLLADA>&e9;</COLLADA>").encode(),
         "count.dae": collada + b'<library_geometries><geometry id="g"><mesh><source id="s"><float_array id="f" '
         b'count="4000000000">0</float_array></source></mesh></geometry></library_geometries></COLLADA>',
+        "count.gltf": b'{"accessors": [{"count": 1000000000000, "type": "VEC3", "componentType": 5126}]}', "list.gltf": b"[]",
+        "zero.gltf": b'{"buffers": [{"uri": "/dev/zero", "byteLength": 12}]}', "deep.gltf": b"[" * 100_000,
+        "cycle.gltf": b'{"scenes": [{"nodes": [0]}], "nodes": [{"children": [0]}]}', "cut.glb": b"glTF" + bytes(20),
         "wide.png": _png(30_000, 30_000), "tall.png": _png(1, 2**31 - 1), "cut.png": _png(100, 100)[:40],
         "grid.bin": struct.pack("<ii", 30_000, 30_000) + bytes(100), "negative.bin": struct.pack("<ii", -5, -5) + bytes(100),
         "overflow.bin": struct.pack("<ii", 65_536, 65_537) + bytes(65_536 * 4), "mesh.msh": struct.pack("<4i", 2**30, 0, 0, 2**30),
