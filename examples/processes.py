@@ -9,6 +9,7 @@ out the rows. The first process writes the files. What it has saved is the start
 train take over the networks, and begin new episodes. Without torchrun nothing of this happens.
 """
 
+import atexit
 import os
 from typing import TypeVar
 
@@ -26,7 +27,14 @@ def join() -> int:
         return 0
     if not distributed.is_initialized():
         distributed.init_process_group()
+        atexit.register(_leave)
     return number()
+
+
+def _leave() -> None:
+    """Leave the others before Python ends: its threads would otherwise be ended with it, which aborts the process."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def number() -> int:
