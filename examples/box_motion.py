@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 import sim
 import sim.torch
+from examples import processes
 from scenes import box
 
 NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
@@ -62,6 +63,7 @@ class Motion:
             num_worlds,
             device,
             parameters={name: value.numpy() for name, value in some.items()},
+            threads=processes.threads(),
         )
         start = self.simulator.state(scene.q0, scene.qd0)
         self.q0, self.qd0 = wp.to_torch(start.q), wp.to_torch(start.qd)

@@ -47,6 +47,12 @@ def count() -> int:
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
+def threads() -> int | None:
+    """CPU threads of this process, its share of the machine's; None without torchrun, for all of them."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return None if here == 1 else max((os.cpu_count() or 1) // here, 1)
+
+
 def own_seed(seed: int) -> int:
     """The seed of what differs between the processes: their environments and noise."""
     return seed + 100_003 * number()

@@ -135,7 +135,7 @@ def main() -> None:
     with Progress(file, problem, options.restart) as kept:
         env = make(
             options.task, options.envs, device=options.device, differentiable=True, adjoint_clip=options.adjoint_clip,
-            **task,
+            threads=processes.threads(), **task,
         )  # fmt: skip
         learner = AnalyticPolicyGradient(env, options.iterations, options.rate, options.deviation, options.seed)
         training = train(learner, options.iterations, 60.0 * options.minutes, env.max_episode_length, kept)

@@ -240,7 +240,7 @@ def learner_of(task: str, iterations: int, seed: int, device: str | None = "cpu"
     """
     options = {"envs": 64, "adjoint_clip": math.inf, **PRESETS.get(task, {}), **chosen}
     envs, clip = int(options.pop("envs")), options.pop("adjoint_clip")
-    env = make(task, envs, device=device, differentiable=True, adjoint_clip=clip)
+    env = make(task, envs, device=device, differentiable=True, adjoint_clip=clip, threads=processes.threads())
     return Shac(env, Settings(**options), iterations, seed)  # type: ignore[arg-type]
 
 

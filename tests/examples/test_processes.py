@@ -115,10 +115,18 @@ def test_more_processes_than_searches(monkeypatch, tmp_path):
         estimate.main()
 
 
+def test_processes_of_a_machine_share_its_cores(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    for here, expected in ((1, None), (3, 4), (5, 2), (20, 1)):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
+        assert processes.threads() == expected
+
+
 def test_alone_nothing_is_shared():
     assert processes.number() == 0
     assert processes.count() == 1
     assert processes.own_seed(5) == 5
+    assert processes.threads() is None
     assert processes.mean_over_processes(2.5) == 2.5
     assert processes.from_first(b"x") == b"x"
     tensor = torch.arange(3.0)
