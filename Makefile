@@ -21,13 +21,14 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick rehearse kernels lint bench bench-robot registers pictures clean
+.PHONY: help demo test quick rehearse gpu kernels lint bench bench-robot registers pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
 	@echo "make test   install, then linters, type checker and all tests"
 	@echo "make quick  part of the linters and of the tests, below a minute; for every commit"
 	@echo "make rehearse  part of the tests on the CPU in the way of a GPU: its launch shapes, threads in another order"
+	@echo "make gpu    the tests on a GPU, then benchmarks; in pieces, nine minutes a call"
 	@echo "make lint   linters and type checker alone"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
@@ -50,6 +51,10 @@ quick: $(VENV)/.installed-test
 # On the CPU, but launched as on a GPU: see tests/rehearsal.py.
 rehearse: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quick --rehearse --numprocesses $(WORKERS) --dist worksteal $(REHEARSED) $(ARGS)
+
+# Goes on where the last call stopped.
+gpu: $(VENV)/.installed-test
+	$(BIN)/python -m bench.gpu $(ARGS)
 
 # The tests need all kernels in both precisions; compiled by two processes first, none is compiled twice.
 kernels: $(VENV)/.installed-test

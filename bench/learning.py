@@ -13,6 +13,7 @@ own solver; gymnasium adds its observation and reward. PandaReach, which nobody 
 import argparse
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=Path("out/bench/learning.json"), help="write the records there")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each figure (2)")
+    parser.add_argument("--device", default="cpu", help='"cpu" (default), or such as "cuda:0"; MuJoCo has the CPU')
+    parser.add_argument("--envs", type=int, default=ENVS, help=f"environments at a time ({ENVS})")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
@@ -52,27 +55,23 @@ def main() -> None:
     records = []
     with pinned(1):
         for task in TASKS:
-            record = measure(task, options.seconds)
+            own = ours(make_task(task), options.seconds, options.envs, options.device)
+            record = {"task": task, "envs": options.envs, **own, **theirs(task, options.seconds)}
             records.append({**record, "machine": before})
             print(
                 ", ".join(
                     f"{key} {value:.1f}" if isinstance(value, float) else str(value) for key, value in record.items()
                 )
             )
-        arm = ours(make_task("PandaReach"), options.seconds, ARMS)
+        arm = ours(make_task("PandaReach"), options.seconds, ARMS, options.device)
         records.append({"task": "PandaReach", "envs": ARMS, **arm, "machine": before})
         for name, contact in SOLVERS.items():
-            ant = ours(with_contact("Ant", contact), options.seconds, ENVS)
-            records.append({"task": "Ant", "solver": name, "envs": ENVS, **ant, "machine": before})
+            found = ours(with_contact("Ant", contact), options.seconds, options.envs, options.device)
+            records.append({"task": "Ant", "solver": name, "envs": options.envs, **found, "machine": before})
         for record in records[-1 - len(SOLVERS) :]:
             print({name: value for name, value in record.items() if name != "machine"})
     options.json.parent.mkdir(parents=True, exist_ok=True)
     write_text(options.json, json.dumps(records, indent=1) + "\n")
-
-
-def measure(task: str, seconds: float) -> dict[str, Any]:
-    """The figures of one task [µs]."""
-    return {"task": task, "envs": ENVS, **ours(make_task(task), seconds, ENVS), **theirs(task, seconds)}
 
 
 def with_contact(name: str, contact: sim.ContactOptions) -> Task:
@@ -82,38 +81,45 @@ def with_contact(name: str, contact: sim.ContactOptions) -> Task:
     return task
 
 
-def ours(task: Task, seconds: float, envs: int) -> dict[str, float]:
-    """Forward, with gradient, and of it what turns actions into inputs, and the kernels alone."""
-    env = VectorEnv(task, envs, device="cpu", seed=0, differentiable=True, threads=1)
+def ours(task: Task, seconds: float, envs: int, device: str) -> dict[str, float]:
+    """Forward, with gradient, and of it what turns actions into inputs, and the kernels alone [µs]."""
+    env = VectorEnv(task, envs, device=device, seed=0, differentiable=True, threads=1)
     env.reset()
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator(env.device).manual_seed(0)
 
     def action() -> torch.Tensor:
-        share = torch.rand(envs, env.num_actions, generator=generator)
+        share = torch.rand(envs, env.num_actions, generator=generator, device=env.device)
         return env.action_low + share * (env.action_high - env.action_low)
+
+    def median(work: Callable[[], object]) -> float:
+        def done() -> None:
+            work()
+            wp.synchronize_device(device)
+
+        return time_call(done, seconds=seconds).median
 
     with torch.no_grad():
         for _ in range(WARM):
             env.step(action())
-        forward = time_call(lambda: env.step(action()), seconds=seconds).median
+        forward = median(lambda: env.step(action()))
 
     def gradient() -> None:
         env.detach()
         given = [action().requires_grad_() for _ in range(HORIZON)]
         torch.stack([env.step(each)[1] for each in given]).sum().backward()
 
-    whole = time_call(gradient, seconds=seconds).median / HORIZON
+    whole = median(gradient) / HORIZON
     env.detach()
     simulator = env.simulator
-    state = simulator.state(env.state.q.numpy(), env.state.qd.numpy())
+    state = simulator.state(env.state.q.cpu().numpy(), env.state.qd.cpu().numpy())
     with torch.no_grad():
         given = env.task.inputs(env.state, action())
-        law = time_call(lambda: env.task.inputs(env.state, action()), seconds=seconds).median
+        law = median(lambda: env.task.inputs(env.state, action()))
     inputs: dict[str, Any] = {
-        name: wp.array(value.repeat(env.frame_skip, 1, 1).numpy(), dtype=simulator.model.scalar, device="cpu")
+        name: wp.array(value.repeat(env.frame_skip, 1, 1).cpu().numpy(), dtype=simulator.model.scalar, device=device)
         for name, value in given.items()
     }
-    kernels = time_call(lambda: simulator.rollout(state, **inputs), seconds=seconds).median
+    kernels = median(lambda: simulator.rollout(state, **inputs))
     names = {"forward_us": forward, "gradient_us": whole, "control_us": law, "kernels_us": kernels}
     return {name: 1e6 * value / envs for name, value in names.items()}
 
