@@ -32,7 +32,7 @@ help:
 	@echo "make lint   linters and type checker alone"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
-	@echo "make registers  registers and spills of every kernel on a GPU of compute capability 9.0; files under out"
+	@echo "make registers  registers and spills of every kernel on a GPU of compute capability 9.0, beside their bounds"
 	@echo "make pictures  the small animations of README and docs; runs all examples"
 	@echo "make clean  remove .venv, out and caches"
 
@@ -72,7 +72,7 @@ bench-robot: $(VENV)/.installed-bench
 	$(BIN)/python -m bench.robot --json out/bench/robot.json $(ARGS)
 
 registers: $(VENV)/.installed-test
-	$(BIN)/python -m tests.kernels.registers
+	$(BIN)/python -m tests.kernels.registers $(ARGS)
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Backswing needs Python 3.11 or newer; none was found. Name one: make demo PYTHON=/path/to/python3.11"; exit 1; }

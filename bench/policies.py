@@ -46,9 +46,10 @@ class Case:
     iterations: int = 0
 
 
+APG_ITERATIONS = {1: 200, 2: 200, 3: 200, 4: 400, 5: 400, 6: 400, 7: 1000}
 ENHANCED_MINUTES = {1: 3.0, 2: 6.0, 3: 6.0}
 CASES = [
-    *(Case(f"Pendulum-{links}", "apg", 10.0, 200 if links < 4 else 400) for links in range(1, 8)),
+    *(Case(f"Pendulum-{links}", "apg", 10.0, APG_ITERATIONS[links]) for links in range(1, 8)),
     *(
         Case(f"Pendulum-{links}", method, minutes)
         for links, minutes in ENHANCED_MINUTES.items()
@@ -56,6 +57,7 @@ CASES = [
     ),
     Case("CartpoleSwingup", "shac", math.inf, 260),
     *(Case("CartpoleSwingup", method, 5.0) for method in ALGORITHMS),
+    Case("PandaReach", "shac", 5.0, 300),
     *(Case(robot, method, 5.0, 400) for robot in ROBOTS[:3] for method in ("shac", *ALGORITHMS)),
 ]
 TASKS = list(dict.fromkeys(case.task for case in CASES))

@@ -1,9 +1,11 @@
-"""Registers and spills of every kernel on a GPU that needn't be there.
+"""Registers, stack and spills of every kernel on a GPU that needn't be there, beside what they were.
 
 ``python -m tests.kernels.registers`` compiles all kernels for compute capability 9.0 in both precisions, assembles them
-with ptxas and writes ``out/sm90_float32.txt`` and ``out/sm90_float64.txt``. It takes some minutes.
+with ptxas, writes ``out/sm90_float32.txt`` and ``out/sm90_float64.txt``, and fails where a kernel takes more than the
+files of the same names beside this one say. ``--accept`` writes those. It takes some minutes.
 """
 
+import argparse
 import importlib.util
 import re
 import shutil
@@ -18,7 +20,9 @@ import warp as wp
 from tests.kernels.ahead import ARCH, compile_ahead
 from warp_kernels.registry import all_modules
 
+BOUNDS = Path(__file__).parent
 OUT = Path(__file__).parents[2] / "out"
+UNIT = 8  # registers are given to threads by so many
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,36 @@ def table(rows: list[tuple[str, Resources]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def read_table(text: str) -> dict[tuple[str, str], Resources]:
+    """What :func:`table` wrote, by module and kernel."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        module, *words = line.split()
+        *name, registers, stack, stores, loads = words
+        kernel = " ".join(name)
+        found[module, kernel] = Resources(kernel, int(registers), int(stack), int(stores), int(loads))
+    return found
+
+
+def grown(bounds: dict[tuple[str, str], Resources], rows: list[tuple[str, Resources]]) -> list[str]:
+    """The kernels that take more than their bounds, in words. A new one has none."""
+    lines = []
+    for module, row in rows:
+        bound = bounds.get((module, row.kernel), row)
+        more = -(-row.registers // UNIT) > -(-bound.registers // UNIT)
+        if (
+            more
+            or row.stack > bound.stack
+            or row.spill_stores + row.spill_loads > bound.spill_stores + bound.spill_loads
+        ):
+            lines.append(f"{module}, {row.kernel}: {_amounts(row)}; before {_amounts(bound)}")
+    return lines
+
+
+def _amounts(row: Resources) -> str:
+    return f"{row.registers} registers, {row.stack} bytes of stack, {row.spill_stores + row.spill_loads} of spills"
+
+
 def _groups(pattern: str, text: str) -> tuple[str, ...]:
     found = re.search(pattern, text)
     if found is None:
@@ -82,10 +116,14 @@ def _groups(pattern: str, text: str) -> tuple[str, ...]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--accept", action="store_true", help="make bounds of what kernels take now")
+    options = parser.parse_args()
     ptxas = find_ptxas()
     if ptxas is None:
         sys.exit("error: there is no ptxas; the package nvidia-cuda-nvcc has it")
     OUT.mkdir(exist_ok=True)
+    more: list[str] = []
     for scalar in (wp.float32, wp.float64):
         with tempfile.TemporaryDirectory() as folder:
             rows = [
@@ -93,9 +131,13 @@ def main() -> None:
                 for module in all_modules(scalar)
                 for row in resources(ptxas, compile_ahead(module, Path(folder)))
             ]
-        path = OUT / f"sm{ARCH}_{scalar.__name__}.txt"
-        path.write_text(table(rows))
-        print(f"wrote {path}")
+        name = f"sm{ARCH}_{scalar.__name__}.txt"
+        more += grown(read_table((BOUNDS / name).read_text()), rows)
+        for folder in (OUT, BOUNDS) if options.accept else (OUT,):
+            (folder / name).write_text(table(rows))
+            print(f"wrote {folder / name}")
+    if more and not options.accept:
+        sys.exit("these kernels take more than they did:\n" + "\n".join(more))
 
 
 if __name__ == "__main__":

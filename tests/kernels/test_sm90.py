@@ -6,7 +6,7 @@ import pytest
 import warp as wp
 
 from tests.kernels.ahead import ARCH, compile_ahead, differentiation_warnings, warp_messages
-from tests.kernels.registers import Resources, find_ptxas, parse_report, resources
+from tests.kernels.registers import BOUNDS, Resources, find_ptxas, grown, parse_report, read_table, resources, table
 from warp_kernels.registry import all_kernels, all_modules
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +58,27 @@ ptxas info    : Function properties for aba_kernels__locals__aba_cuda_kernel_for
 ptxas info    : Used 164 registers, used 0 barriers, 208 bytes cumulative stack size, 720 bytes cmem[0]
 """
     assert parse_report(report) == [Resources("aba forward", 164, 208, 120, 124)]
+
+
+def test_kernels_that_take_more_are_named() -> None:
+    before = Resources("aba forward", 160, 208, 120, 124)
+    rows = [
+        ("a", Resources("aba forward", 158, 208, 100, 100)),
+        ("b", Resources("aba forward", 161, 208, 120, 124)),
+        ("c", Resources("aba forward", 160, 208, 120, 128)),
+        ("d", Resources("new forward", 255, 999, 9, 9)),
+    ]
+    bounds = read_table(table([(module, before) for module in "abc"]))
+    assert bounds["a", "aba forward"] == before
+    assert [line.partition(",")[0] for line in grown(bounds, rows)] == ["b", "c"]
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: scalar.__name__)
+def test_every_kernel_has_a_bound(scalar: type) -> None:
+    """A kernel that has none was made since ``make registers ARGS=--accept`` ran."""
+    bounds = read_table((BOUNDS / f"sm{ARCH}_{scalar.__name__}.txt").read_text())
+    named = {(kernel.module.name, kernel.key.split("__")[-1]) for kernel in all_kernels(scalar)}
+    assert named == {(module, kernel.rpartition(" ")[0]) for module, kernel in bounds}
 
 
 # A loop with a bound known at run time only, and a local carried through it non-linearly: the adjoint is wrong.
