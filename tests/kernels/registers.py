@@ -35,6 +35,11 @@ class Resources:
     spill_stores: int
     spill_loads: int
 
+    @property
+    def spills(self) -> int:
+        """Both together."""
+        return self.spill_stores + self.spill_loads
+
 
 def find_ptxas() -> str | None:
     """NVIDIA's assembler, from the package nvidia-cuda-nvcc or a CUDA toolkit on the PATH; None where there is none."""
@@ -95,17 +100,13 @@ def grown(bounds: dict[tuple[str, str], Resources], rows: list[tuple[str, Resour
     for module, row in rows:
         bound = bounds.get((module, row.kernel), row)
         more = -(-row.registers // UNIT) > -(-bound.registers // UNIT)
-        if (
-            more
-            or row.stack > bound.stack
-            or row.spill_stores + row.spill_loads > bound.spill_stores + bound.spill_loads
-        ):
+        if more or row.stack > bound.stack or row.spills > bound.spills:
             lines.append(f"{module}, {row.kernel}: {_amounts(row)}; before {_amounts(bound)}")
     return lines
 
 
 def _amounts(row: Resources) -> str:
-    return f"{row.registers} registers, {row.stack} bytes of stack, {row.spill_stores + row.spill_loads} of spills"
+    return f"{row.registers} registers, {row.stack} bytes of stack, {row.spills} of spills"
 
 
 def _groups(pattern: str, text: str) -> tuple[str, ...]:
