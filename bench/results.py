@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import cmaes, policies_page, robot_page, speed_page
+from bench import cmaes, open_loop, policies_page, robot_page, speed_page
 from bench.tables import page as tables
 from sim.output import write_text
 
@@ -186,6 +186,7 @@ SECTIONS = [
         "python -m bench.tables --steps 50 100 500 1000 5000",
         tables.section,
     ),
+    Section("Pendulums by torques alone", "open_loop_cpu.json", "python -m bench.open_loop", open_loop.section),
     Section("Policies", "policies_cpu.json", "python -m bench.policies", policies_page.section),
 ]
 
