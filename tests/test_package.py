@@ -3,6 +3,8 @@
 import importlib.metadata
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import sim
 
 MODULES = ["exporters", "importers", "render", "torch", "usd", "viewer"]
+ROOT = Path(__file__).parents[1]
 HEAVY = ["mujoco", "pxr", "torch", "viser"]
 
 
@@ -84,3 +87,8 @@ def test_models_of_many_parts_and_of_none():
     assert repr(sim.ModelBuilder().finalize()).startswith("Model(0 links in 0 trees")
     mesh = sim.model.model.Mesh(np.eye(3), np.array([[0, 1, 2]]))
     assert repr(mesh) == "Mesh(3 vertices, 1 faces)"
+
+
+def test_citation_has_the_version_of_the_package():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
