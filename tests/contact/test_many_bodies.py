@@ -23,6 +23,7 @@ def loose_boxes(count: int, dtype: str = "float64") -> sim.Model:
     return builder.finalize(dtype)
 
 
+@pytest.mark.cpu_shapes
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bodies_that_do_not_touch_are_separate_simulations(dtype, device):
     """Bit for bit, states and gradients: what stands elsewhere in a world plays no part in the sweeps."""
@@ -71,6 +72,7 @@ def plank_with_balls(count: int, torsion: float) -> sim.Model:
     return builder.finalize("float64")
 
 
+@pytest.mark.cpu_shapes
 @pytest.mark.parametrize(("torsion", "kept"), [(0.0, 3), (0.01, 2)])
 def test_contacts_whose_couplings_find_no_room_are_counted(monkeypatch, torsion, kept, device):
     """Six balls on a plank and its limit all act on each other: there is room for 16 couplings, or for 28 with torsion.

@@ -271,6 +271,7 @@ def test_steps_on_a_tape(device):
         np.testing.assert_allclose(one, other.numpy(), rtol=0, atol=1e-12 * np.abs(other.numpy()).max())
 
 
+@pytest.mark.cpu_shapes
 def test_worlds_of_all_shards():
     """Each of forty worlds moves, and has the gradients, as if it were alone."""
     model = hopper()

@@ -52,6 +52,7 @@ def varied(name: str, value: np.ndarray) -> np.ndarray:
     [("friction",), ("mass", "inertia"), ("gravity",), ("upper_limit", "friction_loss", "damping"),
      ("geometry_size", "geometry_placement", "restitution", "com", "joint_placement")],
 )  # fmt: skip
+@pytest.mark.cpu_shapes
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_parameters_per_world_are_separate_simulations(names, dtype, device):
     """Bit for bit, states and gradients."""
@@ -90,6 +91,7 @@ def test_shared_gradient_is_the_sum_over_worlds(device):
         np.testing.assert_allclose(found[0][name], found[1][name].sum(axis=0), rtol=1e-10, err_msg=name)
 
 
+@pytest.mark.cpu_shapes
 def test_shards_and_threads_change_nothing():
     """States and gradients bit for bit; shared parameters' gradients up to the order of the sum."""
     model = robot_and_box("float32")

@@ -42,6 +42,7 @@ def test_backward_is_the_same_afterwards(device):
         np.testing.assert_array_equal(getattr(before, name).numpy(), getattr(after, name).numpy())
 
 
+@pytest.mark.cpu_shapes
 def test_shards_write_their_own_worlds():
     worlds = 70
     simulator = sim.Simulator(hopper(), DT, worlds, "cpu")

@@ -29,6 +29,7 @@ def random_coordinates(robot: sim.torch.Robot, *batch: int) -> torch.Tensor:
     return low + chance.to(low) * (high - low)
 
 
+@pytest.mark.cpu_shapes
 @pytest.mark.parametrize("name", ["panda", "iiwa", "ur5"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_reachable_targets_are_reached(name, dtype, device):

@@ -159,6 +159,7 @@ def test_a_gradient_of_some_is_that_of_all(name, device):
         assert expected is None if found is None else torch.equal(found, expected)
 
 
+@pytest.mark.cpu_shapes
 @pytest.mark.parametrize("name", ["forward_kinematics", "inverse_dynamics", "forward_dynamics"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_many_rows_and_few(name, dtype, device):
