@@ -49,9 +49,9 @@ def pieces(device: str, workers: int) -> list[Piece]:
         Piece(f"kernels {dtype}", ("-m", "sim", "warmup", "--device", device, "--dtype", dtype))
         for dtype in ("float32", "float64")
     ]
-    options = ("-q", "-k", device.partition(":")[0], "--numprocesses", str(workers), "--dist", "worksteal")
-    tests = [Piece(f"tests {folder}", ("-m", "pytest", f"tests/{folder}", *options)) for folder in TESTED]
     label = device.partition(":")[0]
+    options = ("-q", "-k", label, "--numprocesses", str(workers), "--dist", "worksteal")
+    tests = [Piece(f"tests {folder}", ("-m", "pytest", f"tests/{folder}", *options)) for folder in TESTED]
     on = ("--device", device)
     measured = {
         "step": ("--worlds", *WORLDS),

@@ -68,7 +68,7 @@ def from_first(value: Anything) -> Anything:
 
 
 def own_rows(rows: int) -> slice:
-    """Which of so many rows this process works on; it may be none."""
+    """The slice of the rows that this process works on, which may be empty."""
     return slice(rows * number() // count(), rows * (number() + 1) // count())
 
 

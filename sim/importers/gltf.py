@@ -61,14 +61,15 @@ def _objects(description: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """The JSON text of the file."""
-    data = path.read_bytes()
-    if path.suffix.lower() == ".glb":
-        if data[:4] != b"glTF" or len(data) < HEADER + CHUNK:
-            raise ValueError("it doesn't begin as a .glb file")
-        length = int.from_bytes(data[HEADER : HEADER + 4], "little")
-        data = data[HEADER + CHUNK : HEADER + CHUNK + length]
-    description = json.loads(data)
+    """The JSON text of the file; of a .glb file its first chunk alone is read."""
+    with path.open("rb") as file:
+        length = path.stat().st_size
+        if path.suffix.lower() == ".glb":
+            head = file.read(HEADER + CHUNK)
+            if head[:4] != b"glTF" or len(head) < HEADER + CHUNK:
+                raise ValueError("it doesn't begin as a .glb file")
+            length = min(length, int.from_bytes(head[HEADER : HEADER + 4], "little"))
+        description = json.loads(file.read(length))
     if not isinstance(description, dict):
         raise ValueError("its description isn't a JSON object")
     return description

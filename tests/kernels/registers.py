@@ -22,7 +22,7 @@ from warp_kernels.registry import all_modules
 
 BOUNDS = Path(__file__).parent
 OUT = Path(__file__).parents[2] / "out"
-UNIT = 8  # registers are given to threads by so many
+UNIT = 8  # a GPU allocates registers in multiples of this
 
 
 @dataclass(frozen=True)
