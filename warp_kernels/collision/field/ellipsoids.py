@@ -28,11 +28,14 @@ def field_ellipsoid_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def ellipsoid_touches(
-        height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33, least: scalar,
-        distance: scalar, place: vec3, normal: vec3,
+        height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33, centre: vec3,
+        least: scalar, distance: scalar, place: vec3, normal: vec3,
     ):  # fmt: skip
-        """Whether an ellipsoid, whose least semi-axis is given, touches an element."""
+        """Whether an ellipsoid, whose centre and least semi-axis are given, touches an element."""
         if kind <= UPPER_TRIANGLE:
+            # All behind the plane, it is on the other side of a ridge or a peak.
+            if distance > scalar(2.0) * wp.dot(normal, centre - corners[0]):
+                return False
             return surface.over_triangle(corners, place + least * normal)
         # Deeper than this, the place is on the far side of the ellipsoid.
         if distance < scalar(-2.0) * least or normal[2] <= scalar(angle):
@@ -102,7 +105,7 @@ def field_ellipsoid_functions(scalar: Any) -> SimpleNamespace:
                         distance, place, normal = contacts.ellipsoid_contact(kind, corners, body.pose, body.size)
                         if distance < body.reach:
                             if ellipsoid_touches(
-                                height, field, kind, row, column, corners, least, distance, place, normal
+                                height, field, kind, row, column, corners, centre, least, distance, place, normal
                             ):
                                 choice = choices.consider(choice, body.reach, PARTS * element, distance, place, normal)
                             elif kind > UPPER_TRIANGLE and choice.stage == 0 and enters(corners, body):
