@@ -22,7 +22,7 @@ CLOSED_PAIRS, CONVEX_PAIRS = (
     for chosen in (CLOSED_FORM, CONVEX_SHAPES)
 )
 INPUTS = ("geometry_placement", "geometry_size", "friction", "restitution", "pose", "origin")
-OUTPUTS = ("point", "frame", "distance", "friction", "restitution")
+OUTPUTS = ("point", "frame", "distance", "friction", "restitution", "apart")
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
@@ -164,12 +164,14 @@ class Bench:
     def _evaluate(self, slots: "Slots", inputs: dict[str, wp.array]) -> dict[str, wp.array]:
         t = codes.warp_types(self.model.scalar)
         shape = slots.pair.shape
-        dtypes = (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar)
+        dtypes = (t.vec3, t.mat33, t.scalar, t.scalar, t.scalar, t.vec3)
         outputs = {
             name: wp.full(shape, float("nan"), dtype=dtype, device=self.device, requires_grad=True)
             for name, dtype in zip(OUTPUTS, dtypes, strict=True)
         }
         named = {f"contact_{name}": array for name, array in outputs.items()}
+        if "height" not in inputs:
+            named["height"] = wp.zeros((1, 0), dtype=self.model.scalar, device=self.device)
         for family in FAMILIES:
             if self.collision.has_pairs(family):
                 named["pairs"] = self.collision.pairs[family]

@@ -12,7 +12,7 @@ from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
-from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES, ROUND_ON_FIELD
+from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD, ROUND_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import kernel_module, warp_types
@@ -36,7 +36,6 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     field = field_contact_functions(scalar)
     hulls = hull_contact_functions(scalar)
     module = kernel_module(f"collision.evaluate_{family}", scalar)
-    moving = family in (CLOSED_FORM, CONVEX_SHAPES)
 
     @wp.func
     def contact_in_slot(
@@ -54,6 +53,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         slot_codes_a: wp.array2d(dtype=wp.vec3i),
         slot_codes_b: wp.array2d(dtype=wp.vec3i),
         slot_witness: wp.array2d(dtype=vec3),
+        height: wp.array2d(dtype=scalar),
     ):
         """Distance, point and normal of the feature in a slot, for the pair at these poses."""
         feature = slot_feature[slot, world]
@@ -61,6 +61,14 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
             return convex.convex_contact(
                 geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
                 slot_codes_b[slot, world], slot_witness[slot, world],
+            )  # fmt: skip
+        if wp.static(family == ROUND_ON_FIELD):
+            return field.field_contact(
+                geometries, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
+            )  # fmt: skip
+        if wp.static(family == HULL_ON_FIELD):
+            return hulls.field_hull_contact(
+                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
             )  # fmt: skip
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
@@ -92,6 +100,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         contact_count: wp.array(dtype=wp.int32),
         # Data out
         contact_point: wp.array2d(dtype=vec3),
+        contact_apart: wp.array2d(dtype=vec3),
         contact_frame: wp.array2d(dtype=mat33),
         contact_distance: wp.array2d(dtype=scalar),
         contact_friction: wp.array2d(dtype=scalar),
@@ -122,52 +131,45 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         pose_b = frame.geometry_pose(
             b, link_b, reference, geometries.link_tree, geometry_placement, pose, origin, world
         )
-        feature = slot_feature[slot, world]
         row = wp.min(world, geometry_size.shape[0] - 1)
         size_a = geometry_size[row, a]
         size_b = geometry_size[row, b]
-        if wp.static(moving):
-            time = scalar(0.0)
-            if slot_time.shape[0] > 0:
-                time = slot_time[slot, world]
-            if time > scalar(0.0):
-                offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
-                offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
-                motion_a = slot_motion_a[slot, world]
-                motion_b = slot_motion_b[slot, world]
-                if time < scalar(1.0):
-                    there_a = touch.moved(pose_a, time * motion_a, offset_a)
-                    there_b = touch.moved(pose_b, time * motion_b, offset_b)
-                    gap, place, direction = contact_in_slot(
-                        slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
-                        slot_feature, slot_codes_a, slot_codes_b, slot_witness,
-                    )  # fmt: skip
-                    way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
-                    way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
-                    time = time - gap / wp.dot(direction, way)
-                motion_a = time * motion_a
-                motion_b = time * motion_b
-                start_a = pose_a
-                start_b = pose_b
-                pose_a = touch.moved(start_a, motion_a, offset_a)
-                pose_b = touch.moved(start_b, motion_b, offset_b)
-            distance, point, normal = contact_in_slot(
-                slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
-                slot_codes_b, slot_witness,
-            )  # fmt: skip
-            if time > scalar(0.0):
-                point, distance = touch.taken_back(
-                    point, distance, normal, motion_a, motion_b, start_a, start_b, pose_a, pose_b, offset_a, offset_b
-                )
-        elif wp.static(family == ROUND_ON_FIELD):
-            distance, point, normal = field.field_contact(
-                geometries, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
-            )
-        else:
-            distance, point, normal = hulls.field_hull_contact(
-                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
+        time = scalar(0.0)
+        if slot_time.shape[0] > 0:
+            time = slot_time[slot, world]
+        if time > scalar(0.0):
+            offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
+            offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
+            motion_a = slot_motion_a[slot, world]
+            motion_b = slot_motion_b[slot, world]
+            if time < scalar(1.0):
+                there_a = touch.moved(pose_a, time * motion_a, offset_a)
+                there_b = touch.moved(pose_b, time * motion_b, offset_b)
+                gap, place, direction = contact_in_slot(
+                    slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
+                    slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
+                )  # fmt: skip
+                way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
+                way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
+                time = time - gap / wp.dot(direction, way)
+            motion_a = time * motion_a
+            motion_b = time * motion_b
+            start_a = pose_a
+            start_b = pose_b
+            pose_a = touch.moved(start_a, motion_a, offset_a)
+            pose_b = touch.moved(start_b, motion_b, offset_b)
+        distance, point, normal = contact_in_slot(
+            slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
+            slot_codes_b, slot_witness, height,
+        )  # fmt: skip
+        apart = vec3()
+        if time > scalar(0.0):
+            point, apart, distance = touch.taken_back(
+                point, distance, normal, motion_a, motion_b, start_a, start_b, pose_a, pose_b, offset_a, offset_b
             )
         contact_point[slot, world] = point
+        if slot_time.shape[0] > 0:
+            contact_apart[slot, world] = apart
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance
         contact_friction[slot, world] = materials.pair_product(friction, a, b, world)

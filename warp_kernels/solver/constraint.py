@@ -300,7 +300,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 if is_geometric:
                     point = vec3()
                     if kind == CONTACT or kind == TORSION:
-                        point = contacts.point[item, world]
+                        point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
                         frame = contacts.frame[item, world] * common.side_sign(side)
                     elif kind == POINT:
                         point = equalities.anchor_point[item, world]

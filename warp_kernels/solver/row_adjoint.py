@@ -209,7 +209,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 point = vec3()
                 frame = sign * wp.identity(n=3, dtype=scalar)
                 if kind == CONTACT or kind == TORSION:
-                    point = contacts.point[item, world]
+                    point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
                     frame = contacts.frame[item, world] * sign
                 elif kind == POINT:
                     point = equalities.anchor_point[item, world]
@@ -235,6 +235,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 if kind == CONTACT or kind == TORSION:
                     contacts_bar.frame[item, world] += frame_bar * sign
                     contacts_bar.point[item, world] += lever_bar
+                    if contacts.apart.shape[0] > 0:
+                        contacts_bar.apart[item, world] += (scalar(0.5) * sign) * lever_bar
                 elif kind == POINT:
                     equalities_bar.anchor_point[item, world] += lever_bar
                 motions_bar.origin[reference, world] += lever_bar

@@ -188,6 +188,8 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             point: midway between the surfaces, relative to the origin of the reference tree [m].
+            apart: from where the contact acts on side a to where it acts on side b; ``point`` is midway. They are one place
+                when the sides touch, to which both have yet to move [m]. No rows if all contacts are those of the present.
             frame: rows normal (from a to b) and two tangents, along world axes.
             distance: between the surfaces, negative where they overlap [m].
             friction: product of both coefficients.
@@ -196,6 +198,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         """
 
         point: wp.array2d(dtype=t.vec3)
+        apart: wp.array2d(dtype=t.vec3)
         frame: wp.array2d(dtype=t.mat33)
         distance: wp.array2d(dtype=scalar)
         friction: wp.array2d(dtype=scalar)

@@ -162,7 +162,7 @@ class CollisionModel:
     @property
     def has_turning_pairs(self) -> bool:
         """Whether there are pairs whose normal depends on how they move; see :mod:`warp_kernels.collision.touch`."""
-        return self.has_pairs(CONVEX_SHAPES) or self._closed_without_plane
+        return self._closed_without_plane or any(self.has_pairs(family) for family in FAMILIES if family != CLOSED_FORM)
 
     def has_pairs(self, family: str) -> bool:
         """Whether there are pairs of a family."""

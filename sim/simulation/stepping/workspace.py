@@ -165,6 +165,7 @@ class Workspace:
         self.slot_motion_a, self.slot_motion_b = (worlds_last(turning_slots, t.spatial) for _ in range(2))
         self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
         self.contact_point = worlds_last(self.max_contacts, t.vec3)
+        self.contact_apart = worlds_last(turning_slots, t.vec3)
         self.contact_frame = worlds_last(self.max_contacts, t.mat33)
         self.contact_distance, self.contact_friction, self.contact_restitution = (
             worlds_last(self.max_contacts, scalar) for _ in range(3)

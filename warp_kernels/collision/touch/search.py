@@ -25,6 +25,8 @@ MAX_EVALUATIONS = 24
 # Overlap that is taken for none, as a share of the distance within which contacts are looked for: bodies lie inside of what they
 # rest on by less.
 SLOP = 1.0e-3
+# Where Newton's method has arrived at a touch, as a share of the slop: about 1e-9 m, and what rounding leaves of it.
+ARRIVED = {wp.float32: 0.05, wp.float64: 5.0e-5}
 
 
 @functools.cache
@@ -35,8 +37,7 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
     sp = spatial_functions(scalar)
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
     zero, one = scalar(0.0), scalar(1.0)
-    # Where Newton's method has arrived at a touch, as a share of the slop: about 1e-9 m, and what rounding leaves of it.
-    arrived = scalar(0.05 if scalar is wp.float32 else 5.0e-5)
+    arrived = scalar(ARRIVED[scalar])
 
     @wp.func
     def moved(pose: transform, motion: spatial, offset: vec3):
@@ -65,14 +66,16 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         offset_a: vec3,
         offset_b: vec3,
     ):
-        """Point and distance before both moved: with these, a row's velocity takes the pair to where it is now.
+        """Point, way apart and distance before both moved: with these, a row's velocity takes the pair to where it is now.
 
-        The point is midway between the two material points.
+        Each side is acted on where it is touched as seen from its centre, by which the lever is that of the touch. way
+        apart: from the place on a to that on b; the point is midway.
         """
-        back = way_of(motion_a, start_a, pose_a, point, offset_a) + way_of(motion_b, start_b, pose_b, point, offset_b)
-        start = point - scalar(0.5) * back
-        way = sp.point_velocity(motion_b, start - offset_b) - sp.point_velocity(motion_a, start - offset_a)
-        return start, distance - wp.dot(normal, way)
+        gone_a = wp.transform_get_translation(pose_a) - wp.transform_get_translation(start_a)
+        gone_b = wp.transform_get_translation(pose_b) - wp.transform_get_translation(start_b)
+        way = sp.point_velocity(motion_b, point - gone_b - offset_b)
+        way -= sp.point_velocity(motion_a, point - gone_a - offset_a)
+        return point - scalar(0.5) * (gone_a + gone_b), gone_a - gone_b, distance - wp.dot(normal, way)
 
     @wp.func
     def after_approach(count: int, time: scalar, touch: scalar, distance: scalar, closing: scalar, slop: scalar):

@@ -1,4 +1,4 @@
-"""The normal row of a contact: the bias that closes or opens it, or its spring. Bounces are in :mod:`warp_kernels.solver.rows.bounces`."""
+"""Where a contact acts, and its normal row: the bias that closes or opens it, or its spring. Bounces are in :mod:`warp_kernels.solver.rows.bounces`."""
 
 import functools
 from types import SimpleNamespace
@@ -17,7 +17,8 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of contact rows for one precision."""
     common = row_functions(scalar)
     soft = compliance_functions(scalar)
-    vec2 = warp_types(scalar).vec2
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
     Options = solver_structs(scalar).Options
 
     @wp.func
@@ -26,6 +27,14 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         if spring.shape[0] == 0:
             return False
         return wp.isfinite(spring[item, world][0])
+
+    @wp.func
+    def point_on_side(point: wp.array2d(dtype=vec3), apart: wp.array2d(dtype=vec3), side: int, item: int, world: int):
+        """Where a contact acts on one of its sides."""
+        result = point[item, world]
+        if apart.shape[0] > 0:
+            result += (scalar(0.5) * common.side_sign(side)) * apart[item, world]
+        return result
 
     @wp.func
     def contact_bias(distance: scalar, spring: wp.array2d(dtype=vec2), item: int, world: int, options: Options):
@@ -62,6 +71,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         is_compliant=is_compliant,
+        point_on_side=point_on_side,
         contact_bias=contact_bias,
         contact_bias_adjoint=contact_bias_adjoint,
     )
