@@ -127,6 +127,12 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                     radius_b = bounds.ball_radius(geometries, b, size_b)
                 around_b = wp.max(radius_b, scalar(0.0))
                 reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, around_b, velocity, margin, dt, world)
+                if radius_a >= scalar(0.0):
+                    # Each bounds the rate at which the two approach; a spinning ball doesn't sweep the plate that it touches.
+                    other = frame.reach(
+                        link_b, link_a, offset_b, offset_a, centre_a, radius_a, velocity, margin, dt, world
+                    )
+                    reach = wp.min(reach, other)
                 if bounds.far_apart(radius_a, radius_b, centre_b - centre_a, reach):
                     continue
             pose_a = transform(centre_a, frame.geometry_orientation(a, link_a, geometry_placement, pose, world))
