@@ -9,8 +9,8 @@ import warp as wp
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES
-from warp_kernels.collision.field.candidates import candidate_functions
 from warp_kernels.collision.field.hull.candidates import field_hull_functions
+from warp_kernels.collision.field.touch import field_touch_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.near import bounding_functions, next_near
 from warp_kernels.collision.pairs import (
@@ -40,8 +40,8 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     closed = closed_form_functions(scalar)
     convex = convex_detection_functions(scalar)
     touch = touch_functions(scalar)
-    round_bodies = candidate_functions(scalar)
     hulls = field_hull_functions(scalar)
+    over_field = field_touch_functions(scalar, family)
     module = kernel_module(f"collision.detect_{family}", scalar)
     on_field = family in (ROUND_ON_FIELD, HULL_ON_FIELD)
     if on_field:
@@ -139,9 +139,14 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
             time = scalar(0.0)
             nearest = wp.int32(0)  # feature, by its place among the four
-            if wp.static(family == CLOSED_FORM or family == CONVEX_SHAPES):
-                motion_a = frame.step_motion(link_a, velocity, dt, world)
-                motion_b = frame.step_motion(link_b, velocity, dt, world)
+            motion_a = frame.step_motion(link_a, velocity, dt, world)
+            motion_b = frame.step_motion(link_b, velocity, dt, world)
+            if wp.static(on_field):
+                features, nearest, time = over_field.touching_features(
+                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a, motion_b,
+                    offset_a, offset_b, reach, margin,
+                )  # fmt: skip
+            else:
                 start_a = pose_a
                 start_b = pose_b
                 before = scalar(0.0)
@@ -171,14 +176,6 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                         stage, time, before = touch.advance(
                             stage, count, time, before, distance, closing, scalar(SLOP) * reach
                         )
-            elif wp.static(family == ROUND_ON_FIELD):
-                features = round_bodies.field_features(
-                    geometries, a, b, pose_a, size_a, pose_b, size_b, height, world, reach
-                )
-            else:
-                features = hulls.field_hull_features(
-                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, reach
-                )
             lead = found
             for k in range(nearest):
                 if features[k] >= 0:

@@ -23,7 +23,8 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     mat33, transform, vec3 = t.mat33, t.transform, t.vec3
-    Geometries = collision_structs(scalar).Geometries
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     bodies = body_functions(scalar)
     contacts = field_contact_functions(scalar)
     balls = field_ball_functions(scalar)
@@ -31,7 +32,8 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
     cylinders = field_cylinder_functions(scalar)
     ellipsoids = field_ellipsoid_functions(scalar)
     choices = choice_functions(scalar)
-    Field, Body, Choice = surface_functions(scalar).Field, bodies.Body, choices.Choice
+    surface = surface_functions(scalar)
+    Field, Body, Choice, Drift = surface.Field, bodies.Body, choices.Choice, choices.Drift
 
     @wp.func
     def best_place(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
@@ -49,32 +51,44 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
         return choice
 
     @wp.func
-    def field_features(
-        geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        height: wp.array2d(dtype=scalar), world: int, reach: scalar,
+    def soonest(
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar, drift: Drift,
+    ):  # fmt: skip
+        """The feature within reach that touches first, -1 for none, its distance, and by how much that shrinks in a step."""
+        local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
+        body = bodies.make_body(geometries.type[a], local, size_a, reach)
+        choice = best_place(
+            choices.soonest(drift), height, surface.field_of(geometries, b, size_b, height, world), body
+        )
+        return choice.feature, choice.place[0], choice.place[1]
+
+    @wp.func
+    def features(
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+        height: wp.array2d(dtype=scalar), world: int, reach: scalar, lead: int,
+        fast: bool,
     ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
 
-        The deepest, then those that span most area, seen from above.
+        The deepest, then those that span most area, seen from above. lead: a feature that is one of them in any case, or
+        -1. fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         body = bodies.make_body(geometries.type[a], local, size_a, reach)
-        field = Field()
-        field.shape = geometries.field_shape[b]
-        field.size = size_b
-        field.row = wp.min(world, height.shape[0] - 1)
-        features = wp.vec4i(-1, -1, -1, -1)
+        field = surface.field_of(geometries, b, size_b, height, world)
+        found = wp.vec4i(-1, -1, -1, -1)
         chosen = mat33()
         deepest = scalar(0.0)
         for stage in range(4):
-            choice = best_place(choices.in_stage(stage, chosen, deepest), height, field, body)
+            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), height, field, body)
             if choice.feature < 0:
-                return choices.ascending(features)
-            features[stage] = choice.feature
+                return choices.with_lead(found, stage, lead)
+            found[stage] = choice.feature
             if stage == 0:
                 deepest = -choice.score
             if stage < 3:
                 chosen[stage] = choice.place
-        return choices.ascending(features)
+        return choices.with_lead(found, 4, lead)
 
-    return SimpleNamespace(field_features=field_features)
+    return SimpleNamespace(Drift=Drift, soonest=soonest, features=features)

@@ -3,6 +3,9 @@
 A body at rest stands on several places. At each of them, the surfaces are no longer nearest to each other as soon as the
 body tilts away by a rounding. So only the deepest place has to be a nearest one exactly. The others may nearly be one: their
 contacts are apart then, and bear when the body tilts back.
+
+Before these stages comes another one, for a body that moves: which place touches first, see
+:mod:`warp_kernels.collision.field.touch`.
 """
 
 import functools
@@ -17,6 +20,9 @@ from warp_kernels.types import warp_types
 
 # Distance for which perpendicular normals of one place stand when places are spread [m], over the root of two.
 NORMALS_APART = 0.01
+
+# The stage that looks for the place that touches first.
+SOONEST = -1
 
 # Depths that differ by less are equal [m].
 TIE = 1.0e-6
@@ -38,11 +44,24 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
     angle = surface_functions(scalar).angle
 
     @wp.struct
+    class Drift:
+        """How a body moves over the field in a whole step: the way of its centre, and its rotation vector.
+
+        slop: overlap that is taken for none [m].
+        """
+
+        centre: vec3
+        way: vec3
+        turn: vec3
+        slop: scalar
+
+    @wp.struct
     class Choice:
         """The best place so far in one stage of the choice, beside those chosen before; ``feature`` is -1 for none.
 
         least: distance that no place may be below; slack: sine by which its normal may miss those of the surfaces that
-        meet there.
+        meet there. In the stage SOONEST ``chosen`` has the centre, way and turn of the drift, ``least`` its slop, and
+        ``place`` is (distance, by how much that would shrink in a whole step, 0): a larger struct takes a third more time.
         """
 
         stage: int
@@ -54,8 +73,11 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
         place: vec3
 
     @wp.func
-    def in_stage(stage: int, chosen: mat33, deepest: scalar):
-        """The choice before any place is considered. deepest: least distance that the first stage found."""
+    def in_stage(stage: int, chosen: mat33, deepest: scalar, fast: bool):
+        """The choice before any place is considered. deepest: least distance that the first stage found.
+
+        fast: of a body that doesn't rest. Normals that miss those of the surfaces would hold up its motion along them.
+        """
         choice = Choice()
         choice.stage = stage
         choice.chosen = chosen
@@ -64,7 +86,37 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
         choice.slack = scalar(angle)
         if stage > 0:
             choice.least = deepest - scalar(TIE)
-            choice.slack = scalar(NEARLY_FLAT)
+            if not fast:
+                choice.slack = scalar(NEARLY_FLAT)
+        return choice
+
+    @wp.func
+    def soonest(drift: Drift):
+        """The choice of the place that touches first, before any place is considered."""
+        choice = Choice()
+        choice.stage = SOONEST
+        choice.feature = -1
+        choice.slack = scalar(angle)
+        choice.chosen = wp.matrix_from_rows(drift.centre, drift.way, drift.turn)
+        choice.least = drift.slop
+        return choice
+
+    @wp.func
+    def with_sooner(choice: Choice, feature: int, distance: scalar, surface: vec3, normal: vec3):
+        """Take a place if its distance is gone before that of the others at the present rate, or was so long before.
+
+        What doesn't close by more than the slop is at rest there, or slides along.
+        """
+        slop = choice.least
+        middle = surface + (scalar(0.5) * distance) * normal
+        way = choice.chosen[1] + wp.cross(choice.chosen[2], middle - choice.chosen[0])
+        closing = -wp.dot(normal, way)
+        if closing > slop or distance < -slop:
+            score = -distance / wp.max(closing, slop)
+            if choice.feature < 0 or score > choice.score:
+                choice.score = score
+                choice.feature = feature
+                choice.place = vec3(distance, closing, scalar(0.0))
         return choice
 
     @wp.func
@@ -73,7 +125,10 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
 
         Two normals of one place, such as those of a corner in a groove, count as places apart.
         """
-        if distance < reach and distance >= choice.least:
+        if choice.stage == SOONEST:
+            if distance < reach:
+                choice = with_sooner(choice, feature, distance, surface, normal)
+        elif distance < reach and distance >= choice.least:
             place = surface + scalar(NORMALS_APART) * normal
             score = -distance
             enough = choice.score + scalar(TIE)
@@ -88,4 +143,17 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
                 choice.place = place
         return choice
 
-    return SimpleNamespace(Choice=Choice, in_stage=in_stage, consider=consider, ascending=hulls.ascending)
+    @wp.func
+    def with_lead(features: wp.vec4i, count: int, lead: int):
+        """So many features in ascending order, with the lead in place of the last one if there is a lead and they lack it."""
+        lacking = lead >= 0
+        for k in range(4):
+            if features[k] == lead:
+                lacking = False
+        if lacking:
+            features[wp.min(count, 3)] = lead
+        return hulls.ascending(features)
+
+    return SimpleNamespace(
+        Drift=Drift, Choice=Choice, in_stage=in_stage, soonest=soonest, consider=consider, with_lead=with_lead
+    )

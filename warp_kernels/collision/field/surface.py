@@ -8,6 +8,7 @@ import warp as wp
 
 from warp_kernels.collision.field.grid import POINT, UPPER_TRIANGLE, grid_functions
 from warp_kernels.collision.field.lines import NEARLY_PARALLEL_SINE_SQUARED, line_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 # Where sharp features touch, the direction from one to the other is lost in rounding, and faces give the normal. They do so
@@ -21,6 +22,7 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     grid = grid_functions(scalar)
+    Geometries = collision_structs(scalar).Geometries
     # Sine of an angle that counts as none: rounding must not lose a place between a triangle and its edge.
     angle = 1.0e-9 if scalar == wp.float64 else 1.0e-5
     # Distance that counts as touching where features without extent meet [m].
@@ -34,6 +36,15 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
         shape: wp.vec3i
         size: vec3
         row: int
+
+    @wp.func
+    def field_of(geometries: Geometries, geometry: int, size: vec3, height: wp.array2d(dtype=scalar), world: int):
+        """The heightfield of a geometry."""
+        field = Field()
+        field.shape = geometries.field_shape[geometry]
+        field.size = size
+        field.row = wp.min(world, height.shape[0] - 1)
+        return field
 
     @wp.func
     def beyond(normal: vec3, direction: vec3):
@@ -232,6 +243,7 @@ def surface_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         Field=Field,
+        field_of=field_of,
         angle=angle,
         falls_away=falls_away,
         touching=touching,

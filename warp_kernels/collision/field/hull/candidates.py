@@ -38,7 +38,8 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
     corners = hull_vertex_functions(scalar)
     points = hull_point_functions(scalar)
     crossings = hull_edge_functions(scalar)
-    Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
+    Field, Hull, Bounds = surface.Field, bodies.Hull, bodies.Bounds
+    Choice, Drift = choices.Choice, choices.Drift
 
     @wp.func
     def best_place(
@@ -61,35 +62,54 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
         return choice
 
     @wp.func
-    def field_hull_features(
+    def soonest(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar,
+        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar, drift: Drift,
+    ):  # fmt: skip
+        """The feature within reach that touches first, -1 for none, its distance, and by how much that shrinks in a step."""
+        local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
+        hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
+        field = surface.field_of(geometries, b, size_b, height, world)
+        bounds = bodies.bounds_of(height, field, hull, packed.vertices, reach)
+        choice = choices.soonest(drift)
+        if bounds.top >= bounds.bottom:
+            choice = best_place(choice, height, field, hull, bounds, packed)
+        return choice.feature, choice.place[0], choice.place[1]
+
+    @wp.func
+    def features(
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar, lead: int,
+        fast: bool,
     ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
 
-        The deepest, then those that span most area, seen from above.
+        The deepest, then those that span most area, seen from above. lead: a feature that is one of them in any case, or
+        -1. fast: whether the body moves fast, see :mod:`warp_kernels.collision.field.choice`.
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
-        field = Field()
-        field.shape = geometries.field_shape[b]
-        field.size = size_b
-        field.row = wp.min(world, height.shape[0] - 1)
+        field = surface.field_of(geometries, b, size_b, height, world)
         bounds = bodies.bounds_of(height, field, hull, packed.vertices, reach)
-        features = wp.vec4i(-1, -1, -1, -1)
+        found = wp.vec4i(-1, -1, -1, -1)
         if bounds.top < bounds.bottom:
-            return features
+            return found
         chosen = mat33()
         deepest = scalar(0.0)
         for stage in range(4):
-            choice = best_place(choices.in_stage(stage, chosen, deepest), height, field, hull, bounds, packed)
+            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), height, field, hull, bounds, packed)
             if choice.feature < 0:
-                return choices.ascending(features)
-            features[stage] = choice.feature
+                return choices.with_lead(found, stage, lead)
+            found[stage] = choice.feature
             if stage == 0:
                 deepest = -choice.score
             if stage < 3:
                 chosen[stage] = choice.place
-        return choices.ascending(features)
+        return choices.with_lead(found, 4, lead)
 
-    return SimpleNamespace(radius_of=bodies.radius_of, field_hull_features=field_hull_features)
+    return SimpleNamespace(
+        Drift=Drift,
+        radius_of=bodies.radius_of,
+        soonest=soonest,
+        features=features,
+    )

@@ -1,0 +1,202 @@
+"""When within a step a body touches a heightfield that it is still apart from.
+
+A body may stand on one place of the field while others come nearer, so the search asks for the place that touches first: the one
+whose distance would be gone soonest at its present rate, of all local minima of the distance. What is at rest, or slides along,
+has no such rate. Each place is a part of a convex body against a convex element, whose distance is a convex function of time, so
+that Newton's method doesn't pass its touch. But new places come up on the way: the foot of a ramp has none on the ramp. A step
+that ends inside of the field therefore goes back, by Newton's method or by halves. A fast body is also looked at where its step ends.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.collision.field.candidates import candidate_functions
+from warp_kernels.collision.field.hull.candidates import field_hull_functions
+from warp_kernels.collision.pairs import ROUND_ON_FIELD
+from warp_kernels.collision.structs import collision_structs
+from warp_kernels.collision.touch.search import ARRIVED, DONE, MAX_EVALUATIONS, SLOP, START, touch_functions
+from warp_kernels.types import warp_types
+
+# Stages of the search: what the evaluation at the present time is for.
+APPROACH, LOOK_AHEAD, END = 11, 12, 13
+# What goes no further in a step than this share of the margin isn't looked ahead for: it passes nothing by more than that.
+SLOW = 0.1
+
+
+@functools.cache
+def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
+    """Warp functions of one precision and family of bodies on heightfields."""
+    t = warp_types(scalar)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+    sp = spatial_functions(scalar)
+    touch = touch_functions(scalar)
+    structs = collision_structs(scalar)
+    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
+    if family == ROUND_ON_FIELD:
+        bodies = candidate_functions(scalar)
+    else:
+        bodies = field_hull_functions(scalar)
+    Drift, soonest, features_of = bodies.Drift, bodies.soonest, bodies.features
+    zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
+    arrived = scalar(ARRIVED[scalar])
+    never = scalar(2.0)
+
+    @wp.struct
+    class Search:
+        """A search for the touch, with times as fractions of the step.
+
+        time: to evaluate next; free: the last one at which the body was apart; sunk: the first known one at which it was
+        inside; lead: the feature that touches at ``free``, or -1.
+        """
+
+        stage: int
+        time: scalar
+        free: scalar
+        sunk: scalar
+        lead: int
+
+    @wp.func
+    def onward(search: Search, feature: int, distance: scalar, closing: scalar, slop: scalar):
+        """The next evaluation after one at which the body is free."""
+        search.free = search.time
+        search.lead = feature
+        after = never
+        if feature >= 0:
+            after = search.time + wp.max(distance, zero) / closing
+        if feature >= 0 and distance <= arrived * slop and search.time < one:
+            search.stage = LOOK_AHEAD
+            search.time = wp.min(search.time + scalar(3.0) * slop / closing, one)
+        elif after < wp.min(search.sunk, one):
+            search.stage = APPROACH
+            search.time = after
+        elif search.sunk <= one:
+            search.stage = APPROACH
+            search.time = half * (search.free + search.sunk)
+        elif search.time < one:
+            search.stage = APPROACH
+            search.time = one
+        else:
+            search.stage = DONE
+            search.lead = -1
+        return search
+
+    @wp.func
+    def backward(search: Search, distance: scalar, closing: scalar, slop: scalar):
+        """The next evaluation after one at which the body is inside of the field."""
+        search.stage = APPROACH
+        search.sunk = search.time
+        search.time += distance / wp.max(closing, slop)
+        if search.time <= search.free:
+            search.time = half * (search.free + search.sunk)
+        return search
+
+    @wp.func
+    def advance(search: Search, feature: int, distance: scalar, closing: scalar, slop: scalar, fast: bool):
+        """The search after an evaluation. feature: the one that touches first, -1 for none; closing: its rate."""
+        if search.stage == START:
+            search.stage = DONE
+            if feature >= 0 and distance < closing:
+                if distance >= -slop:
+                    search = onward(search, feature, distance, closing, slop)
+            elif fast and distance >= -slop:
+                search.stage = END
+                search.time = one
+        elif search.stage == LOOK_AHEAD and feature >= 0 and distance < -slop:
+            # What only slides along doesn't sink in.
+            search.stage = DONE
+            search.time = search.free
+        elif search.stage != LOOK_AHEAD and feature >= 0 and distance < -arrived * slop:
+            search = backward(search, distance, closing, slop)
+        elif search.stage == END:
+            search.stage = DONE
+            search.time = zero
+        else:
+            search = onward(search, feature, distance, closing, slop)
+        return search
+
+    @wp.func
+    def drift_of(
+        pose_a: transform, pose_b: transform, start_a: transform, start_b: transform, motion_a: spatial,
+        motion_b: spatial, offset_a: vec3, offset_b: vec3, slop: scalar,
+    ):  # fmt: skip
+        """How the body moves over the field in a step at its present rate, in the field's frame."""
+        centre = wp.transform_get_translation(pose_a)
+        way = touch.way_of(motion_a, start_a, pose_a, centre, offset_a)
+        way -= touch.way_of(motion_b, start_b, pose_b, centre, offset_b)
+        q = wp.transform_get_rotation(pose_b)
+        drift = Drift()
+        drift.centre = wp.quat_rotate_inv(q, centre - wp.transform_get_translation(pose_b))
+        drift.way = wp.quat_rotate_inv(q, way)
+        drift.turn = wp.quat_rotate_inv(q, sp.angular(motion_a) - sp.angular(motion_b))
+        drift.slop = slop
+        return drift
+
+    @wp.func
+    def touch_time(
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, start_a: transform, size_a: vec3,
+        start_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, motion_a: spatial,
+        motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
+    ):  # fmt: skip
+        """The fraction of the step at which the contacts of a body and a field are, and the feature that touches then.
+
+        0 where nothing comes nearer, 1 where nothing touches; then, and where the search fails, there is no such feature, -1.
+        """
+        search = Search()
+        search.stage = START
+        search.sunk = never
+        search.lead = -1
+        slop = scalar(SLOP) * reach
+        way = reach - margin
+        if way <= scalar(SLOW) * margin:
+            search.stage = DONE
+        count = wp.int32(0)
+        while search.stage != DONE:
+            time = search.time
+            pose_a = touch.moved(start_a, time * motion_a, offset_a)
+            pose_b = touch.moved(start_b, time * motion_b, offset_b)
+            drift = drift_of(pose_a, pose_b, start_a, start_b, motion_a, motion_b, offset_a, offset_b, slop)
+            near = wp.max(one - time, zero) * way + slop
+            feature, distance, closing = soonest(
+                geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, near, drift
+            )
+            search = advance(search, feature, distance, closing, slop, way > margin)
+            count += 1
+            if count > MAX_EVALUATIONS and search.stage != DONE:
+                search.stage = DONE
+                search.time = zero
+                search.lead = -1
+        if search.time == zero:
+            search.lead = -1
+        return search.time, search.lead
+
+    @wp.func
+    def touching_features(
+        geometries: Geometries, packed: PackedShapes, a: int, b: int, start_a: transform, size_a: vec3,
+        start_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, motion_a: spatial,
+        motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
+    ):  # fmt: skip
+        """Up to four features of a body and a field, which of the four touches, and the fraction of the step at which they are."""
+        time, lead = touch_time(
+            geometries, packed, a, b, start_a, size_a, start_b, size_b, height, world, motion_a, motion_b, offset_a,
+            offset_b, reach, margin,
+        )  # fmt: skip
+        pose_a = start_a
+        pose_b = start_b
+        if time > zero:
+            pose_a = touch.moved(start_a, time * motion_a, offset_a)
+            pose_b = touch.moved(start_b, time * motion_b, offset_b)
+        fast = reach - margin > margin
+        features = features_of(
+            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, reach, lead, fast
+        )
+        nearest = wp.int32(0)
+        for k in range(4):
+            if lead >= 0 and features[k] == lead:
+                nearest = k
+        return features, nearest, time
+
+    return SimpleNamespace(touching_features=touching_features)
