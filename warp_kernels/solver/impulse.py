@@ -81,7 +81,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """impulse_bar = J M^-1 v+_bar; weight: v+_bar half way through that solve [dof, world].
+        """weight: v+_bar half way through the solve with M [dof, world]. impulse_bar = J M^-1 v+_bar; no rows for Newton's method.
 
         further_impulse_bar: what bounces and forces that are measured add to impulse_bar (:mod:`warp_kernels.solver.impact_time`,
         :mod:`warp_kernels.contact_force`); no rows where there are neither.
@@ -91,6 +91,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             weight[k, world] = qd_next_bar[world, k]
         products.begin_solve(world, paths, factor_l, factor_d, weight)
+        if impulse_bar.shape[0] == 0:
+            return
         for constraint in range(constraints.count[world]):
             bar = products.row_product(constraint, world, paths, constraints, row, weight)
             if further_impulse_bar.shape[0] > 0:

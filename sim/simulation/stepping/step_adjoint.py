@@ -63,7 +63,8 @@ class DifferentiableStep(Step):
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self.carried_impulse = worlds_last(constraints if self.warm else 0, t.vec3)
         self.weight = worlds_last(nv, scalar)
-        self.impulse_bar, self.start_bar = (worlds_last(constraints, t.vec3) for _ in range(2))
+        swept = 0 if self.newton else constraints
+        self.impulse_bar, self.start_bar = (worlds_last(swept, t.vec3) for _ in range(2))
         self.rhs_bar = worlds_last(constraints, t.vec3)
         self.bound_bar, self.softness_bar = (worlds_last(constraints, scalar) for _ in range(2))
         self._allocate_bounce_adjoint()

@@ -12,6 +12,7 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from warp_kernels.solver.newton.ordering import ordering_functions
@@ -43,6 +44,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
+    eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+    # What rounding makes of the relative residual: impulses answer to an error of a value with 1 / regularisation times as much.
+    rounding = scalar(1000.0 * eps)
 
     @wp.func
     def values_adjoint(
@@ -102,10 +106,53 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         return vec2(wp.dot(first, s), wp.dot(second, s))
 
     @wp.func
+    def refine(
+        world: int,
+        count: int,
+        nv: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        system: System,
+        iterate: Iterate,
+        weight: wp.array2d(dtype=scalar),
+        further_impulse_bar: wp.array2d(dtype=vec3),
+        rhs_bar: wp.array2d(dtype=vec3),
+    ):
+        """Solve for x with the factors that there are, and again for what they leave if that is more than rounding.
+
+        Returns the residual relative to the right-hand side.
+        """
+        for k in range(nv):
+            iterate.step[k, world] = zero
+            iterate.residual[k, world] = weight[k, world] / problem.inverse_mass[k, world]
+        square = f.residual_square(world, nv, problem, iterate)
+        if further_impulse_bar.shape[0] > 0:
+            square = system_residual(
+                world, count, nv, paths, constraints, problem, iterate, weight, further_impulse_bar, rhs_bar
+            )
+        left = square
+        for _attempt in range(2):
+            for k in range(nv):
+                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
+            linear.solve_transposed(world, nv, system, iterate.work)
+            for k in range(nv):
+                iterate.step[k, world] += iterate.work[system.place[k, world], world]
+            left = system_residual(
+                world, count, nv, paths, constraints, problem, iterate, weight, further_impulse_bar, rhs_bar
+            )
+            if left <= rounding * rounding * square:
+                break
+        if square > zero:
+            return wp.sqrt(left / square)
+        return zero
+
+    @wp.func
     def find_values_adjoint(
         world: int,
         count: int,
         nv: int,
+        factored: bool,
         trees: TreeDofs,
         paths: Paths,
         constraints: Constraints,
@@ -117,32 +164,27 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         further_impulse_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """Solve for x, which the step keeps, and for the adjoints of the row values. Returns the residual relative to the right-hand side."""
-        ordering.order(world, trees, constraints, couplings, system)
-        linear.outline(world, count, nv, paths, constraints, system)
-        symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
-        linear.factorise(world, nv, symmetric, system)
-        for k in range(nv):
-            iterate.step[k, world] = zero
-            iterate.work[k, world] = zero
-        square = zero
-        left = zero
-        # The right-hand side, then what each of two solutions leaves: the second is for what rounding left of the first.
-        for attempt in range(3):
-            for k in range(nv):
-                iterate.step[k, world] += iterate.work[system.place[k, world], world]
-            left = system_residual(
-                world, count, nv, paths, constraints, problem, iterate, weight, further_impulse_bar, rhs_bar
+        """Solve for x, which the step keeps, and for the adjoints of the row values. Returns as :func:`refine`.
+
+        The factors of the last Newton step, where one was ``factored``, serve as long as the same constraints hold and slide in the
+        solution. What they leave tells.
+        """
+        left = scalar(wp.inf)
+        # One call in a loop: a GPU's compiler repeats a function's code wherever it is called.
+        attempt = int(1)
+        if factored:
+            attempt = 0
+        while attempt < 2 and not left <= rounding:
+            if attempt == 1:
+                ordering.order(world, trees, constraints, couplings, system)
+                linear.outline(world, count, nv, paths, constraints, system)
+                symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
+                linear.factorise(world, nv, symmetric, system)
+            left = refine(
+                world, count, nv, paths, constraints, problem, system, iterate, weight, further_impulse_bar, rhs_bar
             )
-            if attempt == 0:
-                square = left
-            for k in range(nv):
-                iterate.work[system.place[k, world], world] = iterate.residual[k, world]
-            if attempt < 2:
-                linear.solve_transposed(world, nv, system, iterate.work)
-        if square > zero:
-            return wp.sqrt(left / square)
-        return zero
+            attempt += 1
+        return left
 
     @wp.func
     def resistance_adjoint(
@@ -182,6 +224,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         couplings: Couplings,
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
@@ -197,7 +240,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         regularisation_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar. iterate: the solution, whose values are read; all else of it is scratch. own_bar: adjoint of the squares of a constraint's rows, those of their inverse masses.
+        """weight: D^-1 L'^-1 v+_bar. iterate: the solution, whose values are read; all else of it is scratch. sweep_count: systems that were solved for it; system holds the last one. own_bar: adjoint of the squares of a constraint's rows, those of their inverse masses.
 
         adjoint_residual: what the solution leaves of its right-hand side, relative to that, kept if it is more than what is there
         already.
@@ -211,6 +254,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             world,
             count,
             nv,
+            not wp.static(smoothed) and sweep_count[world] > 0,
             trees,
             paths,
             constraints,
