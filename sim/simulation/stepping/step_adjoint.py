@@ -171,13 +171,17 @@ class DifferentiableStep(Step):
     def backward_step(self) -> None:
         """Run the step at the cursor again on a tape, apply its adjoint, and move the cursor back."""
         kernels = checkpoint_kernels(self.scalar)
-        assert self._adjoint_memory is not None
         self._launch(kernels.move_cursor, 1, by=-1)
-        self._adjoint_memory.zero_()
+        self.clear_adjoints()
         self.load()
         self._launch(kernels.load_adjoint, self.num_worlds)
         self.run_adjoint()
         self._launch(kernels.store_adjoint, self.num_worlds)
+
+    def clear_adjoints(self) -> None:
+        """Set to zero the adjoints that kernels add to."""
+        assert self._adjoint_memory is not None, "prepare_backward comes first"
+        self._adjoint_memory.zero_()
 
     def store_carried_impulses(self, total: wp.array) -> None:
         """Write the adjoint of the first impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
@@ -196,9 +200,18 @@ class DifferentiableStep(Step):
 
     def record(self, tape: wp.Tape) -> None:
         """Run the step on the active tape, with its adjoint."""
-        self.to_next_velocity()
-        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path])
+        self.record_velocity(tape)
         self.to_next_position()
+
+    def record_velocity(self, tape: wp.Tape) -> None:
+        """Run the stages up to qd_next and qd_path on the active tape, with their adjoint.
+
+        The adjoint leaves what it reads of the step as it is, so that it can be applied again.
+        """
+        self.to_next_velocity()
+        if self.constraint_response.shape[0]:
+            self._launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
+        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path])
 
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
@@ -237,7 +250,6 @@ class DifferentiableStep(Step):
         self._launch(solver.solution_adjoint, self.num_worlds)
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)
-        self._launch_over_constraints(kernels.constraint_response)
         self._launch_over_constraints(kernels.own_response)
 
     def _solution_adjoint(self) -> None:
@@ -253,7 +265,6 @@ class DifferentiableStep(Step):
             kernel = warm_start_kernels(self.scalar).start_adjoint
             self._launch(kernel, self.num_worlds, previous_impulse_bar=self.carried_impulse)
         self._launch_over_constraints(solver.delassus_adjoint)
-        self._launch_over_constraints(kernels.constraint_response)
         self._launch_over_constraints(kernels.coupled_response)
 
     def _row_adjoint(self) -> None:
