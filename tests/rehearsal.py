@@ -100,7 +100,7 @@ def poison_working_memory(patch: pytest.MonkeyPatch) -> None:
         return array
 
     patch.setattr(wp, "empty", poisoned)
-    for name in ("record_forward", "record_backward"):
+    for name in ("record_forward", "record_backward", "record_rows"):
         patch.setattr(Shard, name, _poisoning(getattr(Shard, name)))
 
 

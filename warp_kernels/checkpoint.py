@@ -24,7 +24,9 @@ TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR, BAD_STATE
     2 * BETWEEN, 2 * BETWEEN + 10
 )
 CONTACT_FORCE, CONTACT_FORCE_BAR = range(2 * BETWEEN + 10, 2 * BETWEEN + 12)
-TABLE_SIZE = 2 * BETWEEN + 12
+# Where the matrices of a single step's derivatives go, see :mod:`warp_kernels.linearise`.
+STATE_ROWS, TAU_ROWS, CONTROL_ROWS = range(2 * BETWEEN + 12, 2 * BETWEEN + 15)
+TABLE_SIZE = 2 * BETWEEN + 15
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 

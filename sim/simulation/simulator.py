@@ -119,9 +119,9 @@ class Simulator(Worlds):
     def linearise(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Linearisation:
         """The derivatives of the step that begins at a state, as matrices in tangent coordinates.
 
-        The rows of the nv next velocities are ways back of their own, each in a copy of the world; all run at once.
-        They are gradients as :meth:`Trajectory.backward` has them, through contacts too. Nothing is recorded on an
-        active :class:`wp.Tape`.
+        The step is taken once, and its adjoint is applied for each of the nv next velocities. The rows are gradients as
+        :meth:`Trajectory.backward` has them, through contacts too, and ``adjoint_residual`` is theirs. Nothing is
+        recorded on an active :class:`wp.Tape`.
 
         Args:
             state: the state before the step.
@@ -132,8 +132,7 @@ class Simulator(Worlds):
             the derivatives in state, joint forces and inputs, and the state after the step.
 
         Raises:
-            ModelError: for wrong shapes, for more copies than there is memory for, and with a warm start, whose
-                impulses are part of the state.
+            ModelError: for wrong shapes, and with a warm start, whose impulses are part of the state.
         """
         if self.contact.warm_start:
             raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
@@ -141,7 +140,7 @@ class Simulator(Worlds):
             next_state = self.step(state, tau, control)
             if self._lineariser is None or self._lineariser.bouncing != self.bouncing:
                 self._lineariser = Lineariser(self)
-            return self._lineariser(next_state, state, tau, control)
+            return self._lineariser(state, tau, control, next_state)
 
     @serialized
     def rollout(

@@ -36,6 +36,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "algebra": ("types",),
     "parameters": ("algebra",),
     "kinematics": ("algebra", "variants"),
+    "linearise": ("checkpoint", "kinematics"),
     "dynamics": ("kinematics",),
     "collision": ("algebra", "variants"),
     "collision.convex": ("collision",),

@@ -4,13 +4,36 @@ import numpy as np
 import pytest
 
 import sim
+import sim.simulation.linearisation
 from scenes import quadruped
 from scenes.mjcf import to_mjcf
 from tests.actuators.worlds import arm as servo_arm
+from tests.actuators.worlds import leg
 from tests.contact.test_equalities import bent_loop
 from tests.contact.test_gradients import TILT, at, ball, box
 
 H = 1 / 240
+
+
+def tumbling_arm() -> sim.Model:
+    """A body that flies, with an arm on a ball joint, a slide and a hinge."""
+    builder = sim.ModelBuilder()
+    builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 1.0))
+    (body,) = builder.links
+    parts = {"upper": "spherical", "middle": "prismatic", "lower": "revolute"}
+    for number, (name, kind) in enumerate(parts.items()):
+        builder.add_link(name, mass=0.5, com=(0.1, 0.02, 0.0), inertia=(0.001, 0.004, 0.003))
+        parent = [body, *parts][number]
+        builder.add_joint(f"to_{name}", kind, parent=parent, child=name, position=(0.1, 0.0, 0.2), damping=0.1)
+    return builder.finalize("float64")
+
+
+def assert_same(found: sim.Linearisation, expected: sim.Linearisation, worlds: slice | int = slice(None)) -> None:
+    """That the matrices of some worlds are these, but for rounding: on a GPU sums have another order."""
+    for name in ("A", "B_tau", "B_control"):
+        actual, desired = getattr(found, name)[worlds], np.squeeze(getattr(expected, name))
+        bound = 1000.0 * np.finfo(desired.dtype).eps * np.abs(desired).max(initial=0.0)
+        np.testing.assert_allclose(actual, desired, rtol=0.0, atol=bound)
 
 
 def differences(
@@ -65,6 +88,24 @@ def test_a_ball_that_bounces_within_the_step():
         np.testing.assert_allclose(found.B_tau[0], B, atol=1e-6 * np.abs(B).max())
 
 
+def test_every_type_of_joint():
+    """Turning fast, so that a rotation and its velocity don't commute. A quaternion's length makes no difference."""
+    model = tumbling_arm()
+    simulator = sim.Simulator(model, H, device="cpu")
+    rng = np.random.default_rng(3)
+    q = sim.integrate(model, model.q0[None], rng.normal(size=(1, model.nv))).numpy()[0]
+    qd, tau = 40.0 * rng.normal(size=model.nv), rng.normal(size=model.nv)
+    found = simulator.linearise(simulator.state(q, qd), tau)
+    A, B = differences(simulator, simulator.state(q, qd), tau)
+    np.testing.assert_allclose(found.A[0], A, atol=1e-6 * np.abs(A).max())
+    np.testing.assert_allclose(found.B_tau[0], B, atol=1e-6 * np.abs(B).max())
+    long = q.copy()
+    for start in (3, 7):
+        long[start : start + 4] *= 1.7
+    longer = simulator.linearise(simulator.state(long, qd), tau)
+    np.testing.assert_allclose(longer.A, found.A, atol=1e-12 * np.abs(A).max())
+
+
 def test_inputs_of_actuators():
     model = servo_arm()
     simulator = sim.Simulator(model, H, device="cpu")
@@ -107,9 +148,69 @@ def test_worlds_with_parameters_of_their_own():
     found = both.linearise(both.state(scene.q0, qd))
     for world in range(2):
         alone = sim.Simulator(model, H, 1, "cpu", contact, {"mass": masses[world], "damping": np.full(model.nv, 0.3)})
-        expected = alone.linearise(alone.state(scene.q0, qd[world]))
-        np.testing.assert_array_equal(found.A[world], expected.A[0])
-        np.testing.assert_array_equal(found.B_tau[world], expected.B_tau[0])
+        assert_same(found, alone.linearise(alone.state(scene.q0, qd[world])), world)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", [{"solver": "pgs"}, {"solver": "pgs", "adjoint": "implicit"}, {"solver": "newton"}])
+def test_many_worlds_on_several_threads(dtype, options):
+    """Each world's matrices are those that it has alone, and those of a second call."""
+    scene = quadruped.build(dtype, friction=0.4, height=0.001)
+    model, rng = scene.model, np.random.default_rng(1)
+    contact, worlds = sim.ContactOptions(**options), 70
+    restitution = np.full(model.num_geometries, 0.5)
+    many = sim.Simulator(model, H, worlds, "cpu", contact, {"restitution": restitution}, threads=2)
+    qd, tau = (0.3 * rng.normal(size=(worlds, model.nv)) for _ in range(2))
+    qd[:, 2] -= 1.0
+    state = many.state(scene.q0, qd)
+    found = many.linearise(state, tau)
+    assert found.A.dtype == dtype
+    many.linearise(many.initial_state())
+    assert_same(many.linearise(state, tau), found)
+    alone = sim.Simulator(model, H, 1, "cpu", contact, {"restitution": restitution})
+    for world in (0, 34, 35, 69):
+        assert_same(found, alone.linearise(alone.state(scene.q0, qd[world]), tau[world]), world)
+
+
+@pytest.mark.parametrize("restitution", [0.0, 0.8])
+def test_rows_shared_out_among_copies(restitution, monkeypatch):
+    """As on a GPU: some rows at a time, each in a copy of its world. Parameters of worlds are copied, and set again."""
+    model = leg().finalize("float64")
+    given = {"mass": np.stack([model.parameters["mass"], 1.5 * model.parameters["mass"]])}
+    given["restitution"] = np.full(model.num_geometries, restitution)
+    one, several = (sim.Simulator(model, H, 2, "cpu", parameters=given) for _ in range(2))
+    qd = np.array([[0.8, 0.1, -0.4, 0.1, 0.2, 0.1, 0.3, 0.4], [0.1, 0.2, -0.9, 0.3, 0.2, 0.1, -0.3, 0.4]])
+    inputs = {"tau": np.ones(model.nv), "control": [[0.2, 0.1], [0.0, 0.3]]}
+    for damping in (0.0, 0.3):
+        for simulator in (one, several):
+            simulator.set_parameter("damping", np.full((2, model.nv), damping) * [[1.0], [2.0]])
+        expected = one.linearise(one.state(model.q0, qd), **inputs)
+        assert one.contacts(one.state(model.q0, qd), **inputs).point.size
+        with monkeypatch.context() as patch:
+            patch.setattr(sim.simulation.linearisation, "copies_of_a_world", lambda *_: 3)
+            assert_same(several.linearise(several.state(model.q0, qd), **inputs), expected)
+    assert (several.bouncing, several._lineariser.copies) == (restitution > 0.0, 3)
+
+
+def test_beside_rollouts_and_sensors():
+    """It leaves a simulator as it found it, and forces that are measured play no part in it."""
+    scene = quadruped.build("float64", friction=0.4, height=0.001)
+    model = scene.model
+    measuring = sim.Simulator(model, H, 2, "cpu", contact_sensors=[0])
+    plain = sim.Simulator(model, H, 2, "cpu")
+    state = measuring.state(scene.q0)
+    trajectory = measuring.rollout(state, steps=3)
+    forces = np.ones(trajectory.contact_force.shape)
+
+    def gradients() -> list[np.ndarray]:
+        given = dict(contact_force_grad=forces, parameters=["mass"])
+        found = trajectory.backward(np.ones((2, model.nq)), **given)
+        return [found.q.numpy(), found.qd.numpy(), found.parameters["mass"]]
+
+    before = gradients()
+    assert_same(measuring.linearise(state), plain.linearise(state))
+    for first, second in zip(before, gradients(), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_a_warm_start_is_refused():

@@ -9,6 +9,7 @@ from sim.arrays.host_copies import HostWriter, copy_rows
 from sim.arrays.interrupts import check
 from sim.arrays.launch import load_launched
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
@@ -37,6 +38,8 @@ class Shard:
         self._again: wp.Graph | None = None
         self._set_aside: dict[str, wp.array] = {}
         self._backward: dict[frozenset[str], wp.Graph] = {}
+        self._rows: StepRows | None = None
+        self._row_graphs: list[wp.Graph] = []
         self._table, self._cursor = HostWriter(step.table), HostWriter(step.cursor)
         self._forward_reports = [HostWriter(step.largest_residual), HostWriter(step.total_overflow)]
         self._bad_step, self._left = HostWriter(step.last_bad_step), HostWriter(step.adjoint_residual)
@@ -64,6 +67,22 @@ class Shard:
             load_launched(step.backward_step, step.device)
             step.run_adjoint()
             self._backward[names] = self._capture(step.backward_step)
+
+    def record_rows(self, copies: int) -> None:
+        """Capture what finds the matrices of a step, see :class:`StepRows`. Call it from one thread only."""
+        if self._row_graphs:
+            return
+        step = self.step
+        step.prepare_backward()
+        step.watch_parameters(())
+        # Kept, since the graphs read and write its arrays.
+        self._rows = StepRows(step, copies)
+        stages = (self._rows.begin, self._rows.find_row, self._rows.end)
+        for stage in stages:
+            load_launched(stage, step.device)
+        step.run_adjoint()  # loads what is left, which a capture must not do
+        # In this order: to find a row is to go back on the tape of the beginning.
+        self._row_graphs = [self._capture(stage) for stage in stages]
 
     def run_forward(self, arrays: Arrays, steps: int, interval: int) -> None:
         """Fill what follows the first state of a trajectory.
@@ -117,6 +136,19 @@ class Shard:
             if count > 1:
                 self._fill_stretch(first, count)
             self._replay(graph, count)
+
+    def run_rows(self, arrays: Arrays, passes: int) -> None:
+        """Fill the matrices of one step.
+
+        Args:
+            arrays: its state and inputs, and the matrices.
+            passes: how often its adjoint is applied.
+        """
+        assert self._row_graphs, "record_rows comes first"
+        self._bind(arrays, (0, 1, 1))
+        self._left.write(0)
+        for graph, times in zip(self._row_graphs, (1, passes, 1), strict=True):
+            self._replay(graph, times)
 
     def _fill_stretch(self, first: int, count: int) -> None:
         """Compute again the states inside a stretch of steps, and leave the cursor at its end."""

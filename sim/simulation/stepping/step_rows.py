@@ -1,0 +1,52 @@
+"""The derivatives of one step as matrices: it is taken once on a tape, then its adjoint is applied for each row."""
+
+from typing import Any
+
+import warp as wp
+
+from sim.arrays.launch import launch
+from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.linearise import linearise_kernels
+
+
+class StepRows:
+    """The launches that fill the matrices (see :mod:`warp_kernels.linearise`), of worlds whose adjoint is prepared.
+
+    Args:
+        step: the working arrays and stages of these worlds.
+        copies: how many of them, side by side, are copies of one world, which share out its rows.
+    """
+
+    def __init__(self, step: DifferentiableStep, copies: int):
+        self.step = step
+        self.copies = copies
+        # How often the adjoint has been applied.
+        self.row_cursor = wp.zeros(1, dtype=wp.int32, device=step.device)
+        self.qd_path_bar = step.qd_path.grad if step.bouncing else step.device_model.none(step.scalar)
+        self._kernels = linearise_kernels(step.scalar)
+        self._tape = wp.Tape()
+
+    def begin(self) -> None:
+        """Take the step at the cursor on a tape, up to its velocities."""
+        self.row_cursor.zero_()
+        self.step.load()
+        with wp.Tape() as self._tape:
+            self.step.record_velocity(self._tape)
+
+    def find_row(self) -> None:
+        """Apply the adjoint for the next row of each world, or of each copy."""
+        step = self.step
+        step.clear_adjoints()
+        self._launch(self._kernels.begin_row, step.num_worlds)
+        self._tape.backward()
+        self._launch(self._kernels.end_row, step.num_worlds)
+        self._launch(checkpoint_kernels(step.scalar).move_cursor, 1, cursor=self.row_cursor, by=1)
+
+    def end(self) -> None:
+        """Make the rows of the coordinates from those that have been found."""
+        self._launch(self._kernels.coordinate_rows, (self.step.model.num_links, self.step.num_worlds))
+
+    def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
+        step = self.step
+        launch(kernel, dim, self, step, step.device_model, device=step.device, record_tape=False, **named)

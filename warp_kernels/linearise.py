@@ -1,0 +1,219 @@
+"""The matrices of a step's derivatives, row by row: where each way back begins, and where its result goes.
+
+A way back gives the row of one component of the next velocity. The coordinates move along the next velocity too, each joint's along
+its own: their rows are made of those, by the derivatives of that motion alone. Where contacts may bounce they move along another
+velocity, the path's, whose rows are then found first, in the place of those of the coordinates.
+
+One step of a world may be taken in ``copies``, each of which takes its own rows: copy c of world w is number ``w copies + c``.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.checkpoint import CONTROL_ROWS, STATE_ROWS, TAU_ROWS
+from warp_kernels.kinematics.joints import joint_motion_functions
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def linearise_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision, none with an adjoint.
+
+    ``first_world`` is the place of this shard's first copy among the ``total_worlds`` copies of all worlds. The table has the addresses of
+    the matrices [worlds, 2 nv, n], with n = 2 nv for the state, nv for joint forces and nu for inputs of actuators.
+    """
+    t = warp_types(scalar)
+    vec3, quat, mat33 = t.vec3, t.quat, t.mat33
+    joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
+    module = kernel_module("linearise", scalar)
+    zero, one = scalar(0.0), scalar(1.0)
+    Matrices = wp.array3d(dtype=scalar)
+
+    @wp.func
+    def matrices(table: wp.array(dtype=wp.uint64), place: int, worlds: int, nv: int, columns: int):
+        return wp.array(ptr=table[place], shape=(worlds, 2 * nv, columns), dtype=scalar)
+
+    @wp.func
+    def row_of(copy: int, copies: int, nv: int, row_cursor: wp.array(dtype=int), path: wp.array2d(dtype=scalar)):
+        """Which row a copy finds now. Those before nv are rows of the path's velocity, if it is another one than the next."""
+        row = row_cursor[0] * copies + copy
+        if path.shape[0] == 0:
+            row += nv
+        return row
+
+    @wp.func
+    def quaternion_tangent(kind: int, q: quat, q_bar: quat):
+        """From the derivative in a quaternion to that in a small rotation along the axes of its angular velocity."""
+        bar = vec3()
+        for axis in range(wp.static(3)):
+            turn = quat()
+            turn[axis] = scalar(0.5)
+            change = joints.turned(kind, q, turn)
+            for part in range(wp.static(4)):
+                bar[axis] += q_bar[part] * change[part]
+        return bar
+
+    @wp.func
+    def turned_beyond(kind: int, before: quat, first: vec3, second: vec3, after: quat, direction: vec3):
+        """How far two rotations, one after the other, take a joint beyond a quaternion ``after``, along a direction."""
+        there = joints.turned(
+            kind, joints.turned(kind, before, rotations.rotation_exp(first)), rotations.rotation_exp(second)
+        )
+        return wp.dot(direction, rotations.rotation_log(joints.turn_between(kind, after, there)))
+
+    @wp.func
+    def follow_velocity(rows: Matrices, world: int, k: int, path: int, dt: scalar):
+        """The row of a coordinate that moves along its velocity, but for its own change."""
+        for column in range(rows.shape[2]):
+            rows[world, k, column] = dt * rows[world, path, column]
+
+    @wp.func
+    def follow_turn(rows: Matrices, world: int, k: int, path: int, in_turn: mat33):
+        """The three rows of a rotation, but for its own change. They may stand where those of the velocity stood."""
+        for column in range(rows.shape[2]):
+            velocity = vec3(rows[world, path, column], rows[world, path + 1, column], rows[world, path + 2, column])
+            turned = in_turn * velocity
+            for axis in range(wp.static(3)):
+                rows[world, k + axis, column] = turned[axis]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def begin_row(
+        # Model
+        first_world: int,
+        copies: int,
+        # Data in
+        row_cursor: wp.array(dtype=int),
+        # Adjoint out
+        qd_path_bar: wp.array2d(dtype=scalar),
+        qd_next_bar: wp.array2d(dtype=scalar),
+    ):
+        """qd_path_bar: no rows where the path's velocity is the next one."""
+        world = wp.tid()
+        nv = qd_next_bar.shape[1]
+        row = row_of((first_world + world) % copies, copies, nv, row_cursor, qd_path_bar)
+        for k in range(nv):
+            qd_next_bar[world, k] = wp.where(row == nv + k, one, zero)
+            if qd_path_bar.shape[0] > 0:
+                qd_path_bar[world, k] = wp.where(row == k, one, zero)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def end_row(
+        # Model
+        joint_type: wp.array(dtype=int),
+        joint_q_start: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        total_worlds: int,
+        first_world: int,
+        copies: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        row_cursor: wp.array(dtype=int),
+        q: wp.array2d(dtype=scalar),
+        # Adjoint in
+        qd_path_bar: wp.array2d(dtype=scalar),
+        q_bar: wp.array2d(dtype=scalar),
+        qd_bar: wp.array2d(dtype=scalar),
+        tau_bar: wp.array2d(dtype=scalar),
+        control_bar: wp.array2d(dtype=scalar),
+    ):
+        """Write what a way back has found into the row that it began with."""
+        world = wp.tid()
+        place = first_world + world
+        one_of, worlds = place // copies, total_worlds // copies
+        nv, nu = qd_bar.shape[1], control_bar.shape[1]
+        row = row_of(place % copies, copies, nv, row_cursor, qd_path_bar)
+        if row >= 2 * nv:
+            return
+        state = matrices(table, wp.static(STATE_ROWS), worlds, nv, 2 * nv)
+        tau = matrices(table, wp.static(TAU_ROWS), worlds, nv, nv)
+        control = matrices(table, wp.static(CONTROL_ROWS), worlds, nv, nu)
+        for link in range(joint_type.shape[0]):
+            kind = joint_type[link]
+            i = joint_q_start[link]
+            k = joint_qd_start[link]
+            count = joints.linear_coordinates(kind)
+            for n in range(count):
+                state[one_of, row, k + n] = q_bar[world, i + n]
+            if joints.has_quaternion(kind):
+                i += count
+                at = quat(q[world, i], q[world, i + 1], q[world, i + 2], q[world, i + 3])
+                at_bar = quat(q_bar[world, i], q_bar[world, i + 1], q_bar[world, i + 2], q_bar[world, i + 3])
+                bar = quaternion_tangent(kind, at, at_bar)
+                for axis in range(wp.static(3)):
+                    state[one_of, row, k + count + axis] = bar[axis]
+        for k in range(nv):
+            state[one_of, row, nv + k] = qd_bar[world, k]
+            tau[one_of, row, k] = tau_bar[world, k]
+        for k in range(nu):
+            control[one_of, row, k] = control_bar[world, k]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def coordinate_rows(
+        # Model
+        joint_type: wp.array(dtype=int),
+        joint_q_start: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        total_worlds: int,
+        first_world: int,
+        copies: int,
+        dt: scalar,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        q: wp.array2d(dtype=scalar),
+        qd_path: wp.array2d(dtype=scalar),
+        control: wp.array2d(dtype=scalar),
+        # Adjoint in
+        qd_path_bar: wp.array2d(dtype=scalar),
+    ):
+        """The rows of a joint's next coordinates, from those of the velocity along which they move, which have all been found."""
+        link, world = wp.tid()
+        place = first_world + world
+        if place % copies != 0:
+            return
+        one_of, worlds = place // copies, total_worlds // copies
+        nv = qd_path.shape[1]
+        state_rows = matrices(table, wp.static(STATE_ROWS), worlds, nv, 2 * nv)
+        tau_rows = matrices(table, wp.static(TAU_ROWS), worlds, nv, nv)
+        control_rows = matrices(table, wp.static(CONTROL_ROWS), worlds, nv, control.shape[1])
+        kind = joint_type[link]
+        i = joint_q_start[link]
+        k = joint_qd_start[link]
+        path = k
+        if qd_path_bar.shape[0] == 0:
+            path += nv
+        count = joints.linear_coordinates(kind)
+        for n in range(count):
+            follow_velocity(state_rows, one_of, k + n, path + n, dt)
+            follow_velocity(tau_rows, one_of, k + n, path + n, dt)
+            follow_velocity(control_rows, one_of, k + n, path + n, dt)
+            state_rows[one_of, k + n, k + n] += one
+        if joints.has_quaternion(kind):
+            i += count
+            k += count
+            path += count
+            before = wp.normalize(quat(q[world, i], q[world, i + 1], q[world, i + 2], q[world, i + 3]))
+            turn = dt * vec3(qd_path[world, k], qd_path[world, k + 1], qd_path[world, k + 2])
+            after = joints.turned(kind, before, rotations.rotation_exp(turn))
+            in_tangent = mat33()
+            in_velocity = mat33()
+            for axis in range(wp.static(3)):
+                direction = vec3()
+                direction[axis] = one
+                _kind, _before, first, second, _after, _direction = wp.grad(turned_beyond)(
+                    kind, before, vec3(), turn, after, direction
+                )
+                for j in range(wp.static(3)):
+                    in_tangent[axis, j] = first[j]
+                    in_velocity[axis, j] = dt * second[j]
+            follow_turn(state_rows, one_of, k, path, in_velocity)
+            follow_turn(tau_rows, one_of, k, path, in_velocity)
+            follow_turn(control_rows, one_of, k, path, in_velocity)
+            for axis in range(wp.static(3)):
+                for j in range(wp.static(3)):
+                    state_rows[one_of, k + axis, k + j] += in_tangent[axis, j]
+
+    return SimpleNamespace(module=module, begin_row=begin_row, end_row=end_row, coordinate_rows=coordinate_rows)
