@@ -8,12 +8,30 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.model.model import Geometry
+from sim.model.mass_properties import mesh_mass_properties
+from sim.model.model import Geometry, Mesh
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS
 
 # Vertices closer to a triangle's plane than this fraction of the hull's extent belong to the same face.
 COPLANAR = 1e-7
+
+
+@dataclass(frozen=True)
+class HullBounds:
+    """A ball inside of a convex mesh, and the box around it along the axes of its frame; zeros for other geometries.
+
+    Attributes:
+        ball_centre: the centre of the volume [3].
+        ball_radius: distance of the nearest face from there.
+        box_centre: [3].
+        box_extents: half the lengths of the sides [3].
+    """
+
+    ball_centre: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    ball_radius: float = 0.0
+    box_centre: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    box_extents: np.ndarray = field(default_factory=lambda: np.zeros(3))
 
 
 @dataclass
@@ -27,6 +45,7 @@ class PackedShapes:
         normals: for each face its outward unit normal.
         edge_extent: for each geometry the first edge and the number of edges.
         edges: for each edge its two vertices, and a vertex of either face beside it, counted from the shape's first.
+        bounds: for each geometry those of its convex mesh.
     """
 
     extent: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -35,12 +54,14 @@ class PackedShapes:
     normals: list[np.ndarray] = field(default_factory=list)
     edge_extent: list[tuple[int, int]] = field(default_factory=list)
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
+    bounds: list[HullBounds] = field(default_factory=list)
     _known: dict[object, int] = field(default_factory=dict)
 
     def add_nothing(self) -> None:
         """A geometry that doesn't collide as a hull."""
         self.extent.append((0, 0, 0, 0))
         self.edge_extent.append((0, 0))
+        self.bounds.append(HullBounds())
 
     def add(self, geometry: Geometry) -> None:
         """A geometry that does."""
@@ -49,6 +70,7 @@ class PackedShapes:
             first = self._known[key]
             self.extent.append(self.extent[first])
             self.edge_extent.append(self.edge_extent[first])
+            self.bounds.append(self.bounds[first])
             return
         self._known[key] = len(self.extent)
         vertices, faces = _unit_shape(geometry)
@@ -59,6 +81,15 @@ class PackedShapes:
         self.corners += [_thinned(face) for face in faces]
         self.normals += [_normal(vertices[face]) for face in faces]
         self.edges += edges
+        self.bounds.append(HullBounds() if geometry.mesh is None else _hull_bounds(geometry.mesh, vertices, faces))
+
+
+def _hull_bounds(mesh: Mesh, vertices: np.ndarray, faces: list[list[int]]) -> HullBounds:
+    volume, centre, _ = mesh_mass_properties(mesh)
+    depths = [_normal(vertices[face]) @ (vertices[face[0]] - centre) for face in faces]
+    lower, upper = vertices.min(axis=0), vertices.max(axis=0)
+    radius = min(depths) if volume > 0.0 else 0.0
+    return HullBounds(centre, radius, 0.5 * (lower + upper), 0.5 * (upper - lower))
 
 
 def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> list[tuple[int, int, int, int]]:

@@ -21,7 +21,8 @@ from warp_kernels.collision.pairs import (
     ROUND_ON_FIELD,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
-from warp_kernels.collision.touch.search import DONE, SLOP, START, touch_functions
+from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
+from warp_kernels.collision.touch.search import DONE, PLACE, SLOP, START, touch_functions
 from warp_kernels.types import PLANE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -40,6 +41,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     closed = closed_form_functions(scalar)
     convex = convex_detection_functions(scalar)
     touch = touch_functions(scalar)
+    balls = inner_ball_functions(scalar)
     hulls = field_hull_functions(scalar)
     over_field = field_touch_functions(scalar, family)
     module = kernel_module(f"collision.detect_{family}", scalar)
@@ -152,6 +154,10 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                 before = scalar(0.0)
                 stage = wp.int32(START)
                 count = wp.int32(0)
+                if wp.static(family == CONVEX_SHAPES):
+                    held = balls.is_needed(
+                        geometries, packed, a, b, size_a, size_b, pose_a, pose_b, motion_a, motion_b, offset_a, offset_b
+                    )
                 while stage != DONE:
                     if stage != START:
                         pose_a = touch.moved(start_a, time * motion_a, offset_a)
@@ -176,6 +182,9 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                         stage, time, before = touch.advance(
                             stage, count, time, before, distance, closing, scalar(SLOP) * reach
                         )
+                    if wp.static(family == CONVEX_SHAPES):
+                        if held and stage == PLACE and time >= scalar(1.0) and balls.spins(motion_a, motion_b):
+                            time = scalar(0.0)
             lead = found
             for k in range(nearest):
                 if features[k] >= 0:
@@ -198,6 +207,21 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                         else:
                             slot_feature[found, world] = feature
                     found += 1
+            if wp.static(family == CONVEX_SHAPES):
+                if held and time < scalar(1.0) and features[0] >= 0:
+                    if balls.is_before(
+                        geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
+                    ):
+                        if found < slot_pair.shape[0]:
+                            slot_pair[found, world] = pair
+                            slot_time[found, world] = time
+                            slot_lead[found, world] = wp.min(lead, slot_pair.shape[0] - 1)
+                            nearby = features[0]
+                            slot_feature[found, world] = modes[nearby] + INNER_BALL
+                            slot_codes_a[found, world] = codes_a[nearby]
+                            slot_codes_b[found, world] = codes_b[nearby]
+                            slot_witness[found, world] = directions[nearby]
+                        found += 1
         contact_count[world] = wp.min(found, slot_pair.shape[0])
         contact_overflow[world] = wp.max(found - slot_pair.shape[0], 0)
 

@@ -14,6 +14,7 @@ from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD, ROUND_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
+from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
@@ -27,6 +28,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     touch = touch_functions(scalar)
+    balls = inner_ball_functions(scalar)
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
@@ -59,7 +61,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         feature = slot_feature[slot, world]
         if wp.static(family == CONVEX_SHAPES):
             return convex.convex_contact(
-                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
+                geometries, packed, a, b, feature % INNER_BALL, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
                 slot_codes_b[slot, world], slot_witness[slot, world],
             )  # fmt: skip
         if wp.static(family == ROUND_ON_FIELD):
@@ -112,7 +114,8 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         rows normal (from a to b) and two tangents. contact_distance: negative when penetrating. Of a slot with a time
         these are the pair's at that time, with point and distance taken back to the step's beginning: the distance that
         closes at the rate of that time. One step of Newton's method gives the time of a touch its derivative.
-        contact_friction and contact_restitution: products of those of both geometries.
+        contact_friction and contact_restitution: products of those of both geometries; the contact of an inner ball does not
+        bounce (:mod:`warp_kernels.collision.touch.inner_ball`).
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
@@ -162,6 +165,13 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
             slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
             slot_codes_b, slot_witness, height,
         )  # fmt: skip
+        bounce = materials.pair_product(restitution, a, b, world)
+        if wp.static(family == CONVEX_SHAPES):
+            if slot_feature[slot, world] >= INNER_BALL:
+                distance, point = balls.ball_contact(
+                    geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
+                )
+                bounce = scalar(0.0)
         apart = vec3()
         if time > scalar(0.0):
             point, apart, distance = touch.taken_back(
@@ -173,6 +183,6 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance
         contact_friction[slot, world] = materials.pair_product(friction, a, b, world)
-        contact_restitution[slot, world] = materials.pair_product(restitution, a, b, world)
+        contact_restitution[slot, world] = bounce
 
     return SimpleNamespace(evaluate=evaluate)

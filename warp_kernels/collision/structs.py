@@ -68,6 +68,8 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
             face_corner: vertices of the faces, counter-clockwise seen from outside [corner].
             face_normal: outward unit normals [face].
             edges: of each edge its two vertices, and a vertex of either face beside it [edge].
+            ball_centre, ball_radius: of a ball inside of each convex mesh, in its geometry's frame [num_geometries], m.
+            box_centre, box_extents: of the box around each convex mesh along the axes of its frame [num_geometries], m.
         """
 
         extent: wp.array(dtype=wp.vec4i)
@@ -77,5 +79,9 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         face_corner: wp.array(dtype=wp.int32)
         face_normal: wp.array(dtype=vec3)
         edges: wp.array(dtype=wp.vec4i)
+        ball_centre: wp.array(dtype=vec3)
+        ball_radius: wp.array(dtype=scalar)
+        box_centre: wp.array(dtype=vec3)
+        box_extents: wp.array(dtype=vec3)
 
     return SimpleNamespace(Geometries=Geometries, PackedShapes=PackedShapes)

@@ -142,6 +142,10 @@ class CollisionModel:
             face_corner=self._integers([corner for face in shapes.corners for corner in face]),
             face_normal=self._array(shapes.normals, vec3),
             edges=self._array(shapes.edges, wp.vec4i),
+            ball_centre=self._array([bounds.ball_centre for bounds in shapes.bounds], vec3),
+            ball_radius=self._array([bounds.ball_radius for bounds in shapes.bounds], model.scalar),
+            box_centre=self._array([bounds.box_centre for bounds in shapes.bounds], vec3),
+            box_extents=self._array([bounds.box_extents for bounds in shapes.bounds], vec3),
         )
 
     def _integers(self, values: npt.ArrayLike) -> wp.array:

@@ -13,6 +13,7 @@ import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
+from warp_kernels.collision.touch.inner_ball import INNER_BALL
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -60,7 +61,8 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
             reference = frame.reference_tree(
                 geometries.link[pairs.a[pair]], geometries.link[pairs.b[pair]], geometries.link_tree
             )
-            identity = int(0)
+            # Less than 8 x 8 octants of the point: a contact of an inner ball is one of its own.
+            identity = identity // INNER_BALL
             for side in range(2):
                 geometry = pairs.a[pair]
                 if side == 1:
