@@ -13,8 +13,8 @@ ROUND_ON_FIELD = "round_on_field"  # round bodies on heightfields: field/candida
 HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hulls.py and field/hull_contact.py
 FAMILIES = (CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD)
 
-# The family of each pair of types (first <= second) that can touch, and the most contacts that it can have at once, that of an
-# inner ball included.
+# The family of each pair of types (first <= second) that can touch, and the most contacts that it can have at once, but for that
+# of an inner ball (touch/inner_ball.py).
 COLLISION_PAIRS = {
     (PLANE, SPHERE): (CLOSED_FORM, 1),
     (PLANE, CAPSULE): (CLOSED_FORM, 2),
@@ -30,23 +30,23 @@ COLLISION_PAIRS = {
     (SPHERE, ELLIPSOID): (CLOSED_FORM, 1),
     (SPHERE, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
     (CAPSULE, CAPSULE): (CLOSED_FORM, 2),
-    (CAPSULE, BOX): (CONVEX_SHAPES, 5),
-    (CAPSULE, CONVEX): (CONVEX_SHAPES, 5),
-    (CAPSULE, CYLINDER): (CONVEX_SHAPES, 5),
-    (CAPSULE, ELLIPSOID): (CONVEX_SHAPES, 2),
+    (CAPSULE, BOX): (CONVEX_SHAPES, 4),
+    (CAPSULE, CONVEX): (CONVEX_SHAPES, 4),
+    (CAPSULE, CYLINDER): (CONVEX_SHAPES, 4),
+    (CAPSULE, ELLIPSOID): (CONVEX_SHAPES, 1),
     (CAPSULE, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
-    (BOX, BOX): (CONVEX_SHAPES, 5),
-    (BOX, CONVEX): (CONVEX_SHAPES, 5),
-    (BOX, CYLINDER): (CONVEX_SHAPES, 5),
-    (BOX, ELLIPSOID): (CONVEX_SHAPES, 2),
+    (BOX, BOX): (CONVEX_SHAPES, 4),
+    (BOX, CONVEX): (CONVEX_SHAPES, 4),
+    (BOX, CYLINDER): (CONVEX_SHAPES, 4),
+    (BOX, ELLIPSOID): (CONVEX_SHAPES, 1),
     (BOX, HEIGHTFIELD): (HULL_ON_FIELD, 4),
-    (CONVEX, CONVEX): (CONVEX_SHAPES, 5),
-    (CONVEX, CYLINDER): (CONVEX_SHAPES, 5),
-    (CONVEX, ELLIPSOID): (CONVEX_SHAPES, 2),
+    (CONVEX, CONVEX): (CONVEX_SHAPES, 4),
+    (CONVEX, CYLINDER): (CONVEX_SHAPES, 4),
+    (CONVEX, ELLIPSOID): (CONVEX_SHAPES, 1),
     (CONVEX, HEIGHTFIELD): (HULL_ON_FIELD, 4),
-    (CYLINDER, CYLINDER): (CONVEX_SHAPES, 5),
-    (CYLINDER, ELLIPSOID): (CONVEX_SHAPES, 2),
+    (CYLINDER, CYLINDER): (CONVEX_SHAPES, 4),
+    (CYLINDER, ELLIPSOID): (CONVEX_SHAPES, 1),
     (CYLINDER, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
-    (ELLIPSOID, ELLIPSOID): (CONVEX_SHAPES, 2),
+    (ELLIPSOID, ELLIPSOID): (CONVEX_SHAPES, 1),
     (ELLIPSOID, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
 }

@@ -67,7 +67,10 @@ def default_max_contacts(model: Model) -> int:
 
 def most_contacts(model: Model, i: int, j: int) -> int:
     """The most contacts that a pair of :func:`candidate_pairs` can have at once."""
-    return COLLISION_PAIRS[_types(model, i, j)][1]
+    types = _types(model, i, j)
+    family, most = COLLISION_PAIRS[types]
+    has_inner_ball = family == CONVEX_SHAPES and codes.SPHERE not in types
+    return most + has_inner_ball
 
 
 class CollisionModel:
