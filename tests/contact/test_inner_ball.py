@@ -95,7 +95,7 @@ def test_gradients(kind, moment, solver):
     q[3:] = Rotation.random(rng=np.random.default_rng(TURNED_ASIDE[kind])).as_quat()
     qd = [3.0, 2.0, -40.0, 2.0, -1.0, 0.5] if moment == "touch" else [3.0, 2.0, -8.0, 150.0, 100.0, 60.0]
     of_ball, others = normal_forces(model, q, np.array(qd), solver)
-    assert of_ball.max() > 0.1 * others.max() > 0.0
+    assert of_ball.max() > 0.05 * others.max() > 0.0
     c = case(model, 1, q=q, qd=qd, contact=sim.ContactOptions(solver=solver), dt=H)
     check(c, ["mass", "com", "inertia", "friction", "geometry_size", "geometry_placement"])
 

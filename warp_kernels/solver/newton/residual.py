@@ -191,6 +191,19 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         return symmetric
 
     @wp.func
+    def linear_impulse(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """A constraint's impulse if impulses were linear from where the values stand, ``slip`` away from there."""
+        kind = constraints.kind[i, world]
+        item = constraints.item[i, world]
+        bounds = impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
+        impulse = laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
+        slope, follows = slopes(i, kind, item, world, COUPLED, problem, iterate)
+        impulse += slope * iterate.slip[i, world]
+        if kind == TORSION:
+            impulse += follows * iterate.slip[item, world][0]
+        return impulse
+
+    @wp.func
     def linear_residual(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
@@ -200,15 +213,17 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         for i in range(count):
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             iterate.slip[i, world] = value - iterate.value[i, world]
-            kind = constraints.kind[i, world]
-            item = constraints.item[i, world]
-            bounds = impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-            impulse = laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
-            slope, follows = slopes(i, kind, item, world, COUPLED, problem, iterate)
-            impulse += slope * iterate.slip[i, world]
-            if kind == TORSION:
-                impulse += follows * iterate.slip[item, world][0]
+            impulse = linear_impulse(i, world, constraints, problem, iterate)
             products.add_push(i, -impulse, world, paths, constraints, problem.row, iterate.residual)
+
+    @wp.func
+    def keep_impulses(
+        world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Set the swept impulses to those at the end of the step if they were linear, for sweeps that go on from there."""
+        for i in range(count):
+            iterate.slip[i, world] += products.row_product(i, world, paths, constraints, problem.row, iterate.step)
+            iterate.swept[i, world] = linear_impulse(i, world, constraints, problem, iterate)
 
     @wp.func
     def hold_normal_impulses(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
@@ -229,5 +244,6 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         find_residual=find_residual,
         assemble=assemble,
         linear_residual=linear_residual,
+        keep_impulses=keep_impulses,
         hold_normal_impulses=hold_normal_impulses,
     )

@@ -412,6 +412,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             if mode == SWEPT:
                 f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
             found = find_step(world, nv, symmetric, system, iterate)
+            if mode == SWEPT and found:
+                f.keep_impulses(world, count, paths, constraints, problem, iterate)
             solved += 1
             in_round += 1
             if in_round == ROUND:

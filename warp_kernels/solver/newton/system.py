@@ -11,15 +11,15 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 
-# Warp's own access to an array looks at the sign of every index, which takes longer than the product. A sum for every fourth
-# product doesn't wait for the others; where a CPU works on one world alone, it adds eight products at a time.
+# Warp's own access to an array looks at the sign of every index, which takes longer than the product. A sum for every eighth
+# product doesn't wait for the others; where a CPU works on one world alone, it adds eight at a time, to the same result.
 _PRODUCT = """
     using number = wp::{scalar};
     const wp::int64 step_a = a.strides[0];
     const wp::int64 step_b = b.strides[0];
     const char* x = reinterpret_cast<const char*>(a.data) + (row_a + start) * step_a + world * wp::int64(a.strides[1]);
     const char* y = reinterpret_cast<const char*>(b.data) + (row_b + start) * step_b + world * wp::int64(b.strides[1]);
-    number sum[4] = {{0, 0, 0, 0}};
+    number sum[8] = {{0, 0, 0, 0, 0, 0, 0, 0}};
     int m = start;
 #ifndef __CUDA_ARCH__
     if (step_a == sizeof(number) && step_b == sizeof(number)) {{
@@ -27,16 +27,18 @@ _PRODUCT = """
         pack packed = 0;
         for (; m + 8 <= end; m += 8, x += sizeof(pack), y += sizeof(pack))
             packed += *reinterpret_cast<const pack*>(x) * *reinterpret_cast<const pack*>(y);
-        for (int k = 0; k < 4; ++k)
-            sum[k] = packed[k] + packed[4 + k];
+        *reinterpret_cast<pack*>(sum) = packed;
     }}
 #endif
+    for (; m + 8 <= end; m += 8, x += 8 * step_a, y += 8 * step_b)
+        for (int k = 0; k < 8; ++k)
+            sum[k] += *reinterpret_cast<const number*>(x + k * step_a) * *reinterpret_cast<const number*>(y + k * step_b);
     for (; m + 4 <= end; m += 4, x += 4 * step_a, y += 4 * step_b)
         for (int k = 0; k < 4; ++k)
             sum[k] += *reinterpret_cast<const number*>(x + k * step_a) * *reinterpret_cast<const number*>(y + k * step_b);
     for (; m < end; ++m, x += step_a, y += step_b)
         sum[0] += *reinterpret_cast<const number*>(x) * *reinterpret_cast<const number*>(y);
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 """
 
 
@@ -136,7 +138,13 @@ def system_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func_native(_PRODUCT.format(scalar=scalar.__name__))
     def product(
-        a: wp.array2d(dtype=scalar), row_a: int, b: wp.array2d(dtype=scalar), row_b: int, start: int, end: int, world: int
+        a: wp.array2d(dtype=scalar),
+        row_a: int,
+        b: wp.array2d(dtype=scalar),
+        row_b: int,
+        start: int,
+        end: int,
+        world: int,
     ) -> scalar:
         """Sum of the products of a part of two rows."""
 
