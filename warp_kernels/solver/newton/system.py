@@ -11,8 +11,9 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 
-# Warp's own access to an array looks at the sign of every index, which takes longer than the product. A sum for every eighth
-# product doesn't wait for the others; where a CPU works on one world alone, it adds eight at a time, to the same result.
+# Warp's own access to an array looks at the sign of every index, which takes longer than the product. On a CPU eight sums don't wait
+# for each other; where it works on one world alone, it adds eight products at a time, to the same result. A GPU has other threads
+# to turn to, and needs its registers.
 _PRODUCT = """
     using number = wp::{scalar};
     const wp::int64 step_a = a.strides[0];
@@ -29,13 +30,13 @@ _PRODUCT = """
             packed += *reinterpret_cast<const pack*>(x) * *reinterpret_cast<const pack*>(y);
         *reinterpret_cast<pack*>(sum) = packed;
     }}
-#endif
     for (; m + 8 <= end; m += 8, x += 8 * step_a, y += 8 * step_b)
         for (int k = 0; k < 8; ++k)
             sum[k] += *reinterpret_cast<const number*>(x + k * step_a) * *reinterpret_cast<const number*>(y + k * step_b);
     for (; m + 4 <= end; m += 4, x += 4 * step_a, y += 4 * step_b)
         for (int k = 0; k < 4; ++k)
             sum[k] += *reinterpret_cast<const number*>(x + k * step_a) * *reinterpret_cast<const number*>(y + k * step_b);
+#endif
     for (; m < end; ++m, x += step_a, y += step_b)
         sum[0] += *reinterpret_cast<const number*>(x) * *reinterpret_cast<const number*>(y);
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
