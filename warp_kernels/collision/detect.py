@@ -84,7 +84,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
         The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
         before it closes, however fast. velocity: of the links, about the origins of their trees. slot_time: the fraction
         of the step at which the contact is, see :mod:`warp_kernels.collision.touch`. slot_lead: the slot of the pair's
-        nearest contact, which touches then.
+        nearest contact, which touches then. The contact of an inner ball has the nearest one's feature, marked.
         Pairs come in order, and features of a pair too. Slots of a family follow those of the families before.
         Contacts that find no free slot are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
         """
@@ -183,6 +183,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                             stage, count, time, before, distance, closing, scalar(SLOP) * reach
                         )
                     if wp.static(family == CONVEX_SHAPES):
+                        # No touch was found, but the ball inside gets in: it is held where the shapes are nearest now.
                         if held and stage == PLACE and time >= scalar(1.0) and balls.spins(motion_a, motion_b):
                             time = scalar(0.0)
             lead = found

@@ -61,7 +61,7 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
             reference = frame.reference_tree(
                 geometries.link[pairs.a[pair]], geometries.link[pairs.b[pair]], geometries.link_tree
             )
-            # Less than 8 x 8 octants of the point: a contact of an inner ball is one of its own.
+            # The contact of an inner ball is no octant's of the others: it is counted beyond all 8 x 8 of them.
             identity = identity // INNER_BALL
             for side in range(2):
                 geometry = pairs.a[pair]

@@ -1,9 +1,9 @@
-"""The largest ball inside of a shape, which nothing passes however a hit sets the shape spinning.
+"""The ball inside of a convex shape, which is stopped however a hit sets the shape spinning.
 
 A contact has one normal and one place for the whole step. A body that is hit off its centre and then turns by a radian or more
-within the step leaves that place, and its centre goes on through what is thin. So where that ball of a
-shape, fast or spinning, would get into the other one, the pair has one more contact: the ball against the plane of the touch.
-Its lever is along the normal, and it adds no spin. Where the other contacts hold the body off, it carries nothing.
+within the step leaves that place, and its centre goes on through what is thin. So where the ball of a shape, fast or spinning, would
+get into the other shape, the pair has one more contact: the ball against the plane of the touch. Its lever is along the normal,
+and it adds no spin. Where the other contacts hold the body off, it carries nothing.
 """
 
 import functools
