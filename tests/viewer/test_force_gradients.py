@@ -45,9 +45,10 @@ def test_against_central_differences():
 
     for world, link in [(0, "slider"), (1, "slider"), (0, "box"), (1, "box")]:
         direction = rng.normal(size=3)
-        up, down = (loss(world, model.link(link), sign * 1e-4 * direction) for sign in (1, -1))
+        # 1e-2 N: a shorter difference drowns in the rounding of twenty steps.
+        up, down = (loss(world, model.link(link), sign * 1e-2 * direction) for sign in (1, -1))
         expected = found[step, world, model.link(link)] @ direction
-        assert (up - down) / 2e-4 == pytest.approx(expected, rel=1e-6)
+        assert (up - down) / 2e-2 == pytest.approx(expected, rel=1e-6)
         assert abs(expected) > 1e-5
 
 
