@@ -75,6 +75,8 @@ class Geometry:
         collides: whether it takes part in contact.
         visible: whether it is drawn.
         group: collision group bits; mask: the groups that it collides with.
+        friction_rule, contact_priority: how its friction and that of another geometry become a pair's, see
+            :meth:`sim.ModelBuilder.add_geometry`.
     """
 
     name: str
@@ -89,6 +91,27 @@ class Geometry:
     visible: bool = True
     group: int = 1
     mask: int = -1
+    friction_rule: str = "product"
+    contact_priority: int = 0
+
+
+@dataclass(frozen=True)
+class PairFriction:
+    """A friction that two geometries have together, see :meth:`sim.ModelBuilder.set_pair_friction`.
+
+    Attributes:
+        a: index of one geometry.
+        b: index of the other; a < b.
+        friction: Coulomb friction.
+        torsional_friction: moment about the normal per normal force [m].
+        rolling_friction: moment about the tangents per normal force [m].
+    """
+
+    a: int
+    b: int
+    friction: float
+    torsional_friction: float
+    rolling_friction: float
 
 
 @dataclass(frozen=True)
@@ -161,6 +184,7 @@ class Model:
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
             of actuators are there only if there is one.
         massless_links: names of moving links without mass, which can't be simulated.
+        pair_frictions: of pairs of geometries that have one of their own.
     """
 
     dtype: str
@@ -192,6 +216,7 @@ class Model:
     actuator_dof: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     massless_links: tuple[str, ...] = ()
+    pair_frictions: tuple[PairFriction, ...] = ()
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):

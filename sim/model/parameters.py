@@ -59,7 +59,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "geometry", (3,), "m", "radius; radius, half length; half extents; semi-axes; mesh or height scale"
     ),
     "height": ParameterSpec("height", (), "m", "heights of the heightfields, before their scale"),
-    "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product"),
+    "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product, or by its rule"),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
     "torsional_friction": ParameterSpec(
         "geometry", (), "m", "moment about the normal per normal force; a pair uses the sum; zero: no row, no gradient"

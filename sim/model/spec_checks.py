@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.specs import (
+    FRICTION_RULES,
     POSITIVE_SIZES,
     ActuatorSpec,
     GeometrySpec,
@@ -20,6 +22,7 @@ from warp_kernels import types as codes
 
 # Contacts number the parts of bodies and of the surface in 32 bits.
 MOST_HEIGHTS = 10_000_000
+LEAST_PRIORITY = -(2**31)
 
 
 def check_name(name: str, taken: Container[str], what: str) -> None:
@@ -78,7 +81,7 @@ def check_joint(spec: JointSpec, type: str) -> None:
 
 
 def check_geometry(spec: GeometrySpec) -> None:
-    """Refuse sizes that are not positive, negative friction, and restitution outside 0 to 1."""
+    """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, and unknown rules."""
     where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
     if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
         raise ModelError(f"{where}: a convex mesh needs mesh=")
@@ -89,6 +92,11 @@ def check_geometry(spec: GeometrySpec) -> None:
         finite_and_not_negative(where, label, getattr(spec, label))
     if not 0.0 <= spec.restitution <= 1.0:
         raise ModelError(f"{where}: restitution is {spec.restitution}; it must lie between 0 and 1")
+    if spec.geometry.friction_rule not in FRICTION_RULES:
+        known = " or ".join(map(repr, FRICTION_RULES))
+        raise ModelError(f"{where}: friction_rule is {spec.geometry.friction_rule!r}; it must be {known}")
+    if not is_whole(spec.geometry.contact_priority, LEAST_PRIORITY):
+        raise ModelError(f"{where}: contact_priority is {spec.geometry.contact_priority!r}; it must be a whole number")
     if not spec.contact_stiffness > 0.0:
         raise ModelError(
             f"{where}: contact_stiffness is {spec.contact_stiffness}; it must be positive, infinite for hard contact"

@@ -24,6 +24,8 @@ GEOMETRY_CODES = {
     "ellipsoid": codes.ELLIPSOID,
     "heightfield": codes.HEIGHTFIELD,
 }
+# How the friction of two geometries becomes a pair's.
+FRICTION_RULES = ("product", "maximum")
 # How many of the first sizes must be positive.
 POSITIVE_SIZES = {
     codes.PLANE: 0,
@@ -147,6 +149,7 @@ class WorldSpec:
         excluded: pairs of links that never touch.
         excluded_groups: groups of links of which no two touch.
         excluded_geometries: pairs of geometries that never touch.
+        pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
     """
 
     gravity: np.ndarray
@@ -163,3 +166,4 @@ class WorldSpec:
     excluded: set[frozenset[str]] = field(default_factory=set)
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
+    pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
-from sim.usd.annotations import keep, keep_parameters, keep_text
+from sim.usd.annotations import keep, keep_parameters, keep_text, keep_texts
 from sim.usd.instances import add_instancers
 from sim.usd.layers import layer_errors
 from sim.usd.links import add_frames, link_paths
@@ -167,6 +167,15 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         keep(collider, "rows", len(geometry.heights))
     if (geometry.group, geometry.mask) != (1, -1):
         keep(collider, "group_and_mask", (geometry.group, geometry.mask))
+    if geometry.friction_rule != "product":
+        keep_text(collider, "friction_rule", geometry.friction_rule)
+    if geometry.contact_priority:
+        keep(collider, "contact_priority", geometry.contact_priority)
+    own = [pair for pair in model.pair_frictions if pair.a == index]
+    if own:
+        values = [(pair.friction, pair.torsional_friction, pair.rolling_friction) for pair in own]
+        keep_texts(collider, "pair_friction_with", [model.geometries[pair.b].name for pair in own])
+        keep(collider, "pair_friction", values)
 
 
 def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Trail], materials: Materials) -> None:

@@ -10,6 +10,7 @@ import sim
 from sim.render.shapes import tessellate
 from sim.render.view import transform_points
 from sim.simulation.stepping.collision import candidate_pairs
+from sim.simulation.stepping.pair_friction import pair_friction
 from tests.importers.mjcf_zoo import random_state
 from warp_kernels import types as codes
 
@@ -109,13 +110,11 @@ def assert_same_shapes(a: sim.Model, b: sim.Model, which) -> None:
 
 def surfaces(model: sim.Model) -> dict[frozenset[str], tuple[float, float, float]]:
     """Sliding, torsional and rolling friction of all pairs that may touch, by names."""
-    slide, spin, roll = (model.parameters[key] for key in ("friction", "torsional_friction", "rolling_friction"))
+    pairs = list(zip(*candidate_pairs(model), strict=True))
     return {
-        frozenset((model.geometries[a].name, model.geometries[b].name)): (
-            slide[a] * slide[b], spin[a] + spin[b], roll[a] + roll[b],
-        )
-        for a, b in zip(*candidate_pairs(model), strict=True)
-    }  # fmt: skip
+        frozenset((model.geometries[a].name, model.geometries[b].name)): tuple(values)
+        for (a, b), values in zip(pairs, pair_friction(model, pairs).tolist(), strict=True)
+    }
 
 
 def motion(model: sim.Model, q: np.ndarray, qd: np.ndarray, steps: int, dt: float, tau=None) -> np.ndarray:

@@ -70,7 +70,8 @@ ZOO = """<mujoco model="zoo">
       <geom class="drawn" type="box" size="0.2 0.1 0.1"/>
     </body>
   </worldbody>
-  <contact><exclude body1="tool" body2="planar"/></contact>
+  <contact><exclude body1="tool" body2="planar"/>
+    <pair geom1="loose" geom2="tool" condim="6" friction="0.7 0.7 0.01 0.002 0.002"/></contact>
   <actuator>
     <motor name="push" joint="x" gear="20" ctrlrange="-0.5 0.5"/>
     <position class="servo" joint="flap" gear="-1.5" ctrlrange="-0.2 0.3"/>

@@ -13,6 +13,7 @@ import sim
 from scenes import quadruped
 from sim.model.poses import compose, inverse
 from sim.simulation.stepping.collision import candidate_pairs
+from sim.simulation.stepping.pair_friction import pair_friction
 from sim.usd import write_usd
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from warp_kernels import types as codes
@@ -154,12 +155,12 @@ def test_equalities_ask_for_what_mujoco_asks_for(read):
 
 def test_pairs_touch_whatever_their_bits(read):
     path = read(
-        geom='contype="0" conaffinity="0"', after='<contact><pair geom1="h" geom2="i" friction="0.4"/></contact>'
+        geom='contype="0" conaffinity="0"', after='<contact><pair geom1="h" geom2="i" friction="0.4 0.4"/></contact>'
     )
     model = sim.load(path)
     touching = [(model.geometries[a].name, model.geometries[b].name) for a, b in pairs_of(model)]
     assert touching == [("h", "i")]
-    assert np.prod([model.parameters["friction"][model.geometry(name)] for name in "hi"]) == pytest.approx(0.4)
+    assert pair_friction(model, pairs_of(model)).tolist() == [[0.4, 0.0, 0.0]]
 
 
 def pairs_of(model):
@@ -187,9 +188,10 @@ def test_there_and_back(tmp_path):
     assert_allclose(*masses, rtol=0, atol=1e-12)
 
     def frictions(one):
-        values = one.parameters["friction"]
+        values = pair_friction(one, pairs_of(one))
         return {
-            frozenset((one.geometries[a].name, one.geometries[b].name)): values[a] * values[b] for a, b in pairs_of(one)
+            frozenset((one.geometries[a].name, one.geometries[b].name)): friction
+            for (a, b), friction in zip(pairs_of(one), values[:, 0].tolist(), strict=True)
         }
 
     assert frictions(model) == pytest.approx(frictions(scene.model))
@@ -301,12 +303,8 @@ NOTES = {
         "links joined by a joint never collide",
     ),
     "friction": (
-        {
-            "geom": 'friction="0.5"',
-            "world": '<geom type="plane" size="1 1 1" friction="0.2"/>'
-            '<body><joint/><geom size="1" friction="0.1"/></body>',
-        },
-        r"friction of \d+ pairs of geoms differs from the file",
+        {"after": '<contact><pair geom1="h" geom2="i" friction="0.4"/></contact>'},
+        r"pair 0 \(line \d+\): its friction differs along its two tangents; the first is used for both",
     ),
     "spring of a ball": (
         {"world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>'},

@@ -1,6 +1,5 @@
 """MJCF files here and in MuJoCo: the same tree, dynamics, frames, contacts and steps."""
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from sim.model.poses import compose
 from sim.simulation.stepping.collision import candidate_pairs
+from sim.simulation.stepping.pair_friction import pair_friction
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from tests.importers.reference import BULLET, GYMNASIUM
 from tests.simulation.gyroscopic import added_wrenches, turning_links
@@ -143,35 +143,29 @@ def test_same_pairs_touch_with_the_same_friction(name, zoo):
     path = zoo if name == "zoo" else FILES[name]
     if not path.is_file():
         pytest.skip(f"{path} is not installed")
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        model = sim.load(path, dtype="float64")
-    differs = any("friction of" in str(warning.message) for warning in said)
+    model = load_quietly(path)
     peer = compiled(path, margin=5.0)
     data = mujoco.MjData(peer)
     mujoco.mj_forward(peer, data)
-    theirs: dict[frozenset[int], float] = {}
+    theirs: dict[frozenset[int], list[float]] = {}
     for contact in data.contact:
-        theirs[frozenset(contact.geom.tolist())] = contact.friction[0] if contact.dim > 1 else 0.0
+        acting = contact.friction[[0, 2, 3]] * (contact.dim >= np.array([3, 4, 6]))
+        theirs[frozenset(contact.geom.tolist())] = acting.tolist()
     numbers = {
         index: number
         for number, index in enumerate(
             index for index, geometry in enumerate(model.geometries) if not geometry.name.endswith("/visual")
         )
     }
-    friction = model.parameters["friction"]
+    pairs = list(zip(*candidate_pairs(without_fields(model)), strict=True))
     ours = {
-        frozenset((numbers[a], numbers[b])): friction[a] * friction[b]
-        for a, b in zip(*candidate_pairs(without_fields(model)), strict=True)
+        frozenset((numbers[a], numbers[b])): friction
+        for (a, b), friction in zip(pairs, pair_friction(model, pairs).tolist(), strict=True)
     }
     fields = set(np.flatnonzero(peer.geom_type == mujoco.mjtGeom.mjGEOM_HFIELD).tolist())
     theirs = {pair: value for pair, value in theirs.items() if not pair & fields}
-    assert ours.keys() == theirs.keys()
     assert len(ours) > 3
-    for pair, value in theirs.items():
-        # Pairs without friction may have some here, of which a warning tells.
-        assert ours[pair] == pytest.approx(value, rel=1e-9) or (differs and value == 0.0), pair
-    assert differs == any(ours[pair] != pytest.approx(value, rel=1e-9) for pair, value in theirs.items())
+    assert ours == theirs
 
 
 def without_fields(model: sim.Model) -> sim.Model:

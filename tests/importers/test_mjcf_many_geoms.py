@@ -1,21 +1,23 @@
-"""Friction of many geoms of an MJCF file: fitted for groups of geoms that are alike, as it would be for each."""
+"""Friction of pairs of many geoms of an MJCF file: MuJoCo's, whatever their dimensions, priorities and listed pairs."""
 
 import random
 import tracemalloc
-import warnings
 
+import mujoco
 import numpy as np
 import pytest
 
 import sim
-from sim.errors import MJCFWarning
-from sim.importers.mjcf import contacts, touching
+from sim.importers.mjcf.contacts import set_pairs
+from sim.simulation.stepping.collision import candidate_pairs
+from sim.simulation.stepping.pair_friction import pair_friction
+from tests.importers.mjcf_zoo import compiled, load_quietly
 
 
 def geom(name, chance):
     properties = {
         "friction": f"{chance.choice([0.5, 0.8, 1.0])} {chance.choice([0.005, 0.01])} 0.0001",
-        "condim": chance.choice([3, 4, 6]),
+        "condim": chance.choice([1, 3, 4, 6]),
         "priority": chance.choice([0, 0, 0, 1]),
         "contype": chance.choice([1, 1, 1, 2]),
     }
@@ -34,50 +36,57 @@ def scene(bodies, links, seed, contact=""):
     return f"<mujoco><worldbody>{floor}{''.join(lines)}</worldbody><contact>{contact}</contact></mujoco>"
 
 
-def read(tmp_path, text, **options):
-    path = tmp_path / "scene.xml"
-    path.write_text(text)
-    builder = sim.ModelBuilder()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MJCFWarning)
-        builder.add_mjcf(path, **options)
-    values = [[g.friction, g.torsional_friction, g.rolling_friction] for g in builder.geometries.values()]
-    return np.array(values), builder.excluded_geometries
-
-
 STATED = '<exclude body1="b0" body2="b2"/><pair geom1="g1" geom2="g3" friction="0.3 0.3 0.1 0.1 0.1"/>'
 
 
-@pytest.mark.parametrize("self_collision", [True, False])
 @pytest.mark.parametrize(("bodies", "links", "contact"), [(12, 0, ""), (6, 2, ""), (8, 1, STATED)])
-def test_groups_have_the_friction_that_each_geom_would_have(
-    tmp_path, monkeypatch, bodies, links, contact, self_collision
-):
-    for seed in range(5):
-        text = scene(bodies, links, seed, contact)
-        grouped, excluded = read(tmp_path, text, self_collision=self_collision)
-        with monkeypatch.context() as patch:
-            patch.setattr(touching, "ROUNDS", 0)  # every geom alone
-            alone, excluded_alone = read(tmp_path, text, self_collision=self_collision)
-        np.testing.assert_allclose(grouped, alone, rtol=1e-8, atol=1e-12)
-        assert excluded == excluded_alone
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_have_the_friction_of_mujoco(tmp_path, bodies, links, contact, seed):
+    """With a large margin MuJoCo finds a contact for every pair that it looks at."""
+    path = tmp_path / "scene.xml"
+    path.write_text(scene(bodies, links, seed, contact))
+    model, peer = load_quietly(path), compiled(path, margin=100.0)
+    data = mujoco.MjData(peer)
+    mujoco.mj_forward(peer, data)
+    theirs = {
+        frozenset(peer.geom(int(geom)).name for geom in found.geom): (
+            found.friction[[0, 2, 3]] * (found.dim >= np.array([3, 4, 6]))
+        ).tolist()
+        for found in data.contact
+    }
+    pairs = list(zip(*candidate_pairs(model), strict=True))
+    ours = {
+        frozenset(model.geometries[index].name for index in pair): friction
+        for pair, friction in zip(pairs, pair_friction(model, pairs).tolist(), strict=True)
+    }
+    assert len(ours) > 40
+    assert ours == theirs
+
+
+def test_friction_of_all_geoms_may_be_given(tmp_path):
+    path = tmp_path / "scene.xml"
+    path.write_text(scene(8, 1, 0, STATED))
+    model = load_quietly(path, friction=0.6)
+    found = pair_friction(model, zip(*candidate_pairs(model), strict=True))
+    np.testing.assert_array_equal(found[:, 0], 0.6)
+    assert len(np.unique(found[:, 1])) > 2
 
 
 def test_many_geoms_take_little_memory(tmp_path, monkeypatch):
-    found = []
+    """A table of truth values of all pairs would take 4 MB."""
+    path = tmp_path / "scene.xml"
+    path.write_text(scene(2000, 0, 0).replace('condim="1"', 'condim="3"').replace('condim="6"', 'condim="4"'))
+    # The pairs that are listed are many.
+    monkeypatch.setattr(sim.ModelBuilder, "exclude_geometries", lambda *_: None)
+    monkeypatch.setattr(sim.ModelBuilder, "set_pair_friction", lambda *_, **__: None)
+    peaks = []
 
     def noted(*arguments):
         tracemalloc.start()
-        found.append(read_surfaces(*arguments))
-        found.append(tracemalloc.get_traced_memory()[1])
+        set_pairs(*arguments)
+        peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        return found[0]
 
-    read_surfaces = contacts.read_surfaces
-    monkeypatch.setattr("sim.importers.mjcf.importer.read_surfaces", noted)
-    monkeypatch.setattr("sim.importers.mjcf.importer.exclude", lambda *_: None)  # the pairs that don't touch are many
-    read(tmp_path, scene(2000, 0, 0))
-    surfaces, memory = found
-    assert len(surfaces.friction) == 2001
-    # A table of truth values of all pairs would take 4 MB.
-    assert memory < 3e6
+    monkeypatch.setattr("sim.importers.mjcf.importer.set_pairs", noted)
+    sim.ModelBuilder().add_mjcf(path)
+    assert peaks[0] < 3e6

@@ -17,6 +17,7 @@ from tests.importers.usd_scenes import (
     CENTIMETRES_Y_UP,
     assert_same_models,
     everything,
+    frictions_of_pairs,
     poses_at,
 )
 
@@ -58,12 +59,14 @@ def test_a_robot_moves_as_before(tmp_path):
 MJCF = """<mujoco model="scene">
   <option timestep="0.004"/>
   <worldbody>
-    <body name="loose" pos="0 0 2"><freejoint/><geom size="0.1"/></body>
+    <body name="loose" pos="0 0 2"><freejoint/><geom name="ball" size="0.1" condim="6"/></body>
     <body name="arm"><joint name="hinge" axis="0 1 0"/><geom size="0.1" pos="0.3 0 0"/>
       <body name="hand" pos="1 0 0"><joint name="ball" type="ball"/><geom size="0.1" pos="0.3 0 0"/></body>
     </body>
-    <body name="weight" pos="0 3 0"><joint name="slide" type="slide"/><geom size="0.1"/></body>
+    <body name="weight" pos="0 3 0">
+      <joint name="slide" type="slide"/><geom name="block" size="0.1" priority="2"/></body>
   </worldbody>
+  <contact><pair geom1="ball" geom2="block" condim="4" friction="0.3 0.3 0.02"/></contact>
   <actuator><motor name="drive" joint="hinge"/>
     <position name="servo" joint="slide" kp="3" forcerange="-7 7"/></actuator>
   <keyframe>
@@ -91,6 +94,7 @@ def test_keyframes_parts_and_efforts_come_back(keyed):
         again = sim.load(path, dtype="float64")
     # The loose body stays before the arm, which a reader of other files starts with.
     assert_same_models(model, again)
+    assert frictions_of_pairs(again) == {frozenset(("ball", "block")): (0.3, 0.02, 0.0)}
     np.testing.assert_array_equal(again.effort_limit, model.effort_limit)
     (old,), (new,) = model.parts, again.parts
     assert new.timestep == 0.004

@@ -114,6 +114,16 @@ def everything():
     return builder.finalize("float64")
 
 
+def frictions_of_pairs(model):
+    """What is stated for pairs of geometries, by their names."""
+    return {
+        frozenset((model.geometries[pair.a].name, model.geometries[pair.b].name)): (
+            pair.friction, pair.torsional_friction, pair.rolling_friction,
+        )
+        for pair in model.pair_frictions
+    }  # fmt: skip
+
+
 def assert_same_models(a, b):
     """All parameters alike to double precision, all names and indices alike."""
     assert (a.link_names, a.joint_names, a.actuator_names) == (b.link_names, b.joint_names, b.actuator_names)
@@ -143,9 +153,10 @@ def assert_same_models(a, b):
             value, other = value[:, :3], other[:, :3]
         assert_allclose(other, value, rtol=0, atol=1e-15, err_msg=name)
     assert {tuple(sorted((order[i], order[j]))) for i, j in a.excluded_pairs} == set(b.excluded_pairs)
+    assert frictions_of_pairs(a) == frictions_of_pairs(b)
     for one, k in zip(a.geometries, order, strict=True):
         two = b.geometries[k]
-        for name in ("link", "collides", "visible", "group", "mask"):
+        for name in ("link", "collides", "visible", "group", "mask", "friction_rule", "contact_priority"):
             assert getattr(one, name) == getattr(two, name), (one.name, name)
         if one.collides:
             assert one.type == two.type, one.name

@@ -81,6 +81,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         pairs: Pairs,
         geometries: Geometries,
         packed: PackedShapes,
+        pair_friction: wp.array(dtype=vec3),
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -114,8 +115,8 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         rows normal (from a to b) and two tangents. contact_distance: negative when penetrating. Of a slot with a time
         these are the pair's at that time, with point and distance taken back to the step's beginning: the distance that
         closes at the rate of that time. One step of Newton's method gives the time of a touch its derivative.
-        contact_friction and contact_restitution: products of those of both geometries; the contact of an inner ball does not
-        bounce (:mod:`warp_kernels.collision.touch.inner_ball`).
+        contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; the contact of an
+        inner ball does not bounce (:mod:`warp_kernels.collision.touch.inner_ball`).
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
@@ -182,7 +183,9 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
             contact_apart[slot, world] = apart
         contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance
-        contact_friction[slot, world] = materials.pair_product(friction, a, b, world)
+        contact_friction[slot, world] = materials.pair_friction(
+            friction, a, b, pair_friction[pair][0], pairs.rule[pair], world
+        )
         contact_restitution[slot, world] = bounce
 
     return SimpleNamespace(evaluate=evaluate)

@@ -8,6 +8,15 @@ import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
 
+# How the friction of two geometries becomes a pair's: the product (the sum of torsional or rolling friction), the larger, or one's
+# alone, or
+# one that is stated for the pair.
+PRODUCT = 0
+MAXIMUM = 1
+FIRST = 2
+SECOND = 3
+STATED = 4
+
 
 @functools.cache
 def material_functions(scalar: Any) -> SimpleNamespace:
@@ -15,17 +24,44 @@ def material_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def pair_product(values: wp.array2d(dtype=scalar), a: int, b: int, world: int):
-        """Product of a parameter of two geometries, such as friction or restitution."""
+        """Product of a parameter of two geometries, such as restitution."""
         row = wp.min(world, values.shape[0] - 1)
         return values[row, a] * values[row, b]
 
-    return SimpleNamespace(pair_product=pair_product)
+    @wp.func
+    def by_rule(value_a: scalar, value_b: scalar, combined: scalar, stated: scalar, rule: int):
+        """What the rule makes of the values of two geometries, of which ``combined`` is the product or the sum."""
+        result = combined
+        if rule == MAXIMUM:
+            result = wp.max(value_a, value_b)
+        elif rule == FIRST:
+            result = value_a
+        elif rule == SECOND:
+            result = value_b
+        elif rule == STATED:
+            result = stated
+        return result
+
+    @wp.func
+    def pair_friction(friction: wp.array2d(dtype=scalar), a: int, b: int, stated: scalar, rule: int, world: int):
+        """Sliding friction of two geometries."""
+        row = wp.min(world, friction.shape[0] - 1)
+        return by_rule(friction[row, a], friction[row, b], friction[row, a] * friction[row, b], stated, rule)
+
+    @wp.func
+    def pair_resistance(resistance: wp.array2d(dtype=scalar), a: int, b: int, stated: scalar, rule: int, world: int):
+        """Torsional or rolling friction of two geometries."""
+        row = wp.min(world, resistance.shape[0] - 1)
+        return by_rule(resistance[row, a], resistance[row, b], resistance[row, a] + resistance[row, b], stated, rule)
+
+    return SimpleNamespace(pair_product=pair_product, pair_friction=pair_friction, pair_resistance=pair_resistance)
 
 
 @functools.cache
 def material_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, launched over (slot, world)."""
-    vec2 = warp_types(scalar).vec2
+    vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
+    f = material_functions(scalar)
     module = kernel_module("collision.materials", scalar)
 
     @wp.func
@@ -74,6 +110,8 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
+        pair_rule: wp.array(dtype=wp.int32),
+        pair_friction: wp.array(dtype=vec3),
         # Parameters
         torsional_friction: wp.array2d(dtype=scalar),
         rolling_friction: wp.array2d(dtype=scalar),
@@ -83,16 +121,17 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         contact_resistance: wp.array2d(dtype=vec2),
     ):
-        """Torsional and rolling friction of each contact, the sums of both sides. Slots past ``contact_count`` are left alone."""
+        """Torsional and rolling friction of each contact, by the pair's rule. Slots past ``contact_count`` are left alone."""
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
-        a = pair_a[slot_pair[slot, world]]
-        b = pair_b[slot_pair[slot, world]]
-        t = wp.min(world, torsional_friction.shape[0] - 1)
-        r = wp.min(world, rolling_friction.shape[0] - 1)
+        pair = slot_pair[slot, world]
+        a = pair_a[pair]
+        b = pair_b[pair]
+        rule = pair_rule[pair]
         contact_resistance[slot, world] = vec2(
-            torsional_friction[t, a] + torsional_friction[t, b], rolling_friction[r, a] + rolling_friction[r, b]
+            f.pair_resistance(torsional_friction, a, b, pair_friction[pair][1], rule, world),
+            f.pair_resistance(rolling_friction, a, b, pair_friction[pair][2], rule, world),
         )
 
     return SimpleNamespace(module=module, pair_spring=pair_spring, pair_resistance=pair_resistance)

@@ -18,12 +18,14 @@ class Pairs:
         end: the pair after its last one.
         a: first geometry of each pair [num_pairs].
         b: second geometry of each pair [num_pairs].
+        rule: how their friction combines, a code of :mod:`warp_kernels.collision.materials` [num_pairs].
     """
 
     first: int
     end: int
     a: wp.array(dtype=wp.int32)
     b: wp.array(dtype=wp.int32)
+    rule: wp.array(dtype=wp.int32)
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """Which geometries collide, and with what friction, in an MJCF file.
 
 In MuJoCo bodies collide unless a joint joins them, and a pair has the larger friction of its two geoms, or that of the
-one with priority; here a pair has the product, and the sum of torsional and rolling friction. Pairs for which MuJoCo's
-rules give another result are listed one by one.
+one with priority; here the product and the sum of torsional and rolling friction are possible too. Pairs for which
+MuJoCo's rules give another result are listed one by one.
 """
 
 import xml.etree.ElementTree as ET
@@ -13,6 +13,7 @@ from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.text import numbers
 from sim.model.model import Model
 from sim.simulation.stepping.collision import may_touch
+from sim.simulation.stepping.pair_friction import NAMES, pair_friction
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,16 @@ class Surface:
 
 
 def surface(model: Model, index: int) -> Surface:
-    """The friction of a geometry; what doesn't move has priority, so that the ground decides where robots have 1."""
-    slide, spin, roll = (
-        float(model.parameters[key][index]) for key in ("friction", "torsional_friction", "rolling_friction")
-    )
-    link = model.geometries[index].link
-    return Surface(slide, spin, roll, int(link < 0 or model.link_tail_dof[link] < 0))
+    """The friction of a geometry.
+
+    Where products decide, what doesn't move has priority, so that the ground decides where robots have 1.
+    """
+    slide, spin, roll = (float(model.parameters[key][index]) for key in NAMES)
+    geometry = model.geometries[index]
+    priority = geometry.contact_priority
+    if priority == 0 and geometry.friction_rule == "product":
+        priority = int(geometry.link < 0 or model.link_tail_dof[geometry.link] < 0)
+    return Surface(slide, spin, roll, priority)
 
 
 def add_contacts(root: ET.Element, bodies: Bodies) -> None:
@@ -68,14 +73,10 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
         if excluded:
             names = [bodies.elements[link].get("name", "world") for link in (a, b)]
             ET.SubElement(contact, "exclude", body1=names[0], body2=names[1])
-        for i, j in touching:
-            wanted = _pair(surfaces[i], surfaces[j])
+        frictions = pair_friction(model, touching).tolist()
+        for (i, j), wanted in zip(touching, (Surface(*friction) for friction in frictions), strict=True):
             if excluded or neighbours or surfaces[i].with_other(surfaces[j]) != wanted:
                 _add_pair(contact, model, i, j, wanted)
-
-
-def _pair(a: Surface, b: Surface) -> Surface:
-    return Surface(a.slide * b.slide, a.spin + b.spin, a.roll + b.roll)
 
 
 def _add_pair(contact: ET.Element, model: Model, i: int, j: int, own: Surface) -> None:

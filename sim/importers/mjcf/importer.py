@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import MJCFWarning, ModelError
 from sim.importers.mjcf.actuators import add_actuators
-from sim.importers.mjcf.contacts import exclude, read_surfaces
+from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import read_mjcf
 from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers, refuse_states
@@ -55,9 +55,9 @@ def add_mjcf(
       contype, conaffinity, ``<exclude>`` and ``<pair>`` decide which geometries of the file collide; with anything else
       in the scene all of them do that can collide at all.
     - A mesh collides as its convex hull. Geoms of groups 3 and above are drawn only where a body has no others.
-    - The friction of a pair is the product of the two geometries' here, and the larger one in MuJoCo. Each geometry
-      gets the value with which the pairs of the file have their friction in MuJoCo; a warning says where no such value
-      exists. Contacts, limits and constraints are hard: ``solref`` and ``solimp`` are not read.
+    - Pairs of the file have MuJoCo's friction: the larger one of the two geoms, that of the one with priority, or that
+      of ``<pair>``. With what else is in the scene it is the product.
+    - Contacts, limits and constraints are hard: ``solref`` and ``solimp`` are not read.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. The time step is in the part.
 
@@ -82,7 +82,7 @@ def add_mjcf(
         links, joints = add_tree(reader)
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
         shapes = add_geometries(reader, surfaces, visual=visual, collision=collision, world=world_geometry)
-        exclude(reader, surfaces, shapes)
+        set_pairs(reader, surfaces, friction, shapes)
         add_equalities(reader)
         inputs = add_actuators(reader)
         part = builder.add_part(

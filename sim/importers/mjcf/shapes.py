@@ -69,9 +69,11 @@ def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, vis
     looks: dict[str, Any] = {"position": placement[:3], "orientation": placement[3:], "rgba": _colour(reader, geom)}
     options: dict[str, Any] = looks | {
         "size": [*model.geom_size[geom][:count], *[0.0] * (3 - count)],
-        "friction": surfaces.friction[geom],
-        "torsional_friction": surfaces.torsional[geom],
-        "rolling_friction": surfaces.rolling[geom],
+        "friction": surfaces.friction[geom, 0],
+        "torsional_friction": surfaces.friction[geom, 1],
+        "rolling_friction": surfaces.friction[geom, 2],
+        "friction_rule": "maximum",
+        "contact_priority": int(surfaces.priority[geom]),
         # 1, as for the ground: a pair's restitution is then that of the body.
         "restitution": 1.0 if static else surfaces.restitution,
     }

@@ -1,18 +1,13 @@
-"""Which geoms of an MJCF file touch, and groups of geoms that are alike in what they touch.
+"""Which geoms of an MJCF file touch.
 
-A table of all pairs of geoms would take memory with the square of their number, and the fit of their friction time with
-its cube. Rows are computed where they are needed, and the fit is one of groups.
+A table of all pairs of geoms would take memory with the square of their number: its rows are computed where needed.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 
 from sim.importers.mjcf.reader import Reader
-
-# Rounds of refinement after which geoms are no longer grouped. Scenes of many bodies take two or three.
-ROUNDS = 8
 
 
 class Touching:
@@ -65,52 +60,3 @@ class Touching:
             return np.zeros(len(self.moves), dtype=bool)
         beside = (self._above == self._weld[geom]) | (self._weld == self._above[geom])
         return np.asarray(self.moves & beside)
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Groups of geoms with the same properties, of which each touches as many geoms of any group as the others.
-
-    Attributes:
-        of_geom: the group of each geom, numbered by their first geoms [ngeom].
-        first: the first geom of each group [groups].
-        size: the number of geoms of each group [groups].
-        count: how many geoms of a group (column) each geom of a group (row) touches [groups, groups].
-    """
-
-    of_geom: np.ndarray
-    first: np.ndarray
-    size: np.ndarray
-    count: np.ndarray
-
-
-def group(reader: Reader, touching: Touching) -> Groups:
-    """Group the geoms of a file; those of stated pairs are alone."""
-    model = reader.file.model
-    alone = np.where(np.isin(np.arange(model.ngeom), [model.pair_geom1, model.pair_geom2]), np.arange(model.ngeom), -1)
-    of_geom = _numbered(
-        np.column_stack([touching.moves, model.geom_condim, model.geom_priority, model.geom_friction, alone])
-    )
-    chance = np.random.default_rng(0)
-    for _ in range(ROUNDS):
-        # Sums of one random number per group tell geoms apart that touch different numbers of a group.
-        weights = chance.integers(0, 2**63, size=of_geom.max(initial=0) + 1)[of_geom]
-        sums = [weights[touching.of(geom)].sum() for geom in range(model.ngeom)]
-        finer = _numbered(np.column_stack([of_geom, _numbered(np.array(sums, dtype=np.int64)[:, None])]))
-        if finer.max(initial=0) == of_geom.max(initial=0):
-            break
-        of_geom = finer
-    else:
-        of_geom = np.arange(model.ngeom)
-    first = np.unique(of_geom, return_index=True)[1]
-    size = np.bincount(of_geom, minlength=len(first))
-    rows = [np.bincount(of_geom[touching.of(int(geom))], minlength=len(first)) for geom in first]
-    return Groups(of_geom, first, size, np.array(rows, dtype=np.int64).reshape(len(first), len(first)))
-
-
-def _numbered(keys: np.ndarray) -> np.ndarray:
-    """Numbers of the different rows, in the order in which they first occur."""
-    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    order = np.empty(len(first), dtype=np.int64)
-    order[np.argsort(first)] = np.arange(len(first))
-    return np.asarray(order[inverse.reshape(-1)])

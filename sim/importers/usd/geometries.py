@@ -15,7 +15,7 @@ from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
-from sim.usd.annotations import agreed, kept, kept_text
+from sim.usd.annotations import agreed, kept, kept_text, kept_texts
 from warp_kernels import types as codes
 
 DRAWN = (*PRIMITIVES, "Cone")
@@ -49,8 +49,24 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
     for first, second in filters.colliders:
         for pair in product(names.get(first, ()), names.get(second, ())):
             reader.builder.exclude_geometries(*pair)
+    _set_pair_frictions(reader, names)
     for prim in (prim for prim in seen if prim.GetPath() not in drawn):
         _picture(reader, prim, prim)
+
+
+def _set_pair_frictions(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
+    """Set the friction of pairs of colliders that have one of their own, see :mod:`sim.usd.stage`."""
+    prims = {path: reader.scene.prim(path) for path in names}
+    written = {kept_text(prim, "name"): names[path] for path, prim in prims.items()}
+    for path, prim in prims.items():
+        others = kept_texts(prim, "pair_friction_with")
+        values = kept(prim, "pair_friction", 3 * len(others))
+        if others and values is not None:
+            for other, (slide, spin, roll) in zip(others, values.reshape(-1, 3).tolist(), strict=True):
+                for pair in product(names[path], written.get(other, ())):
+                    reader.builder.set_pair_friction(
+                        *pair, friction=slide, torsional_friction=spin, rolling_friction=roll
+                    )
 
 
 def drawn_prims(reader: Reader) -> list[Usd.Prim]:
@@ -112,7 +128,7 @@ def _is_seen(image: UsdGeom.Imageable) -> bool:
 
 def _contact(
     reader: Reader, found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any], filters: Filters
-) -> dict[str, float | int]:
+) -> dict[str, float | int | str]:
     """Contact parameters and group of a collider."""
     material = next((materials[path] for path in found.materials if path in materials), None)
     friction, restitution = reader.friction, reader.restitution
@@ -121,11 +137,14 @@ def _contact(
             reader.scene.notes.append(f"prim '{material.primPath}': its static friction is ignored")
         friction = float(agreed(prim, "friction", material.dynamicFriction))
         restitution = float(agreed(prim, "restitution", material.restitution))
-    options: dict[str, float | int] = {"friction": friction, "restitution": restitution}
+    options: dict[str, float | int | str] = {"friction": friction, "restitution": restitution}
     for name in ("torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping"):
         value = kept(prim, name, 1)
         if value is not None:
             options[name] = float(value[0])
+    options["friction_rule"] = kept_text(prim, "friction_rule") or "product"
+    priority = kept(prim, "contact_priority", 1)
+    options["contact_priority"] = 0 if priority is None else int(priority[0])
     own = kept(prim, "group_and_mask", 2)
     if found.primPath in filters.bits:
         options["group"], options["mask"] = filters.bits[found.primPath]

@@ -32,6 +32,8 @@ class Bodies(LinksAndJoints, Shapes):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -53,6 +55,8 @@ class Bodies(LinksAndJoints, Shapes):
             rolling_friction: moment about the tangents per normal force [m].
             contact_stiffness: stiffness in contact [N/m], infinite for hard.
             contact_damping: damping in contact [N s/m] of a compliant body.
+            friction_rule: "product" or "maximum".
+            contact_priority: of two geometries the one with the higher decides the friction.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -79,6 +83,8 @@ class Bodies(LinksAndJoints, Shapes):
             rolling_friction=rolling_friction,
             contact_stiffness=contact_stiffness,
             contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -101,6 +107,8 @@ class Bodies(LinksAndJoints, Shapes):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -131,6 +139,8 @@ class Bodies(LinksAndJoints, Shapes):
             rolling_friction=rolling_friction,
             contact_stiffness=contact_stiffness,
             contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -154,6 +164,8 @@ class Bodies(LinksAndJoints, Shapes):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -185,6 +197,8 @@ class Bodies(LinksAndJoints, Shapes):
             rolling_friction=rolling_friction,
             contact_stiffness=contact_stiffness,
             contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -208,6 +222,8 @@ class Bodies(LinksAndJoints, Shapes):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -239,6 +255,8 @@ class Bodies(LinksAndJoints, Shapes):
             rolling_friction=rolling_friction,
             contact_stiffness=contact_stiffness,
             contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -261,6 +279,8 @@ class Bodies(LinksAndJoints, Shapes):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -291,6 +311,8 @@ class Bodies(LinksAndJoints, Shapes):
             rolling_friction=rolling_friction,
             contact_stiffness=contact_stiffness,
             contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
             rgba=rgba,
             collides=collides,
             visible=visible,

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.model import Geometry, Mesh
-from sim.model.spec_checks import check_geometry, check_name, finite, height_grid, pose
+from sim.model.spec_checks import check_geometry, check_name, finite, finite_and_not_negative, height_grid, pose
 from sim.model.specs import (
     GEOMETRY_CODES,
     IDENTITY_QUATERNION,
@@ -40,6 +40,8 @@ class Shapes(WorldSpec):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -58,12 +60,16 @@ class Shapes(WorldSpec):
             orientation: in the link frame, quaternion xyzw.
             mesh: for a convex mesh, its hull.
             heights: for a heightfield, see :meth:`add_heightfield`.
-            friction: Coulomb friction; a pair uses the product of the two.
+            friction: Coulomb friction; a pair uses the product of the two, see ``friction_rule``.
             restitution: a pair uses the product of the two.
             torsional_friction: moment about the normal per normal force [m]; a pair uses the sum of the two.
             rolling_friction: moment about the tangents per normal force [m]; a pair uses the sum of the two.
             contact_stiffness: stiffness in contact [N/m], infinite for hard; those of a pair are in series.
             contact_damping: damping in contact [N s/m] of a compliant geometry.
+            friction_rule: "product"; or "maximum", as in MuJoCo: of two geometries that both have it, a pair uses the
+                larger friction, torsional and rolling friction.
+            contact_priority: of two geometries with different ones, that with the higher alone decides the friction,
+                torsional and rolling friction of the pair.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -75,7 +81,7 @@ class Shapes(WorldSpec):
 
         Raises:
             ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, negative
-                friction, or restitution outside 0 to 1.
+                friction, restitution outside 0 to 1, or an unknown friction rule.
         """
         if name is None:
             name = f"{link}/geometry_{self.shapes_of[link]}"
@@ -100,6 +106,8 @@ class Shapes(WorldSpec):
             visible=visible,
             group=group,
             mask=mask,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
         )
         spec = GeometrySpec(
             link=link,
@@ -128,6 +136,8 @@ class Shapes(WorldSpec):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.82, 0.84, 0.86, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -146,6 +156,8 @@ class Shapes(WorldSpec):
             rolling_friction: moment about the tangents per normal force [m].
             contact_stiffness: stiffness in contact [N/m], infinite for hard.
             contact_damping: damping in contact [N s/m] of a compliant ground.
+            friction_rule: "product" or "maximum".
+            contact_priority: of two geometries the one with the higher decides the friction.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -170,6 +182,8 @@ class Shapes(WorldSpec):
             rolling_friction=rolling_friction,
             contact_stiffness=contact_stiffness,
             contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -192,6 +206,8 @@ class Shapes(WorldSpec):
         rolling_friction: float = 0.0,
         contact_stiffness: float = np.inf,
         contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
         rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -217,6 +233,8 @@ class Shapes(WorldSpec):
             rolling_friction: moment about the tangents per normal force [m].
             contact_stiffness: stiffness in contact [N/m], infinite for hard.
             contact_damping: damping in contact [N s/m] of compliant terrain.
+            friction_rule: "product" or "maximum".
+            contact_priority: of two geometries the one with the higher decides the friction.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -253,6 +271,8 @@ class Shapes(WorldSpec):
             rolling_friction=rolling_friction,
             contact_stiffness=contact_stiffness,
             contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -273,3 +293,33 @@ class Shapes(WorldSpec):
         if geometry_a == geometry_b:
             raise ModelError(f"geometry '{geometry_a}': it can't collide with itself; name two geometries")
         self.excluded_geometries.add(frozenset((geometry_a, geometry_b)))
+
+    def set_pair_friction(
+        self,
+        geometry_a: str,
+        geometry_b: str,
+        *,
+        friction: float,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+    ) -> None:
+        """Give two geometries a friction that doesn't follow from theirs. It is no parameter: it has no gradient.
+
+        Args:
+            geometry_a: name of one geometry.
+            geometry_b: name of another.
+            friction: Coulomb friction.
+            torsional_friction: moment about the normal per normal force [m].
+            rolling_friction: moment about the tangents per normal force [m].
+
+        Raises:
+            ModelError: for one geometry twice, and for a negative friction. ``finalize`` refuses unknown names.
+        """
+        where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
+        if geometry_a == geometry_b:
+            raise ModelError(f"{where}: name two geometries")
+        values = {"friction": friction, "torsional_friction": torsional_friction, "rolling_friction": rolling_friction}
+        for label, value in values.items():
+            finite_and_not_negative(where, label, value)
+        slide, spin, roll = map(float, values.values())
+        self.pair_frictions[frozenset((geometry_a, geometry_b))] = (slide, spin, roll)

@@ -16,7 +16,7 @@ from sim.model.compile.bodies import (
 )
 from sim.model.compile.constraints import coupled_dofs, fit_followers, place_anchors
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
-from sim.model.compile.exclusions import excluded_pairs
+from sim.model.compile.exclusions import excluded_pairs, pair_frictions
 from sim.model.compile.parameters import collect_parameters
 from sim.model.compile.ranges import check_range
 from sim.model.equalities import Equalities
@@ -94,6 +94,7 @@ def _model(
         geometries=tuple(geometries),
         parts=tuple(world.parts),
         excluded_pairs=excluded,
+        pair_frictions=pair_frictions(world),
         equalities=equalities,
         q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
         link_parent=layout.link_parent,

@@ -1,10 +1,10 @@
-"""Pairs of geometries that never touch."""
+"""Pairs of geometries that never touch, or that have a friction of their own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sim.errors import ModelError
 from sim.model.excluded_pairs import ExcludedPairs
-from sim.model.model import Geometry
+from sim.model.model import Geometry, PairFriction
 from sim.model.specs import WORLD, WorldSpec
 from warp_kernels import types as codes
 
@@ -62,11 +62,22 @@ def _check_links(names: Iterable[str], body: dict[str, int]) -> None:
 def _excluded_geometries(world: WorldSpec) -> set[tuple[int, int]]:
     """Pairs of geometry indices that are excluded by their own names."""
     index = {name: number for number, name in enumerate(world.geometries)}
-    pairs = set()
-    for names in world.excluded_geometries:
-        for name in names:
-            if name not in index:
-                raise ModelError(f"exclude_geometries: unknown geometry '{name}'")
-        i, j = sorted(index[name] for name in names)
-        pairs.add((i, j))
-    return pairs
+    return {_pair(index, names, "exclude_geometries") for names in world.excluded_geometries}
+
+
+def _pair(index: Mapping[str, int], names: Iterable[str], method: str) -> tuple[int, int]:
+    """The indices of two geometries, the smaller one first."""
+    for name in names:
+        if name not in index:
+            raise ModelError(f"{method}: unknown geometry '{name}'")
+    i, j = sorted(index[name] for name in names)
+    return i, j
+
+
+def pair_frictions(world: WorldSpec) -> tuple[PairFriction, ...]:
+    """The friction of pairs of geometries that have one of their own."""
+    index = {name: number for number, name in enumerate(world.geometries)}
+    return tuple(
+        PairFriction(*_pair(index, names, "set_pair_friction"), *values)
+        for names, values in world.pair_frictions.items()
+    )

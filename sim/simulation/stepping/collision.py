@@ -12,6 +12,7 @@ from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
+from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
@@ -80,6 +81,8 @@ class CollisionModel:
         num_pairs: number of candidate pairs.
         pair_a: first geometry of each pair [num_pairs].
         pair_b: second geometry of each pair [num_pairs].
+        pair_rule: how each pair's friction combines, a code of :mod:`warp_kernels.collision.materials` [num_pairs].
+        pair_friction: sliding, torsional and rolling friction where they are stated for the pair [num_pairs].
         pairs: the pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
             :class:`warp_kernels.collision.structs.Pairs`.
         colliding: the geometries that some pair has.
@@ -102,12 +105,15 @@ class CollisionModel:
         pair_a, pair_b = candidate_pairs(model)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
+        rules, stated = friction_rules(model, zip(pair_a.tolist(), pair_b.tolist(), strict=True))
+        self.pair_rule = self._integers(rules)
+        self.pair_friction = self._array(stated, codes.warp_types(model.scalar).vec3)
         self.colliding = self._integers(np.union1d(pair_a, pair_b))
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         family = [_family(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
         starts = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]
         self.pairs = {
-            family: fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b)
+            family: fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b, rule=self.pair_rule)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
         }
         closed = slice(self.pairs[CLOSED_FORM].first, self.pairs[CLOSED_FORM].end)

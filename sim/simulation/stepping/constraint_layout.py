@@ -72,11 +72,14 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
 
 
 def _most_resisting(model: Model, resists: np.ndarray) -> int:
-    """The most contacts that pairs with one of these geometries can have."""
-    if not resists.any():
+    """The most contacts that pairs with one of these geometries, or with a stated resistance, can have."""
+    stated = {(pair.a, pair.b) for pair in model.pair_frictions if pair.torsional_friction or pair.rolling_friction}
+    if not (stated or resists.any()):
         return 0
     pairs = zip(*candidate_pairs(model), strict=True)
-    return sum(most_contacts(model, i, j) for i, j in pairs if resists[i] or resists[j])
+    return sum(
+        most_contacts(model, i, j) for i, j in pairs if resists[i] or resists[j] or (min(i, j), max(i, j)) in stated
+    )
 
 
 def _limited_actuators(model: Model, parameters: Mapping[str, np.ndarray]) -> int:
