@@ -72,6 +72,7 @@ def warp_types(scalar: Any) -> SimpleNamespace:
         scalar=scalar,
         vec2=wp.types.vector(2, scalar),
         vec3=wp.types.vector(3, scalar),
+        vec5=wp.types.vector(5, scalar),
         quat=wp.types.quaternion(scalar),
         mat33=wp.types.matrix((3, 3), scalar),
         transform=wp.types.transformation(scalar),

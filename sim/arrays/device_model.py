@@ -347,7 +347,8 @@ class DeviceModel:
 
     def parameter_dtype(self, name: str) -> type:
         """The Warp type of an entry of a parameter."""
-        by_shape = {(): self.types.scalar, (3,): self.types.vec3, (3, 3): self.types.mat33, (7,): self.types.transform}
+        t = self.types
+        by_shape = {(): t.scalar, (2,): t.vec2, (3,): t.vec3, (5,): t.vec5, (3, 3): t.mat33, (7,): t.transform}
         return by_shape[PARAMETERS[name].shape]
 
 

@@ -93,6 +93,12 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "recovery_time": ParameterSpec(
         "world", (), "s", 'time in which an overlap fades, beside the time step; "newton" alone'
     ),
+    "solref": ParameterSpec(
+        "world", (2,), "s, -", 'MuJoCo\'s solref: time constant and damping ratio; law "mujoco" alone'
+    ),
+    "solimp": ParameterSpec(
+        "world", (5,), "-, -, m or rad, -, -", "MuJoCo's solimp: dmin, dmax, width, midpoint, power; likewise"
+    ),
 }
 
 

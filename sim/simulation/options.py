@@ -1,5 +1,6 @@
 """Options of the contact solver."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,11 +12,20 @@ from sim.model.checks import is_whole
 from warp_kernels.solver.projection import FRICTION_MODELS
 
 SOLVERS = ("newton", "pgs")
+LAWS = ("hard", "mujoco")
 # Options that say something to one solver alone.
 OWN_OPTIONS = {
     "newton": ("regularisation", "recovery_time", "iterations", "gradient_smoothing"),
     "pgs": ("sweeps", "cfm", "adjoint", "warm_start"),
 }
+# Likewise to one law.
+OPTIONS_OF_LAWS = {
+    "hard": (
+        "regularisation", "recovery_time", "erp", "margin", "max_correction", "restitution_threshold",
+        "gradient_smoothing",
+    ),
+    "mujoco": ("solref", "solimp", "impratio"),
+}  # fmt: skip
 NOT_NEGATIVE = (
     "tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time", "gradient_smoothing"
 )  # fmt: skip
@@ -28,8 +38,11 @@ class ContactOptions:
     Attributes:
         solver: "newton": the solution, by Newton's method, of a problem that ``regularisation`` makes well posed.
             "pgs": a number of sweeps of projected Gauss-Seidel. docs/contact.md says how to choose.
+        law: of "newton": "hard": contacts, limits and dry friction are as hard as ``regularisation`` allows. "mujoco":
+            MuJoCo's soft ones, by ``solref``, ``solimp`` and ``impratio``; see docs/contact.md for what it is for.
         sweeps: of "pgs": Gauss-Seidel sweeps per step.
-        friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own).
+        friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own); with the law
+            "mujoco" MuJoCo's elliptic or pyramidal cone.
         regularisation: of "newton": inverse mass that is added to each row of a constraint, as a share of the mean
             inverse mass of its rows. A body at rest on another gives way by this share of the velocity that
             its weight would give it in a step.
@@ -53,11 +66,17 @@ class ContactOptions:
             rounding allows.
         gradient_smoothing: of "newton" with the friction cone: distance over which gradients are smoothed [m]; 0 for
             the exact ones. It changes nothing but the way back, see docs/gradients.md.
+        solref: of the law "mujoco": time constant [s] and damping ratio of all constraints; or, negative, minus their
+            stiffness [1/s^2] and damping [1/s]. This and ``solimp`` are parameters of the simulator, with gradients.
+        solimp: of the law "mujoco": impedance where a constraint is just met, and ``width`` past it, the width [m or
+            rad], and midpoint and power of the rise between them.
+        impratio: of the law "mujoco": impedance of friction per that of the normal force.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
     """
 
     solver: str = "newton"
+    law: str = "hard"
     sweeps: int = 50
     friction: str = "cone"
     regularisation: float = 1e-3
@@ -72,12 +91,19 @@ class ContactOptions:
     adjoint: str = "unrolled"
     tolerance: float = 0.0
     gradient_smoothing: float = 0.0
+    solref: tuple[float, float] = (0.02, 1.0)
+    solimp: tuple[float, float, float, float, float] = (0.9, 0.95, 0.001, 0.5, 2.0)
+    impratio: float = 1.0
     warm_start: bool = False
 
     def __post_init__(self) -> None:
         """Check the ranges; raises ModelError naming the option."""
         if self.solver not in SOLVERS:
             raise ModelError(f"ContactOptions: solver is '{self.solver}'; it must be {_either(SOLVERS)}")
+        if self.law not in LAWS:
+            raise ModelError(f"ContactOptions: law is '{self.law}'; it must be {_either(LAWS)}")
+        if self.law == "mujoco" and self.solver != "newton":
+            raise ModelError("ContactOptions: law='mujoco' is for solver='newton'; choose that solver, or law='hard'")
         for name in ("sweeps", "iterations"):
             value = getattr(self, name)
             if not is_whole(value, 1):
@@ -92,7 +118,11 @@ class ContactOptions:
             raise ModelError(
                 f"ContactOptions: regularisation is {self.regularisation}; it must lie above 0 and not above 1"
             )
-        self._refuse_options_of_others()
+        self._refuse_options_of_others("solver", OWN_OPTIONS)
+        self._refuse_options_of_others("law", OPTIONS_OF_LAWS)
+        require_impedance(np.array(self.solref), np.array(self.solimp))
+        if not self.impratio > 0.0:
+            raise ModelError(f"ContactOptions: impratio is {self.impratio}; it must be positive")
         if self.gradient_smoothing > 0.0 and self.friction != "cone":
             raise ModelError(
                 f"ContactOptions: gradient_smoothing is for friction='cone'; friction is '{self.friction}'. "
@@ -107,15 +137,16 @@ class ContactOptions:
                 f"ContactOptions: max_contacts is {self.max_contacts!r}; it must be a whole number, not negative"
             )
 
-    def _refuse_options_of_others(self) -> None:
-        """Raise for an option that the solver doesn't have, and that isn't at its default."""
+    def _refuse_options_of_others(self, what: str, own_options: Mapping[str, Sequence[str]]) -> None:
+        """Raise for an option that the solver, or the law, doesn't have, and that isn't at its default."""
         defaults = {field.name: field.default for field in fields(self)}
-        for solver, names in OWN_OPTIONS.items():
+        chosen = getattr(self, what)
+        for other, names in own_options.items():
             for name in names:
-                if solver != self.solver and getattr(self, name) != defaults[name]:
+                if other != chosen and getattr(self, name) != defaults[name]:
                     raise ModelError(
-                        f'ContactOptions: {name} is for solver="{solver}"; the solver is "{self.solver}", which has '
-                        f"none. Leave {name} out or choose the other solver"
+                        f'ContactOptions: {name} is for {what}="{other}"; the {what} is "{chosen}", which has '
+                        f"none. Leave {name} out or choose the other {what}"
                     )
 
     @property
@@ -130,6 +161,8 @@ class ContactOptions:
         """The options that a simulator has as parameters: it knows their gradients, and they may differ by world."""
         if self.solver != "newton":
             return {}
+        if self.law == "mujoco":
+            return {"solref": np.array(self.solref), "solimp": np.array(self.solimp)}
         return {"regularisation": np.array(self.regularisation), "recovery_time": np.array(self.recovery_time)}
 
 
@@ -140,6 +173,24 @@ def require_regular(regularisation: np.ndarray, scalar: Any) -> None:
         raise ModelError(
             f"ContactOptions: regularisation is {regularisation.min():g}; with {scalar.__name__} it must be at "
             f"least {least:.0e}, or what it adds is lost in rounding"
+        )
+
+
+def require_impedance(solref: np.ndarray, solimp: np.ndarray) -> None:
+    """Check MuJoCo's parameters of constraints, of one world or of several; raises ModelError naming them."""
+    if solref.shape[-1:] != (2,) or not (np.sign(solref).prod(axis=-1) > 0.0).all():
+        raise ModelError(
+            f"ContactOptions: solref is {solref.tolist()}; it must be a time constant and a damping ratio, both "
+            "positive, or minus a stiffness and minus a damping, both negative"
+        )
+    if solimp.shape[-1:] != (5,):
+        raise ModelError(f"ContactOptions: solimp is {solimp.tolist()}; it must hold five numbers")
+    low, high, width, middle, power = np.moveaxis(solimp, -1, 0)
+    within = (0.0 < low) & (low < 1.0) & (0.0 < high) & (high < 1.0) & (0.0 < middle) & (middle < 1.0)
+    if not (within & (width >= 0.0) & (power >= 1.0)).all():
+        raise ModelError(
+            f"ContactOptions: solimp is {solimp.tolist()}; impedances and midpoint must lie between 0 and 1, the "
+            "width must not be negative and the power at least 1"
         )
 
 

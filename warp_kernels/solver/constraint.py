@@ -25,6 +25,7 @@ from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.joints import joint_row_functions
 from warp_kernels.solver.rows.limits import limit_functions
+from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Paths, TreeDofs, solver_structs
 from warp_kernels.types import (
@@ -52,6 +53,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     bounce = bounce_functions(scalar)
     geometric = geometric_functions(scalar)
     joint_rows = joint_row_functions(scalar)
+    reference_rows = reference_row_functions(scalar)
     limit = limit_functions(scalar)
     factor = factor_kernels(scalar)
     frames = geometry_frame_functions(scalar)
@@ -60,6 +62,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
+    References = structs.References
 
     @wp.func
     def joint_constraint(
@@ -166,7 +169,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(constrained.limited_dof.shape[0]):
             k = constrained.limited_dof[i]
             value = q[world, dof_q[k]]
-            reach = options.limit_margin + options.dt * wp.abs(qd[world, k] + options.dt * qdd[world, k])
+            reach = limit.reach(options, qd[world, k] + options.dt * qdd[world, k])
             kind = int(-1)
             if limit.limit_gap(limits, LOWER_LIMIT, k, value, world) < reach:
                 kind = LOWER_LIMIT
@@ -185,7 +188,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             rate = scalar(0.0)
             for axis in range(3):
                 rate += cones.row[i, world][axis] * (qd[world, k + axis] + options.dt * qdd[world, k + axis])
-            reach = options.limit_margin + options.dt * wp.abs(rate)
+            reach = limit.reach(options, rate)
             if cones.gap[i, world] - common.value_of(limits.margin, world, k) < reach:
                 constraints.kind[count, world] = CONE_LIMIT
                 constraints.item[count, world] = i
@@ -271,6 +274,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contacts: Contacts,
         equalities: Equalities,
         cones: Cones,
+        references: References,
         constraints: Constraints,
         # Data out
         row: wp.array2d(dtype=vec3),
@@ -285,6 +289,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
+            share = common.velocity_share(references, kind, world)
             free_velocity = vec3()
             before = scalar(0.0)
             size = vec3()
@@ -316,7 +321,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     else:
                         value[0] = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
                     row[at + d, world] = value
-                    free_velocity += value * (qd[world, k] + options.dt * qdd[world, k])
+                    free_velocity += value * (share * qd[world, k] + options.dt * qdd[world, k])
                     before += value[0] * qd[world, k]
                     speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
                     size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
@@ -340,7 +345,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             bias = vec2()  # and softness
             most = scalar(0.0)
             others = vec3()  # biases of three rows
-            if kind == CONTACT:
+            if references.share.shape[0] > 0 and kind < ACTUATOR:
+                bias = reference_rows.reference(references, kind, item, world)
+                if kind == CONTACT:
+                    most = contacts.friction[item, world]
+                elif kind == FRICTION_LOSS:
+                    most = options.dt * common.value_of(friction_loss, world, item)
+            elif kind == CONTACT:
                 bias = contact_rows.contact_bias(contacts.distance[item, world], contacts.spring, item, world, options)
                 if bounces.before.shape[0] > 0:
                     bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)

@@ -16,6 +16,7 @@ from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.joints import joint_row_functions
 from warp_kernels.solver.rows.limits import limit_functions
+from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import (
@@ -42,10 +43,12 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     geometric = geometric_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     limit = limit_functions(scalar)
+    reference_rows = reference_row_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
+    References = structs.References
     module = kernel_module("row_adjoint", scalar)
 
     @wp.func
@@ -57,11 +60,14 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         impulse: wp.array2d(dtype=vec3),
         weight: wp.array2d(dtype=scalar),
         rhs_bar: wp.array2d(dtype=vec3),
-        qd_next: wp.array2d(dtype=scalar),
+        gain: scalar,
         coupled_response: wp.array2d(dtype=vec3),
     ):
-        """Adjoint of a constraint's rows at degree of freedom k; ``at`` is the place of its incidence's first in coupled_response."""
-        g = impulse[constraint, world] * weight[k, world] + rhs_bar[constraint, world] * qd_next[world, k]
+        """Adjoint of a constraint's rows at degree of freedom k; ``at`` is the place of its incidence's first in coupled_response.
+
+        gain: the velocity after the step, less what the rows don't hold of that before.
+        """
+        g = impulse[constraint, world] * weight[k, world] + rhs_bar[constraint, world] * gain
         if coupled_response.shape[0] > 0:
             g += coupled_response[at + k, world]
         return g
@@ -85,6 +91,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         contacts: Contacts,
         equalities: Equalities,
         cones: Cones,
+        references: References,
         constraints: Constraints,
         bounces: Bounces,
         impulse: wp.array2d(dtype=vec3),
@@ -105,6 +112,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         cones_bar: Cones,
         options_bar: Options,
         limits_bar: Limits,
+        references_bar: References,
         friction_loss_bar: wp.array2d(dtype=scalar),
         coupling_ratio_bar: wp.array2d(dtype=scalar),
         actuator_row_bar: wp.array2d(dtype=vec3),
@@ -114,13 +122,22 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without.
         """
         world = wp.tid()
+        share_bar = scalar(0.0)
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
             if distance_share.shape[0] > 0:
                 b_bar = b_bar * distance_share[constraint, world]
-            if kind == CONTACT:
+            if references.share.shape[0] > 0 and kind < ACTUATOR:
+                reference_rows.reference_adjoint(
+                    references_bar, kind, item, world, b_bar[0], rows_bar.softness[constraint, world]
+                )
+                if kind == CONTACT:
+                    contacts_bar.friction[item, world] = rows_bar.bound[constraint, world]
+                elif kind == FRICTION_LOSS:
+                    common.add_at(friction_loss_bar, world, item, options.dt * rows_bar.bound[constraint, world])
+            elif kind == CONTACT:
                 bouncing = bool(False)
                 if bounces.free.shape[0] > 0:
                     bouncing = bounces.free[constraint, world] != scalar(0.0)
@@ -186,6 +203,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
+            share = common.velocity_share(references, kind, world)
             before_bar = scalar(0.0)
             free_bar = scalar(0.0)
             late_impulse = vec3()
@@ -218,7 +236,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 lever_bar = vec3()
                 for d in range(paths.dof_depth[tail] + 1):
                     k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, qd_next, coupled_response)
+                    gain = qd_next[world, k] - (scalar(1.0) - share) * qd[world, k]
+                    g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
                     if bounces.free.shape[0] > 0:
                         before = qd[world, k]
                         free = before + options.dt * qdd[world, k]
@@ -231,7 +250,10 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     motion = geometric.motion(kind, column, lever)
                     frame_bar += wp.outer(g, motion)
                     jacobian = frame * motion
-                    qd_bar[world, k] += wp.dot(jacobian, b_bar) + jacobian[0] * (before_bar + free_bar)
+                    along = wp.dot(jacobian, b_bar)
+                    if kind == CONTACT:
+                        share_bar += along * qd[world, k]
+                    qd_bar[world, k] += share * along + jacobian[0] * (before_bar + free_bar)
                 if kind == CONTACT or kind == TORSION:
                     contacts_bar.frame[item, world] += frame_bar * sign
                     contacts_bar.point[item, world] += lever_bar
@@ -251,6 +273,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail < 0:
                     continue
+                share = common.velocity_share(references, kind, world)
                 own = int(1)  # degrees of freedom of the joint in the row
                 if kind == CONE_LIMIT:
                     own = 3
@@ -258,17 +281,20 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 for above in range(own):
                     k = tail - above
                     value = joint_rows.joint_row(kind, item, side, above, world, coupling_ratio, cones.row)
-                    qd_bar[world, k] += value * b_bar[0]
+                    if kind < ACTUATOR:
+                        share_bar += value * b_bar[0] * qd[world, k]
+                    qd_bar[world, k] += share * value * b_bar[0]
                     if kind == CONE_LIMIT or kind == COUPLING:
                         at = couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
                         at -= trees.tree_dof_start[trees.dof_tree[tail]]
-                        g = entry_bar(
-                            constraint, at, k, world, impulse, weight, rows_bar.rhs, qd_next, coupled_response
-                        )
+                        gain = qd_next[world, k] - (scalar(1.0) - share) * qd[world, k]
+                        g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
                         row_bar[2 - above] = g[0]
                 if kind == CONE_LIMIT:
                     cones_bar.row[item, world] = row_bar
                 if kind == COUPLING and side == 0:
                     common.add_at(coupling_ratio_bar, world, item, -row_bar[2])
+        if references.share.shape[0] > 0:
+            references_bar.share[0, world] = share_bar
 
     return SimpleNamespace(module=module, row_adjoint=row_adjoint)

@@ -133,7 +133,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             cfm: what is added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
             max_correction: largest velocity that removes an error [m/s or rad/s].
             restitution_threshold: slowest rebound of a contact that bounces [m/s].
-            limit_margin: distance at which a joint limit is listed [m or rad].
+            limit_margin: distance at which a joint limit is listed [m or rad]; negative where it is once it is passed.
         """
 
         dt: scalar
@@ -263,6 +263,22 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         size: wp.array2d(dtype=t.vec2)
 
     @wp.struct
+    class References:
+        """What MuJoCo's law asks for (:mod:`warp_kernels.solver.mujoco.references`); no rows where the law is another.
+
+        Attributes:
+            share: of the velocity before the step that rows hold [1, world].
+            contact: bias [m/s] and R [1/kg] of each contact [max_contacts, world].
+            limit: bias and R of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1 [2 nv, world].
+            loss: R of dry friction [nv, world].
+        """
+
+        share: wp.array2d(dtype=scalar)
+        contact: wp.array2d(dtype=t.vec2)
+        limit: wp.array2d(dtype=t.vec2)
+        loss: wp.array2d(dtype=scalar)
+
+    @wp.struct
     class Bounces:
         """Of each contact, where the time of its impact follows from, [nc, world]; no rows where nothing bounces.
 
@@ -285,5 +301,6 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         Cones=Cones,
         Motions=Motions,
         Rows=Rows,
+        References=References,
         Bounces=Bounces,
     )

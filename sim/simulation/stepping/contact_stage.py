@@ -45,13 +45,15 @@ def _find_near_pairs(step: Workspace) -> None:
 
 
 def _detect(step: Workspace) -> None:
-    margin = step.scalar(step.contact_options.margin)
+    # Under MuJoCo's law what overlaps is in contact, and nothing else however fast it approaches.
+    margin, dt = (0.0, 0.0) if step.by_mujoco else (step.contact_options.margin, step.dt)
+    reach = {"margin": step.scalar(margin), "dt": step.scalar(dt)}
     for family in FAMILIES:
         # The first family sets the number of contacts, the others add to it.
         if family == CLOSED_FORM or step.collision.has_pairs(family):
             kernel = detect_kernels(step.scalar, family).detect
             pairs = step.collision.pairs[family]
-            _launch(step, kernel, step.num_worlds, record_tape=False, pairs=pairs, margin=margin)
+            _launch(step, kernel, step.num_worlds, record_tape=False, pairs=pairs, **reach)
 
 
 def _evaluate(step: Workspace) -> None:

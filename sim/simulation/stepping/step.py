@@ -23,6 +23,9 @@ from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.incidences import incidence_kernels
+from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.references import reference_kernels
+from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
@@ -71,6 +74,8 @@ class Step(Workspace):
             run_contacts(self)
             self._equalities()
             self._cones()
+            if self.by_mujoco:
+                self._references()
             self._list_constraints()
             self._solve_constraints()
         self._launch(impulse_kernels(self.scalar).apply_impulses, self.num_worlds)
@@ -113,6 +118,15 @@ class Step(Workspace):
         if count:
             self._launch(cone_kernels(self.scalar).evaluate_cones, (count, self.num_worlds), tape=True)
 
+    def _references(self) -> None:
+        """What MuJoCo's law asks of the rows."""
+        kernels = reference_kernels(self.scalar)
+        self._launch(kernels.velocity_shares, self.num_worlds, tape=True)
+        if self.max_contacts:
+            dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
+            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal)
+        self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True)
+
     def _list_constraints(self) -> None:
         """Which constraints there are in each world, which of them act on each other, and their rows."""
         kernels = constraint_kernels(self.scalar)
@@ -127,7 +141,9 @@ class Step(Workspace):
             self._launch_over_constraints(matrix.delassus)
 
     def _solve_constraints(self) -> None:
-        if self.newton:
+        if self.by_mujoco:
+            self._solve_by_mujoco()
+        elif self.newton:
             self._solve_by_newton()
         else:
             self._sweep()
@@ -138,6 +154,12 @@ class Step(Workspace):
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).harden_bounces)
         self._launch(kernels.newton_solve, self.num_worlds)
+
+    def _solve_by_mujoco(self) -> None:
+        kernels = mujoco_kernels(self.scalar, CONES[self.contact_options.friction])
+        impedance_ratio = self.scalar(self.contact_options.impratio)
+        self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
+        self._launch(kernels.convex_solve, self.num_worlds)
 
     def _sweep(self) -> None:
         if self.warm:

@@ -21,6 +21,7 @@ from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
@@ -72,7 +73,10 @@ class DifferentiableStep(Step):
         self.held_share, self.row_inverse_mass, self.distance_share = (worlds_last(smoothed, scalar) for _ in range(3))
         if self.newton:
             self.own_bar = worlds_last(constraints, t.vec3)
-            self._allocate_responses()
+            if self.by_mujoco:
+                self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
+            else:
+                self._allocate_responses()
         elif self.contact_options.adjoint == "unrolled":
             self._allocate_unrolled()
         else:
@@ -94,7 +98,8 @@ class DifferentiableStep(Step):
             self.spin, self.common_wrench, *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self.bouncing or self.num_sensors else []),
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
-            self.cone_gap, self.cone_row,
+            self.cone_gap, self.cone_row, self.velocity_share, self.contact_reference, self.limit_reference,
+            self.loss_softness,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
@@ -103,6 +108,7 @@ class DifferentiableStep(Step):
         self.contacts_bar = gradients_of(self.contacts)
         self.equalities_bar = gradients_of(self.equalities)
         self.cones_bar = gradients_of(self.cones)
+        self.references_bar = gradients_of(self.references)
         self.rows_bar = fill(self.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
 
     def _allocate_unrolled(self) -> None:
@@ -244,10 +250,13 @@ class DifferentiableStep(Step):
     def _newton_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
         smoothed = self.contact_options.gradient_smoothing > 0.0
-        solver = newton_adjoint_kernels(self.scalar, self.contact_options.friction, smoothed)
+        friction = self.contact_options.friction
+        solver = newton_adjoint_kernels(self.scalar, CONES[friction] if self.by_mujoco else friction, smoothed)
         if smoothed:
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         self._launch(solver.solution_adjoint, self.num_worlds)
+        if self.by_mujoco:
+            return  # R is of the initial configuration: it doesn't depend on the rows
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)
         self._launch_over_constraints(kernels.own_response)

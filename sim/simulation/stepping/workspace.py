@@ -12,6 +12,7 @@ from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from sim.simulation.stepping.inverse_weights import InverseWeights
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
@@ -56,6 +57,7 @@ class Workspace:
         dt: time step [s].
         world_range: number of worlds in the trajectory's arrays, and the place of their first world there.
         max_contacts: room for contacts per world.
+        weights: for MuJoCo's law.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Workspace:
         dt: float,
         world_range: tuple[int, int],
         max_contacts: int,
+        weights: InverseWeights | None = None,
     ):
         self.model: Model = device_model.model
         self.device_model = device_model
@@ -78,6 +81,7 @@ class Workspace:
         self.scalar = self.model.scalar
         self.dt = self.scalar(dt)
         self.max_contacts = max_contacts
+        self.weights = weights
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
@@ -179,6 +183,7 @@ class Workspace:
         )
         self.cone_gap = worlds_last(len(self.layout.cones), scalar)
         self.cone_row = worlds_last(len(self.layout.cones), t.vec3)
+        self._allocate_references()
         self.constraints = self._empty_constraints()
         self.row = worlds_last(2 * constraints * m.max_depth, t.vec3)
         self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
@@ -225,6 +230,18 @@ class Workspace:
             **{name: worlds_last(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
         )
 
+    def _allocate_references(self) -> None:
+        """What MuJoCo's law asks for; empty where the law is another."""
+        t = self.device_model.types
+        contacts, nv = (self.max_contacts, self.model.nv) if self.by_mujoco else (0, 0)
+
+        def worlds_last(count: int, dtype: Any) -> wp.array:
+            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
+
+        self.velocity_share = worlds_last(int(self.by_mujoco), self.scalar)
+        self.contact_reference, self.limit_reference = worlds_last(contacts, t.vec2), worlds_last(2 * nv, t.vec2)
+        self.loss_softness = worlds_last(nv, self.scalar)
+
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
         bouncing = self.layout.bouncing and self.max_contacts > 0
@@ -254,6 +271,11 @@ class Workspace:
         return self.contact_options.solver == "newton"
 
     @property
+    def by_mujoco(self) -> bool:
+        """Whether the law is MuJoCo's."""
+        return self.contact_options.law == "mujoco"
+
+    @property
     def warm(self) -> bool:
         """Whether a step begins with the impulses of the one before."""
         return self.contact_options.warm_start and self.max_constraints > 0
@@ -280,6 +302,13 @@ class Workspace:
         self.contacts = fill(s.Contacts, **{field: getattr(self, f"contact_{field}") for field in s.Contacts.vars})
         self.equalities = fill(s.Equalities, **{field: getattr(self, field) for field in s.Equalities.vars})
         self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
+        self.references = fill(
+            s.References,
+            share=self.velocity_share,
+            contact=self.contact_reference,
+            limit=self.limit_reference,
+            loss=self.loss_softness,
+        )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:
             self.iterate.impulse = self.impulse
@@ -309,7 +338,7 @@ class Workspace:
             cfm=self.scalar(0.0 if self.newton else options.cfm),
             max_correction=self.scalar(options.largest_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
-            limit_margin=self.scalar(options.margin),
+            limit_margin=self.scalar(-1.0 if self.by_mujoco else options.margin),
         )
 
     def _constrained(self) -> Any:
@@ -368,5 +397,5 @@ class Workspace:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        sources = (self, self.device_model, self.parameters, self.collision)
+        sources = (self, self.device_model, self.parameters, self.collision, self.weights)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)

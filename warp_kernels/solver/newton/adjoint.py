@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
@@ -25,7 +26,9 @@ from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, CONTACT, TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
-VARIANTS = {"newton_adjoint_kernels": [*((model,) for model in FRICTION_MODELS), ("cone", True)]}
+VARIANTS = {
+    "newton_adjoint_kernels": [*((model,) for model in (*FRICTION_MODELS, *CONES.values())), ("cone", True)],
+}
 
 
 @functools.cache
@@ -99,7 +102,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     ):
         """Adjoint of the friction coefficient, of both of TORSION, or of the bound."""
         size = one
-        if kind == CONTACT or kind == TORSION:
+        if wp.static(f.coupled) and (kind == CONTACT or kind == TORSION):
             size = f.normal_impulse(item, world, COUPLED, problem, iterate)
         first = f.bound_slope(constraint, kind, world, bounds, vec2(size, zero), problem, iterate)
         second = f.bound_slope(constraint, kind, world, bounds, vec2(zero, size), problem, iterate)
@@ -202,6 +205,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         Impulses within their bounds are -r / R: what reaches r reaches R as well.
         """
         grip = problem.grip[constraint, world]
+        if not wp.static(f.coupled):
+            # The impulses are homogeneous in the values, and all rows have one R.
+            return -grip[0] * wp.dot(value_bar, value), zero
         first = -grip[0] * value_bar[0] * value[0]
         others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
         if wp.static(smoothed):
@@ -279,11 +285,12 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 i, kind, world, iterate.value[i, world], rhs_bar[i, world], bounds, problem, softness
             )
             softness_bar[i, world] = spring_bar
-            epsilon = common.value_of(regularisation, world, 0)
-            mean = epsilon * hard_bar / laws.row_count(kind)
-            own_bar[i, world] = vec3(mean, mean, mean)
-            # 1 / grip is what R is where no spring is softer: epsilon times W.
-            if problem.grip[i, world][1] > zero:
-                common.add_at(regularisation_bar, world, 0, hard_bar / (problem.grip[i, world][1] * epsilon))
+            if wp.static(f.coupled):
+                epsilon = common.value_of(regularisation, world, 0)
+                mean = epsilon * hard_bar / laws.row_count(kind)
+                own_bar[i, world] = vec3(mean, mean, mean)
+                # 1 / grip is what R is where no spring is softer: epsilon times W.
+                if problem.grip[i, world][1] > zero:
+                    common.add_at(regularisation_bar, world, 0, hard_bar / (problem.grip[i, world][1] * epsilon))
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -13,12 +13,18 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.mujoco.laws import CONES, mujoco_law_functions
 from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
 
 
 @functools.cache
 def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """Warp functions of the laws for one precision and friction model. ``grip`` is 1 / R of the first row and of the others."""
+    """Warp functions of the laws for one precision and friction model or cone of MuJoCo's (:mod:`warp_kernels.solver.mujoco.laws`).
+
+    ``grip`` is 1 / R of the first row and of the others.
+    """
+    if friction in CONES.values():
+        return mujoco_law_functions(scalar, friction)
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     zero = scalar(0.0)

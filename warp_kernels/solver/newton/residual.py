@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -30,6 +31,8 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
     products = product_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    # Friction follows the normal impulse; under MuJoCo's law both answer to their values together.
+    coupled = friction not in CONES.values()
     zero = scalar(0.0)
 
     @wp.func
@@ -52,7 +55,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
     ):
         """The bounds of a constraint's impulses, see :func:`warp_kernels.solver.newton.laws.law_functions`."""
         bounds = bound_rates(constraint, kind, item, world, problem)
-        if kind == CONTACT or kind == TORSION:
+        if wp.static(coupled) and (kind == CONTACT or kind == TORSION):
             bounds = bounds * normal_impulse(item, world, mode, problem, iterate)
         return bounds
 
@@ -129,7 +132,9 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
 
         Zero but where friction slides and follows the normal impulse: then its bounds are positive.
         """
-        if mode == HELD or (kind != CONTACT and kind != TORSION) or not (bounds[0] > zero or bounds[1] > zero):
+        if not wp.static(coupled) or mode == HELD:
+            return vec3()
+        if (kind != CONTACT and kind != TORSION) or not (bounds[0] > zero or bounds[1] > zero):
             return vec3()
         rates = bound_rates(constraint, kind, item, world, problem)
         follows = bound_slope(constraint, kind, world, bounds, rates, problem, iterate)
@@ -144,7 +149,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         bounds = impulse_bounds(constraint, kind, item, world, mode, problem, iterate)
         result = slope(constraint, kind, world, bounds, problem, iterate)
         follows = friction_slope(constraint, kind, item, world, mode, bounds, problem, iterate)
-        if kind == CONTACT:
+        if wp.static(coupled) and kind == CONTACT:
             result[1, 0] = follows[1]
             result[2, 0] = follows[2]
         return result, follows
@@ -240,6 +245,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         slopes=slopes,
         bound_slope=bound_slope,
         normal_impulse=normal_impulse,
+        coupled=coupled,
         residual_square=residual_square,
         find_residual=find_residual,
         assemble=assemble,

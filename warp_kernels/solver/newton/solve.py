@@ -21,6 +21,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -47,8 +48,6 @@ SINGULAR = 0
 STAYED = 1
 MOVED = 2
 CLOSER = 3
-# A step of the line search must leave less than this of the slope.
-SLOPE = 0.1
 
 
 @functools.cache
@@ -57,8 +56,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction)
-    laws, linear, products = f.laws, f.linear, f.products
+    linear, products = f.linear, f.products
+    descent = descent_functions(scalar, friction)
     sweeps = sweep_functions(scalar, friction)
+    precision, sums = descent.precision, descent.sums
     ordering = ordering_functions(scalar)
     factor = factor_kernels(scalar)
     common = row_functions(scalar)
@@ -69,11 +70,6 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    precision = scalar(eps)
-    singular = scalar(10.0 * eps)
-    # What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
-    sums = scalar(8.0 if scalar is wp.float32 else 0.5)
-    slides_from = scalar(0.999)  # share of friction's bound
     rounding_square = scalar((100.0 * eps) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -117,194 +113,6 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             grip[i, world] = pair
 
     @wp.func
-    def find_step(world: int, nv: int, symmetric: bool, system: System, iterate: Iterate):
-        """Factor the system and find the step. Returns whether there is one."""
-        least = linear.factorise(world, nv, symmetric, system)
-        if not least > singular:
-            return False
-        for k in range(nv):
-            iterate.work[system.place[k, world], world] = -iterate.residual[k, world]
-        linear.solve(world, nv, system, iterate.work)
-        for k in range(nv):
-            iterate.step[k, world] = iterate.work[system.place[k, world], world]
-        return True
-
-    @wp.func
-    def move(world: int, nv: int, length: scalar, iterate: Iterate):
-        for k in range(nv):
-            iterate.z[k, world] += length * iterate.step[k, world]
-
-    @wp.func
-    def step_square(world: int, nv: int, problem: Problem, iterate: Iterate):
-        """Twice the kinetic energy of the step."""
-        square = zero
-        for k in range(nv):
-            square += iterate.step[k, world] * iterate.step[k, world] / problem.inverse_mass[k, world]
-        return square
-
-    @wp.func
-    def velocity_left(world: int, nv: int, system: System, iterate: Iterate):
-        """The largest velocity that the pivots of the last system make of the residual."""
-        largest = zero
-        for k in range(nv):
-            largest = wp.max(
-                largest,
-                wp.abs(iterate.residual[k, world])
-                * wp.abs(linear.inverse_pivot(world, system.place[k, world], system)),
-            )
-        return largest
-
-    @wp.func
-    def slope_along(
-        world: int, count: int, nv: int, length: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
-        """Derivative of the convex function along the step, at a length of it."""
-        total = zero
-        for k in range(nv):
-            s = iterate.step[k, world]
-            total += s * (iterate.z[k, world] + length * s) / problem.inverse_mass[k, world]
-        for i in range(count):
-            kind = constraints.kind[i, world]
-            bounds = f.impulse_bounds(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
-            value = iterate.value[i, world] + length * iterate.slip[i, world]
-            total -= wp.dot(laws.answer(kind, value, problem.grip[i, world], bounds), iterate.slip[i, world])
-        return total
-
-    @wp.func
-    def exact_length(
-        world: int,
-        count: int,
-        nv: int,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """Where along the step the convex function is least: between bounds that close by secants and halves."""
-        for i in range(count):
-            iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
-        low = zero
-        low_slope = slope_along(world, count, nv, zero, constraints, problem, iterate)
-        high = one
-        high_slope = slope_along(world, count, nv, one, constraints, problem, iterate)
-        goal = scalar(SLOPE) * wp.abs(low_slope)
-        if wp.abs(high_slope) <= goal or high_slope < zero:
-            return one
-        length = one
-        for search in range(20):
-            secant = low - low_slope * (high - low) / (high_slope - low_slope)
-            length = secant
-            if search % 3 == 2:
-                length = scalar(0.5) * (low + high)
-            slope = slope_along(world, count, nv, length, constraints, problem, iterate)
-            if wp.abs(slope) <= goal:
-                break
-            if slope < zero:
-                low = length
-                low_slope = slope
-            else:
-                high = length
-                high_slope = slope
-        return length
-
-    @wp.func
-    def look_back(
-        world: int,
-        nv: int,
-        dt: scalar,
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        factor_l: wp.array2d(dtype=scalar),
-        paths: Paths,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """Set the step to the z that keeps the velocity before the step of time.
-
-        Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
-        """
-        total = zero
-        for k in range(nv):
-            change = qdd[world, k]
-            size = wp.abs(qd[world, k]) + dt * wp.abs(change)
-            for d in range(paths.dof_depth[k]):
-                at = paths.dof_row_start[k] + d
-                j = paths.ancestor[at]
-                change += factor_l[at, world] * qdd[world, j]
-                size += wp.abs(factor_l[at, world]) * (wp.abs(qd[world, j]) + dt * wp.abs(qdd[world, j]))
-            iterate.step[k, world] = -dt * change
-            total += size * size / problem.inverse_mass[k, world]
-        return total
-
-    @wp.func
-    def square_at_hand(
-        world: int, count: int, epsilon: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
-        """The squares of what the values of the rows that answer are sums of, as kinetic energy measures them.
-
-        W, which measures them, is 1 / (epsilon grip). A value that is rounded is answered by 1 / (epsilon W) times its error.
-        Friction that slides answers to its bound instead.
-        """
-        total = zero
-        for i in range(count):
-            size = problem.size[i, world]
-            impulse = iterate.impulse[i, world]
-            square = zero
-            if impulse[0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size[0]:
-                square = size[0] * size[0]
-                others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
-                bound = slides_from * problem.bound[i, world] * impulse[0]
-                if constraints.kind[i, world] != CONTACT or others < bound * bound:
-                    square += size[1] * size[1]
-            total += square * problem.grip[i, world][1]
-        return epsilon * total
-
-    @wp.func
-    def pushes(world: int, count: int, iterate: Iterate):
-        """Whether any constraint answers with an impulse."""
-        for i in range(count):
-            if wp.dot(iterate.impulse[i, world], iterate.impulse[i, world]) > zero:
-                return True
-        return False
-
-    @wp.func
-    def begin(
-        world: int,
-        count: int,
-        nv: int,
-        scale: scalar,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """Set z to the start that is nearer to the solution: the step of :func:`look_back`, or zero. Returns the square of its residual.
-
-        Bodies at rest begin with their velocity, which is looked at first: where impulses balance it to within the momenta at
-        hand, ``scale``, the other start is not tried.
-        """
-        square = zero
-        free = scalar(wp.inf)
-        # One call in a loop that isn't unrolled: a GPU's compiler repeats a function's code wherever it is called.
-        attempt = int(0)
-        while attempt < 3:
-            for k in range(nv):
-                iterate.z[k, world] = zero
-            if attempt != 1:
-                move(world, nv, one, iterate)
-            reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-            if attempt == 1:
-                free = reached
-                if free <= square:
-                    return free
-            else:
-                square = reached
-                if attempt == 0 and square <= scale and pushes(world, count, iterate):
-                    return square
-            attempt += 1
-        return square
-
-    @wp.func
     def take_step(
         world: int,
         count: int,
@@ -329,14 +137,14 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if mode == SWEPT and not found:
             tried = zero
         if mode == HELD:
-            tried = exact_length(world, count, nv, paths, constraints, problem, iterate)
+            tried = descent.exact_length(world, count, nv, paths, constraints, problem, iterate)
         length = zero
         reached = square
         bounds = mode
         attempt = int(0)
         # One call in a loop, as in begin.
         while attempt < 3:
-            move(world, nv, tried - length, iterate)
+            descent.move(world, nv, tried - length, iterate)
             length = tried
             reached = f.find_residual(world, count, nv, bounds, paths, constraints, problem, iterate)
             attempt += 1
@@ -387,8 +195,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        scale = look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
-        square = begin(world, count, nv, scale, paths, constraints, problem, iterate)
+        scale = descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
@@ -396,7 +204,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         relative = wp.max(tolerance, precision)
         asked = relative * relative * scale
         rounding = sums * precision / epsilon
-        at_hand = square_at_hand(world, count, epsilon, constraints, problem, iterate)
+        at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
         if square <= asked + rounding * rounding * at_hand:
             return
         ordering.order(world, trees, constraints, couplings, system)
@@ -411,7 +219,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             symmetric = f.assemble(world, count, nv, mode, paths, constraints, problem, iterate, system)
             if mode == SWEPT:
                 f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
-            found = find_step(world, nv, symmetric, system, iterate)
+            found = descent.find_step(world, nv, symmetric, system, iterate)
             if mode == SWEPT and found:
                 f.keep_impulses(world, count, paths, constraints, problem, iterate)
             solved += 1
@@ -421,12 +229,12 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             square, outcome = take_step(
                 world, count, nv, mode, found, enough, square, paths, constraints, problem, iterate
             )
-            at_hand = square_at_hand(world, count, epsilon, constraints, problem, iterate)
+            at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
             goal = asked + rounding * rounding * at_hand
             if outcome == MOVED:
                 mode = int(COUPLED)
                 converged = square <= goal
-            elif outcome == STAYED and step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
+            elif outcome == STAYED and descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
                 converged = True  # what is left is rounding
             elif outcome != CLOSER and failures < PASSES:
                 number = SWEEPS << failures
@@ -439,7 +247,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 enough = wp.max(scalar(1.0e-4) * square, goal)
                 in_round = 0
                 mode = int(HELD)
-        residual[world] = velocity_left(world, nv, system, iterate)
+        residual[world] = descent.velocity_left(world, nv, system, iterate)
         if not converged:
             sweeps.resume(world, count, nv, failures == 0, SWEEPS << 2, paths, constraints, problem, iterate)
             sweeps.settle(world, count, paths, constraints, problem, iterate)

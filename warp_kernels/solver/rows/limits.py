@@ -22,6 +22,13 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
     Options, Limits = structs.Options, structs.Limits
 
     @wp.func
+    def reach(options: Options, speed: scalar):
+        """The gap below which a limit is listed: what may close in the step. None where limits bear only past them."""
+        if options.limit_margin < scalar(0.0):
+            return scalar(0.0)
+        return options.limit_margin + options.dt * wp.abs(speed)
+
+    @wp.func
     def limit_gap(limits: Limits, kind: int, dof: int, value: scalar, world: int):
         """Distance of a joint at ``value`` from where its limit begins to bear, negative past it."""
         gap = value
@@ -88,6 +95,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         return -gap_bar
 
     return SimpleNamespace(
+        reach=reach,
         limit_gap=limit_gap,
         limit_bias=limit_bias,
         limit_bias_adjoint=limit_bias_adjoint,

@@ -1,0 +1,187 @@
+"""MuJoCo's constraint forces as impulses that answer to row values, for elliptic and pyramidal cones.
+
+With the row value r = J v+ - J v - h a_ref and R the regularisation, an impulse is minus the gradient of a convex function s(r):
+MuJoCo's s(J a - a_ref) with everything times the time step h. A contact's rows answer together: its friction coefficient is
+part of s, so that nothing is iterated over the normal impulse (Todorov, *Convex and analytically-invertible dynamics with
+contacts and constraints*, 2014; MuJoCo's documentation, *Computation*, "Constraint model").
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, warp_types
+
+# The cone of each of the friction models that users choose from.
+CONES = {"cone": "elliptic", "pyramid": "pyramidal"}
+
+
+@functools.cache
+def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
+    """Warp functions as those of :mod:`warp_kernels.solver.newton.laws`. The bounds of a contact are (friction coefficient, 0)."""
+    t = warp_types(scalar)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    f = _elliptic_functions(scalar) if cone == "elliptic" else _pyramidal_functions(scalar)
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def row_count(kind: int):
+        """Rows of a constraint: three, or one of a joint."""
+        if kind == CONTACT:
+            return scalar(3.0)
+        return one
+
+    @wp.func
+    def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
+        """Impulses of a constraint."""
+        if kind == CONTACT and bounds[0] > zero:
+            return f.answer(r, grip, bounds[0])
+        if kind < FRICTION_LOSS:
+            return vec3(wp.max(zero, -grip[0] * r[0]), zero, zero)
+        if kind <= COUPLING:
+            return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), zero, zero)
+        return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
+
+    @wp.func
+    def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
+        """Derivative of the impulses with respect to the row values: symmetric, not positive."""
+        if kind == CONTACT and bounds[0] > zero:
+            return f.slope(r, grip, bounds[0])
+        result = mat33()
+        if kind < FRICTION_LOSS:
+            if r[0] < zero:
+                result[0, 0] = -grip[0]
+        elif kind <= COUPLING:
+            if wp.abs(grip[0] * r[0]) <= bounds[0] and bounds[0] > zero:
+                result[0, 0] = -grip[0]
+        else:
+            result = wp.diag(vec3(-grip[0], -grip[1], -grip[1]))
+        return result
+
+    @wp.func
+    def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
+        """Derivative of the impulses with respect to a contact's friction coefficient, or to the bound, times ``share[0]``."""
+        if kind == CONTACT and bounds[0] > zero:
+            return share[0] * f.friction_slope(r, grip, bounds[0])
+        result = vec3()
+        if kind >= FRICTION_LOSS and kind <= COUPLING and wp.abs(grip[0] * r[0]) > bounds[0]:
+            result[0] = -wp.sign(r[0]) * share[0]
+        return result
+
+    return SimpleNamespace(row_count=row_count, answer=answer, slope=slope, bound_slope=bound_slope)
+
+
+def _elliptic_functions(scalar: Any) -> SimpleNamespace:
+    """A contact with friction mu > 0 whose cost falls with the distance from the elliptic cone, its dual scaled by R.
+
+    With m^2 = mu^2 R_t / R_n (MuJoCo's ``contact.mu``) there are three zones: no impulse inside of the dual cone, that is
+    for r_n >= mu |r_t|; -r / R where that lies within the friction cone; between them an impulse on the cone's surface.
+    """
+    t = warp_types(scalar)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def on_surface(r: vec3, grip: vec2, friction: scalar):
+        """Whether the impulse slides; friction times the slip less the normal value; the square of m."""
+        excess = friction * wp.length(vec2(r[1], r[2])) - r[0]
+        ratio = friction * friction * grip[0] / grip[1]
+        # m^2 r_n + mu |r_t| > 0
+        slides = excess + (one + ratio) * r[0] > zero and excess > zero
+        return slides, excess, ratio
+
+    @wp.func
+    def answer(r: vec3, grip: vec2, friction: scalar):
+        slides, excess, ratio = on_surface(r, grip, friction)
+        if slides:
+            normal = grip[0] * excess / (one + ratio)
+            along = -friction * normal / wp.length(vec2(r[1], r[2]))
+            return vec3(normal, along * r[1], along * r[2])
+        if excess > zero:
+            return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
+        return vec3()
+
+    @wp.func
+    def slope(r: vec3, grip: vec2, friction: scalar):
+        slides, excess, ratio = on_surface(r, grip, friction)
+        result = mat33()
+        if slides:
+            size = wp.length(vec2(r[1], r[2]))
+            steep = grip[0] / (one + ratio)
+            # (1, -mu t), along which the impulse grows, and what turns with the slip.
+            grows = vec3(one, -friction * r[1] / size, -friction * r[2] / size)
+            turns = vec3(zero, -r[2] / size, r[1] / size)
+            result = -steep * wp.outer(grows, grows) - (friction * steep * excess / size) * wp.outer(turns, turns)
+        elif excess > zero:
+            result = wp.diag(vec3(-grip[0], -grip[1], -grip[1]))
+        return result
+
+    @wp.func
+    def friction_slope(r: vec3, grip: vec2, friction: scalar):
+        slides, excess, ratio = on_surface(r, grip, friction)
+        if not slides:
+            return vec3()
+        size = wp.length(vec2(r[1], r[2]))
+        normal = grip[0] * excess / (one + ratio)
+        rate = (grip[0] * size - scalar(2.0) * normal * ratio / friction) / (one + ratio)
+        along = -(normal + friction * rate) / size
+        return vec3(rate, along * r[1], along * r[2])
+
+    return SimpleNamespace(answer=answer, slope=slope, friction_slope=friction_slope)
+
+
+def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
+    """A contact with friction mu > 0 that pushes along the four edges (1, +-mu, 0) and (1, 0, +-mu) of a pyramid.
+
+    All have the regularisation 2 m^2 R_n, with m^2 = mu^2 R_t / R_n.
+    """
+    t = warp_types(scalar)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    zero = scalar(0.0)
+
+    @wp.func
+    def edge(number: int, friction: scalar):
+        sign = scalar(1 - 2 * (number % 2))
+        if number < 2:
+            return vec3(scalar(1.0), sign * friction, zero)
+        return vec3(scalar(1.0), zero, sign * friction)
+
+    @wp.func
+    def edge_grip(grip: vec2, friction: scalar):
+        return grip[1] / (scalar(2.0) * friction * friction)
+
+    @wp.func
+    def answer(r: vec3, grip: vec2, friction: scalar):
+        total = vec3()
+        for number in range(4):
+            e = edge(number, friction)
+            total += wp.max(zero, -edge_grip(grip, friction) * wp.dot(e, r)) * e
+        return total
+
+    @wp.func
+    def slope(r: vec3, grip: vec2, friction: scalar):
+        total = mat33()
+        for number in range(4):
+            e = edge(number, friction)
+            if wp.dot(e, r) < zero:
+                total -= edge_grip(grip, friction) * wp.outer(e, e)
+        return total
+
+    @wp.func
+    def friction_slope(r: vec3, grip: vec2, friction: scalar):
+        """The edges turn with mu, and their regularisation grows with its square."""
+        total = vec3()
+        for number in range(4):
+            e = edge(number, friction)
+            value = wp.dot(e, r)
+            if value < zero:
+                g = edge_grip(grip, friction)
+                turn = (e - vec3(scalar(1.0), zero, zero)) / friction
+                push = -g * value
+                rate = -g * wp.dot(turn, r) - scalar(2.0) * push / friction
+                total += rate * e + push * turn
+        return total
+
+    return SimpleNamespace(answer=answer, slope=slope, friction_slope=friction_slope)

@@ -1,0 +1,130 @@
+"""MuJoCo's law solved: Newton's method with an exact line search on a convex function (Todorov 2014).
+
+The equations are those of :mod:`warp_kernels.solver.newton.solve`, without anything that follows the normal impulses: each step leads
+down, and near the minimum to it.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.ordering import ordering_functions
+from warp_kernels.solver.newton.residual import HELD, residual_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+from warp_kernels.types import CONTACT, kernel_module, warp_types
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"mujoco_kernels": [(cone,) for cone in CONES.values()]}
+
+
+@functools.cache
+def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
+    """The solver for one precision and cone, one thread per world."""
+    t = warp_types(scalar)
+    vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
+    f, descent = residual_functions(scalar, cone), descent_functions(scalar, cone)
+    precision, sums = descent.precision, descent.sums
+    ordering = ordering_functions(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    module = kernel_module(f"mujoco.{cone}", scalar)
+    wp.set_module_options({"max_unroll": 1}, module)
+    zero, one = scalar(0.0), scalar(1.0)
+    rounding_square = scalar((100.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def soften(
+        # Model
+        threads: int,
+        impedance_ratio: scalar,
+        # Data in
+        softness: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        # Data out
+        grip: wp.array2d(dtype=vec2),
+    ):
+        """grip: 1 / R of the first row and of the others, of which friction has ``impedance_ratio`` times as much; zero without R."""
+        thread, world = wp.tid()
+        for i in range(thread, constraints.count[world], threads):
+            pair = vec2()
+            if softness[i, world] > zero:
+                first = one / softness[i, world]
+                pair = vec2(first, first)
+                if constraints.kind[i, world] == CONTACT:
+                    pair[1] = impedance_ratio * first
+            grip[i, world] = pair
+
+    @wp.kernel(module=module, enable_backward=False)
+    def convex_solve(
+        # Model
+        paths: Paths,
+        trees: TreeDofs,
+        dt: scalar,
+        iterations: int,
+        tolerance: scalar,
+        # Parameters
+        solimp: wp.array2d(dtype=vec5),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: Problem,
+        # Data out
+        system: System,
+        iterate: Iterate,
+        residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
+    ):
+        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
+
+        sweep_count: systems solved.
+        """
+        world = wp.tid()
+        count = constraints.count[world]
+        residual[world] = zero
+        sweep_count[world] = 0
+        if count == 0:
+            return
+        nv = paths.dof_depth.shape[0]
+        scale = descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
+        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+        if square == zero or not wp.isfinite(square):
+            return
+        # R as a share of the inverse mass: it decides what rounding of the values makes of the impulses.
+        stiffest = wp.clamp(solimp[wp.min(world, solimp.shape[0] - 1), 0][1], scalar(0.5), scalar(0.9999))
+        epsilon = (one - stiffest) / stiffest
+        relative = wp.max(tolerance, precision)
+        asked = relative * relative * scale
+        rounding = sums * precision / epsilon
+        at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
+        if square <= asked + rounding * rounding * at_hand:
+            return
+        ordering.order(world, trees, constraints, couplings, system)
+        f.linear.outline(world, count, nv, paths, constraints, system)
+        solved = int(0)
+        converged = bool(False)
+        while solved < iterations and not converged:
+            f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
+            if not descent.find_step(world, nv, True, system, iterate):
+                break
+            length = descent.exact_length(world, count, nv, paths, constraints, problem, iterate)
+            descent.move(world, nv, length, iterate)
+            square = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
+            solved += 1
+            at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
+            converged = square <= asked + rounding * rounding * at_hand
+            # What is left is rounding.
+            converged = converged or descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand
+        residual[world] = descent.velocity_left(world, nv, system, iterate)
+        sweep_count[world] = solved
+
+    return SimpleNamespace(module=module, soften=soften, convex_solve=convex_solve)
