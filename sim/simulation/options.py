@@ -177,21 +177,23 @@ def require_regular(regularisation: np.ndarray, scalar: Any) -> None:
 
 
 def require_impedance(solref: np.ndarray, solimp: np.ndarray) -> None:
-    """Check MuJoCo's parameters of constraints, of one world or of several; raises ModelError naming them."""
-    if solref.shape[-1:] != (2,) or not (np.sign(solref).prod(axis=-1) > 0.0).all():
-        raise ModelError(
-            f"ContactOptions: solref is {solref.tolist()}; it must be a time constant and a damping ratio, both "
-            "positive, or minus a stiffness and minus a damping, both negative"
-        )
-    if solimp.shape[-1:] != (5,):
-        raise ModelError(f"ContactOptions: solimp is {solimp.tolist()}; it must hold five numbers")
-    low, high, width, middle, power = np.moveaxis(solimp, -1, 0)
-    within = (0.0 < low) & (low < 1.0) & (0.0 < high) & (high < 1.0) & (0.0 < middle) & (middle < 1.0)
-    if not (within & (width >= 0.0) & (power >= 1.0)).all():
-        raise ModelError(
-            f"ContactOptions: solimp is {solimp.tolist()}; impedances and midpoint must lie between 0 and 1, the "
-            "width must not be negative and the power at least 1"
-        )
+    """Check MuJoCo's parameters of constraints, of one world or of several; raises ModelError naming the wrong one."""
+    for pair in np.atleast_2d(solref):
+        if len(pair) != 2 or not np.prod(np.sign(pair)) > 0.0:
+            raise ModelError(
+                f"ContactOptions: solref is {pair.tolist()}; it must be a time constant and a damping ratio, both "
+                "positive, or minus a stiffness and minus a damping, both negative"
+            )
+    for numbers in np.atleast_2d(solimp):
+        if len(numbers) != 5 or not _is_impedance(*numbers):
+            raise ModelError(
+                f"ContactOptions: solimp is {numbers.tolist()}; it must be two impedances between 0 and 1, a width "
+                "that is not negative, a midpoint between 0 and 1, and a power of at least 1"
+            )
+
+
+def _is_impedance(low: float, high: float, width: float, middle: float, power: float) -> bool:
+    return all(0.0 < share < 1.0 for share in (low, high, middle)) and width >= 0.0 and power >= 1.0
 
 
 def _either(choices: tuple[str, ...]) -> str:

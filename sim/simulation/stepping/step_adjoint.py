@@ -254,7 +254,11 @@ class DifferentiableStep(Step):
         solver = newton_adjoint_kernels(self.scalar, CONES[friction] if self.by_mujoco else friction, smoothed)
         if smoothed:
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
-        self._launch(solver.solution_adjoint, self.num_worlds)
+        (bar,) = self.device_model.parameter_bars("regularisation")
+        regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
+        self._launch(
+            solver.solution_adjoint, self.num_worlds, regularisation=regularisation, regularisation_bar=bar
+        )
         if self.by_mujoco:
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.bouncing:

@@ -27,7 +27,7 @@ VARIANTS = {"mujoco_kernels": [(cone,) for cone in CONES.values()]}
 def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     """The solver for one precision and cone, one thread per world."""
     t = warp_types(scalar)
-    vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
+    vec2, vec5 = t.vec2, t.vec5
     f, descent = residual_functions(scalar, cone), descent_functions(scalar, cone)
     precision, sums = descent.precision, descent.sums
     ordering = ordering_functions(scalar)

@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import CONTACT, warp_types
+from warp_kernels.types import CONTACT
 
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1

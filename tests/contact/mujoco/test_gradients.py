@@ -1,0 +1,48 @@
+"""Gradients through MuJoCo's law against central differences, in what contacts, limits and dry friction depend on."""
+
+import numpy as np
+import pytest
+
+import sim
+from tests.contact.mujoco.scenes import Pair
+from tests.simulation.differences import case, check
+
+NAMES = (
+    "mass", "com", "inertia", "friction", "solref", "solimp", "upper_limit", "lower_limit", "limit_margin",
+    "friction_loss", "armature", "geometry_size", "gravity", "joint_placement",
+)  # fmt: skip
+WIDE = (0.7, 0.95, 0.02, 0.4, 3.0)
+
+
+@pytest.mark.parametrize("steps", [1, 6])
+@pytest.mark.parametrize(("impratio", "solref"), [(1.0, (0.02, 1.0)), (4.0, (0.02, 1.0)), (1.0, (-8000.0, -60.0))])
+@pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
+def test_sliding_rolling_and_at_limits(tmp_path, cone, impratio, solref, steps):
+    pair = Pair(tmp_path, cone, impratio, solref, WIDE)
+    check(case(pair.model, steps, pair.q, pair.qd, contact=pair.contact), NAMES)
+
+
+@pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
+def test_sticking(tmp_path, cone):
+    """Friction that holds doesn't depend on its coefficient."""
+    pair = Pair(tmp_path, cone, solimp=WIDE)
+    c = case(pair.model, 4, pair.q, 1e-3 * pair.qd, contact=pair.contact)
+    check(c, [name for name in NAMES if name not in ("friction", "lower_limit")])
+
+
+def test_parameters_of_each_world(tmp_path):
+    """Gradients of worlds with values of their own are those of each alone."""
+    pair = Pair(tmp_path)
+    solref = np.array([[0.02, 1.0], [0.04, 0.7]])
+    parameters = {"solref": solref}
+    both = sim.Simulator(pair.model, 0.004, 2, "cpu", pair.contact, parameters)
+    weights = np.random.default_rng(0).normal(size=(2, pair.model.nv))
+    state = both.state(pair.q, pair.qd)
+    found = both.rollout(state, steps=3).backward(None, weights, ["solref"]).parameters["solref"]
+    for world in range(2):
+        alone = sim.Simulator(pair.model, 0.004, 1, "cpu", pair.contact, {"solref": solref[world]})
+        expected = alone.rollout(alone.state(pair.q, pair.qd), steps=3).backward(
+            None, weights[world : world + 1], ["solref"]
+        )
+        np.testing.assert_array_equal(found[world], expected.parameters["solref"])
+        assert np.abs(found[world]).min() > 0.0

@@ -1,0 +1,56 @@
+"""What the law "mujoco" takes, and what it refuses."""
+
+import pytest
+
+import sim
+
+
+def model(**ball: float) -> sim.Model:
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_sphere(radius=0.1, mass=1.0, name="ball", **ball)
+    return builder.finalize()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"law": "soft"}, "law is 'soft'; it must be 'hard' or 'mujoco'"),
+        ({"law": "mujoco", "solver": "pgs"}, "law='mujoco' is for solver='newton'"),
+        ({"solref": (0.01, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
+        ({"law": "mujoco", "regularisation": 0.01}, 'regularisation is for law="hard"; the law is "mujoco"'),
+        ({"law": "mujoco", "solref": (0.01, -1.0)}, r"solref is \[0.01, -1.0\]; it must be a time constant"),
+        (
+            {"law": "mujoco", "solimp": (0.9, 1.0, 0.1, 0.5, 2.0)},
+            r"solimp is \[0.9, 1.0, .*two impedances between 0 and 1",
+        ),
+        ({"law": "mujoco", "solimp": (0.9, 0.95)}, r"solimp is \[0.9, 0.95\]"),
+        ({"law": "mujoco", "impratio": 0.0}, "impratio is 0.0; it must be positive"),
+    ],
+)
+def test_refused_options(options, said):
+    with pytest.raises(sim.ModelError, match=said):
+        sim.ContactOptions(**options)
+
+
+@pytest.mark.parametrize(
+    ("ball", "what"),
+    [
+        ({"restitution": 0.5}, "restitution of geometries"),
+        ({"contact_stiffness": 1e4}, "contact_stiffness of geometries"),
+        ({"rolling_friction": 0.01}, "torsional and rolling friction"),
+    ],
+)
+def test_refused_models(ball, what):
+    with pytest.raises(sim.ModelError, match=f"law='mujoco' doesn't have {what}"):
+        sim.Simulator(model(**ball), 0.004, contact=sim.ContactOptions(law="mujoco"))
+
+
+def test_refused_parameters():
+    simulator = sim.Simulator(model(), 0.004, contact=sim.ContactOptions(law="mujoco"))
+    with pytest.raises(sim.ModelError, match="solref"):
+        simulator.set_parameter("solref", [0.02, -1.0])
+    with pytest.raises(sim.ModelError, match="unknown parameter 'regularisation'"):
+        simulator.set_parameter("regularisation", 0.01)
+    with pytest.raises(sim.ModelError, match="unknown parameter 'solref'"):
+        sim.Simulator(model(), 0.004).set_parameter("solref", [0.02, 1.0])
