@@ -84,7 +84,8 @@ class Worlds(ABC):
             raise ModelError(f"Simulator: contact_sensors {list(contact_sensors)} name a geometry twice")
         self._present_layout = self._layout()
         self.shards = self._make_shards()
-        check_mass_matrix(model, self._values, self.dt)
+        # Under MuJoCo's law nothing but the armature stands on the mass matrix.
+        check_mass_matrix(model, self._values, 0.0 if contact.law == "mujoco" else self.dt)
         self._shards_by_layout = {self._present_layout: self.shards}
         self._pool = ShardPool(self.threads)
         self.bad_state: wp.array | None = None

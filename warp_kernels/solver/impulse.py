@@ -51,9 +51,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         # Data out
         response: wp.array2d(dtype=scalar),
-        qd_next: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
     ):
-        """response: M^-1 J' lambda, [dof, world]."""
+        """response: M^-1 J' lambda, [dof, world]. qd_solved: v+, and the velocity after the step but for MuJoCo's damping."""
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
@@ -63,7 +63,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         if constraints.count[world] > 0:
             products.solve_pushes(world, paths, factor_l, factor_d, response)
         for k in range(nv):
-            qd_next[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
+            qd_solved[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
 
     @wp.kernel(module=module, enable_backward=False)
     def velocity_adjoint(
@@ -75,7 +75,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         constraints: Constraints,
         # Adjoint in
-        qd_next_bar: wp.array2d(dtype=scalar),
+        qd_solved_bar: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
@@ -89,7 +89,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
-            weight[k, world] = qd_next_bar[world, k]
+            weight[k, world] = qd_solved_bar[world, k]
         products.begin_solve(world, paths, factor_l, factor_d, weight)
         if impulse_bar.shape[0] == 0:
             return
@@ -257,6 +257,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         dof_q: wp.array(dtype=int),
         trees: TreeDofs,
         dt: scalar,
+        ahead: scalar,
         # Parameters
         damping: wp.array2d(dtype=scalar),
         stiffness: wp.array2d(dtype=scalar),
@@ -273,8 +274,11 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         lag: wp.array2d(dtype=scalar),
         lag_weight: wp.array2d(dtype=scalar),
         free_weight: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
+        damping_loss: wp.array2d(dtype=scalar),
+        damping_weight: wp.array2d(dtype=scalar),
         # Adjoint in
-        qd_next_bar: wp.array2d(dtype=scalar),
+        qd_solved_bar: wp.array2d(dtype=scalar),
         # Adjoint out
         motion_weight: wp.array2d(dtype=scalar),
         mass_bar: wp.array2d(dtype=scalar),
@@ -289,7 +293,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
-        weight holds w, constraint_response Y and coupled_response G, both empty where D isn't there; the step's implicit diagonal is armature + dt damping + dt^2 stiffness.
+        weight holds w, constraint_response Y and coupled_response G, both empty where D isn't there; the step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
+        ahead: dt, or zero where springs and dampers act at the beginning of the step; then damping_loss and damping_weight are those of MuJoCo's
+        damping (:mod:`warp_kernels.solver.mujoco.damping`), which are empty elsewhere.
         lag, lag_weight and free_weight are those of bounces (:mod:`warp_kernels.solver.impact_time`), empty where there are none.
         """
         thread, world = wp.tid()
@@ -317,22 +323,32 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     diagonal -= scalar(0.5) * wp.dot(y, coupled_response[at + k, world])
                     for d in range(paths.dof_depth[k]):
                         mass_bar[first + d, world] -= wp.dot(y, coupled_response[at + paths.ancestor[first + d], world])
+            free = qd[world, k] + ahead * qdd[world, k]
+            damping_here = -dt * w * free
+            if damping_loss.shape[0] > 0:
+                late = damping_weight[world, k]
+                loss = damping_loss[world, k]
+                diagonal += late * loss
+                damping_here += dt * late * (loss - qd_solved[world, k] + qd[world, k])
+                for d in range(paths.dof_depth[k]):
+                    j = paths.ancestor[first + d]
+                    mass_bar[first + d, world] += late * damping_loss[world, j] + damping_weight[world, j] * loss
             mass_bar_diagonal[k, world] = diagonal
             motion_weight[world, k] = -dt * w
             tau_bar[world, k] += dt * w
-            change = dt * qdd[world, k]
-            free = qd[world, k] + change
             damp = damping[wp.min(world, damping.shape[0] - 1), k]
             spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
-            common.add_at(armature_bar, world, k, diagonal - w * change)
-            common.add_at(damping_bar, world, k, dt * (diagonal - w * free))
+            common.add_at(armature_bar, world, k, diagonal - w * dt * qdd[world, k])
+            common.add_at(damping_bar, world, k, ahead * diagonal + damping_here)
             # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
-            qd_bar[world, k] += qd_next_bar[world, k] - dt * damp * w
+            qd_bar[world, k] += qd_solved_bar[world, k] - dt * damp * w
             if dof_q[k] >= 0:
-                qd_bar[world, k] -= dt * dt * spring * w
-                stretch = q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + dt * free
+                qd_bar[world, k] -= dt * ahead * spring * w
+                stretch = (
+                    q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + ahead * free
+                )
                 q_bar[world, dof_q[k]] -= dt * spring * w
-                common.add_at(stiffness_bar, world, k, dt * (dt * diagonal - w * stretch))
+                common.add_at(stiffness_bar, world, k, dt * (ahead * diagonal - w * stretch))
                 common.add_at(rest_position_bar, world, k, dt * spring * w)
 
     return SimpleNamespace(

@@ -86,7 +86,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         q: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
-        qd_next: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
         motions: Motions,
         contacts: Contacts,
         equalities: Equalities,
@@ -236,7 +236,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 lever_bar = vec3()
                 for d in range(paths.dof_depth[tail] + 1):
                     k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    gain = qd_next[world, k] - (scalar(1.0) - share) * qd[world, k]
+                    gain = qd_solved[world, k] - (scalar(1.0) - share) * qd[world, k]
                     g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
                     if bounces.free.shape[0] > 0:
                         before = qd[world, k]
@@ -287,7 +287,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     if kind == CONE_LIMIT or kind == COUPLING:
                         at = couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
                         at -= trees.tree_dof_start[trees.dof_tree[tail]]
-                        gain = qd_next[world, k] - (scalar(1.0) - share) * qd[world, k]
+                        gain = qd_solved[world, k] - (scalar(1.0) - share) * qd[world, k]
                         g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
                         row_bar[2 - above] = g[0]
                 if kind == CONE_LIMIT:

@@ -23,6 +23,7 @@ from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.incidences import incidence_kernels
+from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -68,7 +69,7 @@ class Step(Workspace):
         """The stages up to qd_next. Kernels with Warp's own adjoint are recorded on an active tape."""
         self._kinematics()
         if self.model.nu:
-            self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds)
+            self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
         self._free_dynamics()
         if self.max_constraints:
             run_contacts(self)
@@ -79,6 +80,8 @@ class Step(Workspace):
             self._list_constraints()
             self._solve_constraints()
         self._launch(impulse_kernels(self.scalar).apply_impulses, self.num_worlds)
+        if self.by_mujoco:
+            self._damp()
         if self.bouncing:
             self._launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
 
@@ -101,6 +104,7 @@ class Step(Workspace):
             aba_kernels(self.scalar).aba,
             (self.model.num_trees, self.num_worlds),
             tau=self.joint_force,
+            dt=self.ahead,
             friction_loss=self.device_model.none(self.scalar),  # dry friction is a constraint here
         )
         kernel = factor_kernels(self.scalar).factor_mass_matrix
@@ -160,6 +164,24 @@ class Step(Workspace):
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
         self._launch(kernels.convex_solve, self.num_worlds)
+
+    def _damp(self) -> None:
+        """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
+        kernels, dim = damping_kernels(self.scalar), (self.model.nv, self.num_worlds)
+        self._launch(kernels.damping_momentum, dim)
+        self.solve_damped(self.damping_push, self.damping_loss)
+        self._launch(kernels.damp_velocity, dim)
+
+    def solve_damped(self, push: wp.array, result: wp.array) -> None:
+        """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
+        self._launch(
+            aba_kernels(self.scalar).solve_mass_matrix,
+            (self.model.num_trees, self.num_worlds),
+            tau=push,
+            qdd=result,
+            armature=self.damped_armature,
+            **self.damped_scratch,
+        )
 
     def _sweep(self) -> None:
         if self.warm:

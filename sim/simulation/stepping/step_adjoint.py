@@ -21,6 +21,7 @@ from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -58,7 +59,7 @@ class DifferentiableStep(Step):
         # What reaches the impulses other than by the next velocity.
         reached = self.bouncing or self.num_sensors
         self.further_impulse_bar = self.impulse.grad if reached else worlds_last(0, t.vec3)
-        for array in (self.q_next, self.qd_next, self.qd_path):
+        for array in (self.q_next, self.qd_next, self.qd_path, self.qd_solved):
             array.requires_grad = True
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
@@ -226,6 +227,8 @@ class DifferentiableStep(Step):
             self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
         if self.bouncing:
             self._launch(bounce.path_adjoint, self.num_worlds)
+        if self.by_mujoco:
+            self._damping_adjoint()
         self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
             self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
@@ -242,10 +245,16 @@ class DifferentiableStep(Step):
         self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
         if self.max_constraints:
             self._row_adjoint()
+        if self.max_constraints or self.by_mujoco:
             self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees_of_worlds)
         if self.model.nu:
-            self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds)
+            self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
         self._motion_adjoint()
+
+    def _damping_adjoint(self) -> None:
+        """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
+        self.solve_damped(self.qd_next.grad, self.damping_weight)
+        self._launch(damping_kernels(self.scalar).damping_adjoint, (self.model.nv, self.num_worlds))
 
     def _newton_adjoint(self) -> None:
         kernels = impulse_kernels(self.scalar)
@@ -256,9 +265,7 @@ class DifferentiableStep(Step):
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         (bar,) = self.device_model.parameter_bars("regularisation")
         regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
-        self._launch(
-            solver.solution_adjoint, self.num_worlds, regularisation=regularisation, regularisation_bar=bar
-        )
+        self._launch(solver.solution_adjoint, self.num_worlds, regularisation=regularisation, regularisation_bar=bar)
         if self.by_mujoco:
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.bouncing:

@@ -141,8 +141,9 @@ class Workspace:
         self.origin = worlds_last(m.num_trees, t.vec3)
         self.subspace = worlds_last(nv, t.spatial)
         self.link_inertia = worlds_last(m.num_links, t.inertia)
-        # What the midpoint rule makes of gyroscopic forces; of other links it stays zero.
-        self.turning_link = self._integers(np.flatnonzero(np.isin(m.joint_type, (SPHERICAL, FREE))))
+        # What the midpoint rule makes of gyroscopic forces; of other links it stays zero. MuJoCo's are explicit.
+        turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
+        self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
         self.common_wrench = worlds_last(m.num_links if self.turning_link.shape[0] else 0, t.spatial)
         self.turn_bar, self.shift_bar = (worlds_last(m.num_links, t.vec3) for _ in range(2))
@@ -238,6 +239,22 @@ class Workspace:
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
 
+        # Springs, dampers and servos act at the end of a step; under MuJoCo's law at its beginning.
+        self.ahead = self.scalar(0.0 if self.by_mujoco else self.dt)
+        self.qd_solved = wp.zeros_like(self.qd_next) if self.by_mujoco else self.qd_next
+        self.damping_loss = wp.zeros_like(self.qd_next) if self.by_mujoco else self.device_model.none(self.scalar)
+        self.damping_weight, self.damping_push, self.damped_armature = (
+            wp.zeros_like(self.damping_loss) for _ in range(3)
+        )
+        links = self.model.num_links if self.by_mujoco else 0
+        self.damped_scratch: dict[str, Any] = {
+            "acceleration": worlds_last(links, t.spatial),
+            "bias_force": worlds_last(links, t.spatial),
+            "articulated": worlds_last(links, t.articulated),
+            "factor_u": worlds_last(nv, t.spatial),
+            "factor_d": worlds_last(nv, self.scalar),
+            "innovation": worlds_last(nv, self.scalar),
+        }
         self.velocity_share = worlds_last(int(self.by_mujoco), self.scalar)
         self.contact_reference, self.limit_reference = worlds_last(contacts, t.vec2), worlds_last(2 * nv, t.vec2)
         self.loss_softness = worlds_last(nv, self.scalar)

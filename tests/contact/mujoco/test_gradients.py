@@ -9,7 +9,7 @@ from tests.simulation.differences import case, check
 
 NAMES = (
     "mass", "com", "inertia", "friction", "solref", "solimp", "upper_limit", "lower_limit", "limit_margin",
-    "friction_loss", "armature", "geometry_size", "gravity", "joint_placement",
+    "friction_loss", "armature", "damping", "stiffness", "rest_position", "geometry_size", "gravity", "joint_placement",
 )  # fmt: skip
 WIDE = (0.7, 0.95, 0.02, 0.4, 3.0)
 
