@@ -40,6 +40,7 @@ from sim.importers.load import load
 from sim.model.builder import ModelBuilder
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
+from sim.model.softness import Softness
 from sim.simulation.contacts import Contacts
 from sim.simulation.gradient_norms import GradientNorms
 from sim.simulation.linearisation import Linearisation
@@ -68,6 +69,7 @@ __all__ = [
     "NotFiniteWarning",
     "Part",
     "Simulator",
+    "Softness",
     "State",
     "SweepResult",
     "SweepStudy",

@@ -16,8 +16,8 @@ from sim.dynamics.differentiable_op import (
     run,
     taped_backward,
 )
+from sim.dynamics.frames import Names, frame_names, reference_code
 from sim.dynamics.kinematics import run_of_frames, run_velocities
-from sim.model.frames import Names, frame_names, reference_code
 from sim.model.model import Model
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.jacobian import jacobian_derivative_kernels

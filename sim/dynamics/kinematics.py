@@ -22,7 +22,7 @@ from sim.dynamics.differentiable_op import (
     run,
     taped_backward,
 )
-from sim.model.frames import Names, frame_names, reference_code
+from sim.dynamics.frames import Names, frame_names, reference_code
 from sim.model.model import Model
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels

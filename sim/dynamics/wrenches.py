@@ -15,7 +15,7 @@ from sim.dynamics.differentiable_op import (
     run,
     taped_backward,
 )
-from sim.model.frames import Names, frame_names, reference_code
+from sim.dynamics.frames import Names, frame_names, reference_code
 from sim.model.model import Model
 from warp_kernels.dynamics.wrench import wrench_kernels
 

@@ -16,6 +16,7 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import counted
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from warp_kernels import types as codes
 
 ACTUATOR_KIND_NAMES = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
@@ -75,6 +76,9 @@ class Geometry:
         collides: whether it takes part in contact.
         visible: whether it is drawn.
         group: collision group bits; mask: the groups that it collides with.
+        softness: of its contacts, see :meth:`sim.ModelBuilder.add_geometry`, as of the two that follow.
+        softness_mix: its weight beside that of another geometry.
+        contact_margin: the distance at which its contacts begin to act [m].
         friction_rule, contact_priority: how its friction and that of another geometry become a pair's, see
             :meth:`sim.ModelBuilder.add_geometry`.
     """
@@ -93,6 +97,9 @@ class Geometry:
     mask: int = -1
     friction_rule: str = "product"
     contact_priority: int = 0
+    softness: Softness = DEFAULT_SOFTNESS
+    softness_mix: float = 1.0
+    contact_margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -185,6 +192,8 @@ class Model:
             of actuators are there only if there is one.
         massless_links: names of moving links without mass, which can't be simulated.
         pair_frictions: of pairs of geometries that have one of their own.
+        limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
+        friction_softness: of its dry friction, likewise [nv].
     """
 
     dtype: str
@@ -217,6 +226,8 @@ class Model:
     parameters: dict[str, np.ndarray] = field(repr=False)
     massless_links: tuple[str, ...] = ()
     pair_frictions: tuple[PairFriction, ...] = ()
+    limit_softness: tuple[Softness, ...] = ()
+    friction_softness: tuple[Softness, ...] = ()
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.model.model import Geometry, Part
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from warp_kernels import types as codes
 
 WORLD = "world"
@@ -77,6 +78,8 @@ class JointSpec:
     limit_damping: float = 0.0
     swing_limit: float = np.inf
     twist_limit: float = np.inf
+    limit_softness: Softness = DEFAULT_SOFTNESS
+    friction_softness: Softness = DEFAULT_SOFTNESS
     q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 

@@ -9,6 +9,7 @@ import warp as wp
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.model.softness import require_impedance
 from warp_kernels.solver.projection import FRICTION_MODELS
 
 SOLVERS = ("newton", "pgs")
@@ -66,10 +67,9 @@ class ContactOptions:
             rounding allows.
         gradient_smoothing: of "newton" with the friction cone: distance over which gradients are smoothed [m]; 0 for
             the exact ones. It changes nothing but the way back, see docs/gradients.md.
-        solref: of the law "mujoco": time constant [s] and damping ratio of all constraints; or, negative, minus their
-            stiffness [1/s^2] and damping [1/s]. This and ``solimp`` are parameters of the simulator, with gradients.
-        solimp: of the law "mujoco": impedance where a constraint is just met, and ``width`` past it, the width [m or
-            rad], and midpoint and power of the rise between them.
+        solref: of the law "mujoco": one for all constraints, see :class:`sim.Softness`; None for those of the model.
+            Where this or ``solimp`` is given it is a parameter of the simulator, with a gradient.
+        solimp: of the law "mujoco": one for all constraints, likewise.
         impratio: of the law "mujoco": impedance of friction per that of the normal force.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
@@ -91,8 +91,8 @@ class ContactOptions:
     adjoint: str = "unrolled"
     tolerance: float = 0.0
     gradient_smoothing: float = 0.0
-    solref: tuple[float, float] = (0.02, 1.0)
-    solimp: tuple[float, float, float, float, float] = (0.9, 0.95, 0.001, 0.5, 2.0)
+    solref: Sequence[float] | None = None
+    solimp: Sequence[float] | None = None
     impratio: float = 1.0
     warm_start: bool = False
 
@@ -120,7 +120,7 @@ class ContactOptions:
             )
         self._refuse_options_of_others("solver", OWN_OPTIONS)
         self._refuse_options_of_others("law", OPTIONS_OF_LAWS)
-        require_impedance(np.array(self.solref), np.array(self.solimp))
+        require_impedance("ContactOptions", self.solref, self.solimp)
         if not self.impratio > 0.0:
             raise ModelError(f"ContactOptions: impratio is {self.impratio}; it must be positive")
         if self.gradient_smoothing > 0.0 and self.friction != "cone":
@@ -162,7 +162,8 @@ class ContactOptions:
         if self.solver != "newton":
             return {}
         if self.law == "mujoco":
-            return {"solref": np.array(self.solref), "solimp": np.array(self.solimp)}
+            given = {"solref": self.solref, "solimp": self.solimp}
+            return {name: np.array(value) for name, value in given.items() if value is not None}
         return {"regularisation": np.array(self.regularisation), "recovery_time": np.array(self.recovery_time)}
 
 
@@ -174,26 +175,6 @@ def require_regular(regularisation: np.ndarray, scalar: Any) -> None:
             f"ContactOptions: regularisation is {regularisation.min():g}; with {scalar.__name__} it must be at "
             f"least {least:.0e}, or what it adds is lost in rounding"
         )
-
-
-def require_impedance(solref: np.ndarray, solimp: np.ndarray) -> None:
-    """Check MuJoCo's parameters of constraints, of one world or of several; raises ModelError naming the wrong one."""
-    for pair in np.atleast_2d(solref):
-        if len(pair) != 2 or not np.prod(np.sign(pair)) > 0.0:
-            raise ModelError(
-                f"ContactOptions: solref is {pair.tolist()}; it must be a time constant and a damping ratio, both "
-                "positive, or minus a stiffness and minus a damping, both negative"
-            )
-    for numbers in np.atleast_2d(solimp):
-        if len(numbers) != 5 or not _is_impedance(*numbers):
-            raise ModelError(
-                f"ContactOptions: solimp is {numbers.tolist()}; it must be two impedances between 0 and 1, a width "
-                "that is not negative, a midpoint between 0 and 1, and a power of at least 1"
-            )
-
-
-def _is_impedance(low: float, high: float, width: float, middle: float, power: float) -> bool:
-    return all(0.0 < share < 1.0 for share in (low, high, middle)) and width >= 0.0 and power >= 1.0
 
 
 def _either(choices: tuple[str, ...]) -> str:

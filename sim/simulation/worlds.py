@@ -18,15 +18,16 @@ from sim.model.checks import is_positive, is_whole
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter, number_of_dims
+from sim.model.softness import require_impedance
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.memory import require_memory
-from sim.simulation.options import ContactOptions, require_impedance, require_regular
+from sim.simulation.options import ContactOptions, require_regular
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.state import State
 from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
-from sim.simulation.stepping.constraint_layout import constraint_layout, require_mujoco_law
-from sim.simulation.stepping.inverse_weights import InverseWeights
+from sim.simulation.stepping.constraint_layout import constraint_layout
+from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.workspace import Workspace
@@ -273,10 +274,10 @@ class Worlds(ABC):
         room = default_max_contacts(self.model) if room is None else room
         contacts = room if collision.num_pairs else 0
         layout = constraint_layout(self.model, self._values)
-        weights = None
+        law = None
         if self.contact.law == "mujoco":
             require_mujoco_law(self.model, layout)
-            weights = InverseWeights(self.model, self.device)
+            law = MujocoLaw(self.model, collision)
 
         def make_step(first: int, last: int) -> DifferentiableStep:
             parameters = {name: self._slice(name, first, last) for name in self._values}
@@ -284,7 +285,7 @@ class Worlds(ABC):
             device_model.require_masses()
             world_range = (self.num_worlds, first)
             return DifferentiableStep(
-                device_model, collision, layout, self.contact, self.dt, world_range, contacts, weights
+                device_model, collision, layout, self.contact, self.dt, world_range, contacts, law
             )
 
         require_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds))
@@ -324,8 +325,7 @@ class Worlds(ABC):
         if name == "regularisation":
             require_regular(value, self.model.scalar)
         if name in ("solref", "solimp"):
-            others = {"solref": np.array(self.contact.solref), "solimp": np.array(self.contact.solimp)}
-            require_impedance(**{**others, name: value})
+            require_impedance("Simulator", **{name: value})
         if name == "stiffness" and (value[..., self.model.dof_q < 0] != 0.0).any():
             raise ModelError(
                 "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "

@@ -12,6 +12,7 @@ from pxr import Sdf, Usd, Vt
 
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 
 NAMESPACE = "backswing:"
 # How an infinite limit is kept, since what is kept is finite.
@@ -47,6 +48,25 @@ def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
             value = np.asarray(model.parameters[name][row])
             if np.isfinite(value).all() and value.any():
                 keep(prim, name, value)
+
+
+def keep_softness(prim: Usd.Prim, name: str, softness: Softness) -> None:
+    """Keep the softness of a constraint under MuJoCo's law, unless it is the default."""
+    if softness != DEFAULT_SOFTNESS:
+        keep(prim, name, [*softness.solref, *softness.solimp])
+
+
+def kept_softness(prim: Usd.Prim, name: str) -> Softness:
+    """The softness kept under a name; the default where there is none.
+
+    Raises:
+        ModelError: for numbers that have no meaning.
+    """
+    values = kept(prim, name, 7)
+    if values is None:
+        return DEFAULT_SOFTNESS
+    time, ratio, *solimp = values.tolist()
+    return Softness((time, ratio), tuple(solimp))
 
 
 def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:

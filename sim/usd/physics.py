@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
-from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_text, kept_text
+from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.shapes import child_name
 from warp_kernels import types as codes
@@ -182,6 +182,8 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
     dof = int(model.joint_qd_start[link])
     if dof < model.nv and model.dof_link[dof] == link:
         keep_parameters(prim, model, "dof", dof)
+        keep_softness(prim, "limit_softness", model.limit_softness[dof])
+        keep_softness(prim, "friction_softness", model.friction_softness[dof])
         for name, limits in (("effort", model.effort_limit), ("velocity", model.velocity_limit)):
             # An unlimited one is kept too: readers take the largest force of a drive for the effort otherwise.
             keep(prim, name, limits[dof] if np.isfinite(limits[dof]) else UNLIMITED)

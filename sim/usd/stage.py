@@ -9,7 +9,7 @@ from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
-from sim.usd.annotations import keep, keep_parameters, keep_text, keep_texts
+from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.instances import add_instancers
 from sim.usd.layers import layer_errors
 from sim.usd.links import add_frames, link_paths
@@ -169,6 +169,13 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         keep(collider, "group_and_mask", (geometry.group, geometry.mask))
     if geometry.friction_rule != "product":
         keep_text(collider, "friction_rule", geometry.friction_rule)
+    keep_softness(collider, "softness", geometry.softness)
+    for label, value, usual in (
+        ("softness_mix", geometry.softness_mix, 1.0),
+        ("contact_margin", geometry.contact_margin, 0.0),
+    ):
+        if value != usual:
+            keep(collider, label, value)
     if geometry.contact_priority:
         keep(collider, "contact_priority", geometry.contact_priority)
     own = [pair for pair in model.pair_frictions if pair.a == index]

@@ -30,7 +30,8 @@ OF_LINKS = ("mass", "com", "inertia")
 def strictly(function, *args, **options):
     """The result of a function that must not warn."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        # Before what the caller ignores.
+        warnings.simplefilter("error", append=True)
         return function(*args, **options)
 
 

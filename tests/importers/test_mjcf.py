@@ -281,8 +281,13 @@ NOTES = {
     ),
     "medium": ({"before": '<option density="1.2"/>'}, r"forces of the surrounding medium .*density"),
     "integrator": ({"before": '<option integrator="RK4"/>'}, "ignored: integrator RK4"),
-    "softness": ({"geom": 'solref="0.01 1"'}, "ignored: solref and solimp"),
-    "margin": ({"geom": 'margin="0.01"'}, "ignored: margin and gap"),
+    "softness": ({"geom": 'solref="0.01 1"'}, 'used by .*law="mujoco".* alone.*: solref and solimp'),
+    "softness of equalities": (
+        {"after": '<equality><connect body1="b" body2="c" anchor="0 0 0" solref="0.01 1"/></equality>'},
+        "ignored: solref and solimp of equality constraints and pairs",
+    ),
+    "margin": ({"geom": 'margin="0.01"'}, "alone.*: margin of geoms"),
+    "impratio": ({"before": '<option impratio="3"/>'}, "alone.*: impratio 3, which is an option of its own"),
     "sensor": ({"after": '<sensor><jointpos joint="j"/></sensor>'}, "ignored: 1 sensor$"),
     "flag": (
         {"before": '<option><flag filterparent="disable"/></option>'},

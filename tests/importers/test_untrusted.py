@@ -78,8 +78,9 @@ def test_other_bytes_are_refused(data):
 
 def test_the_same_model_and_warnings(process, zoo):
     zoo.write_text(ZOO.replace("<worldbody>", '<option integrator="RK4" impratio="2"/><worldbody>', 1))
-    with pytest.warns(sim.errors.MJCFWarning, match="RK4") as expected:
+    with pytest.warns(sim.errors.MJCFWarning) as expected:
         model = sim.load(zoo, gravity=(0.0, 0.0, -1.0))
+    assert len(expected) > 1
     with pytest.warns(sim.errors.MJCFWarning) as said:
         read = process.load(zoo, {"gravity": np.array([0.0, 0.0, -1.0])})
     assert same(model, read)

@@ -289,7 +289,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
-            share = common.velocity_share(references, kind, world)
+            share = reference_rows.reference(references, kind, item, world)[2]
             free_velocity = vec3()
             before = scalar(0.0)
             size = vec3()
@@ -345,8 +345,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             bias = vec2()  # and softness
             most = scalar(0.0)
             others = vec3()  # biases of three rows
-            if references.share.shape[0] > 0 and kind < ACTUATOR:
-                bias = reference_rows.reference(references, kind, item, world)
+            if reference_rows.is_referred(references, kind):
+                found = reference_rows.reference(references, kind, item, world)
+                bias = vec2(found[0], found[1])
                 if kind == CONTACT:
                     most = contacts.friction[item, world]
                 elif kind == FRICTION_LOSS:

@@ -45,6 +45,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     limit = limit_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
+    zero = scalar(0.0)
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
@@ -122,17 +123,15 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without.
         """
         world = wp.tid()
-        share_bar = scalar(0.0)
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
             if distance_share.shape[0] > 0:
                 b_bar = b_bar * distance_share[constraint, world]
-            if references.share.shape[0] > 0 and kind < ACTUATOR:
-                reference_rows.reference_adjoint(
-                    references_bar, kind, item, world, b_bar[0], rows_bar.softness[constraint, world]
-                )
+            if reference_rows.is_referred(references, kind):
+                bar = vec3(b_bar[0], rows_bar.softness[constraint, world], scalar(0.0))
+                reference_rows.add_reference_bar(references_bar, kind, item, world, bar)
                 if kind == CONTACT:
                     contacts_bar.friction[item, world] = rows_bar.bound[constraint, world]
                 elif kind == FRICTION_LOSS:
@@ -203,7 +202,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
-            share = common.velocity_share(references, kind, world)
+            share = reference_rows.reference(references, kind, item, world)[2]
+            share_bar = scalar(0.0)
             before_bar = scalar(0.0)
             free_bar = scalar(0.0)
             late_impulse = vec3()
@@ -251,8 +251,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     frame_bar += wp.outer(g, motion)
                     jacobian = frame * motion
                     along = wp.dot(jacobian, b_bar)
-                    if kind == CONTACT:
-                        share_bar += along * qd[world, k]
+                    share_bar += along * qd[world, k]
                     qd_bar[world, k] += share * along + jacobian[0] * (before_bar + free_bar)
                 if kind == CONTACT or kind == TORSION:
                     contacts_bar.frame[item, world] += frame_bar * sign
@@ -263,6 +262,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     equalities_bar.anchor_point[item, world] += lever_bar
                 motions_bar.origin[reference, world] += lever_bar
                 motions_bar.origin[tree, world] -= lever_bar
+            reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             if geometric.is_geometric(kind):
@@ -273,7 +273,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail < 0:
                     continue
-                share = common.velocity_share(references, kind, world)
+                share = reference_rows.reference(references, kind, item, world)[2]
+                share_bar = scalar(0.0)
                 own = int(1)  # degrees of freedom of the joint in the row
                 if kind == CONE_LIMIT:
                     own = 3
@@ -281,8 +282,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 for above in range(own):
                     k = tail - above
                     value = joint_rows.joint_row(kind, item, side, above, world, coupling_ratio, cones.row)
-                    if kind < ACTUATOR:
-                        share_bar += value * b_bar[0] * qd[world, k]
+                    share_bar += value * b_bar[0] * qd[world, k]
                     qd_bar[world, k] += share * value * b_bar[0]
                     if kind == CONE_LIMIT or kind == COUPLING:
                         at = couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
@@ -290,11 +290,10 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                         gain = qd_solved[world, k] - (scalar(1.0) - share) * qd[world, k]
                         g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
                         row_bar[2 - above] = g[0]
+                reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))
                 if kind == CONE_LIMIT:
                     cones_bar.row[item, world] = row_bar
                 if kind == COUPLING and side == 0:
                     common.add_at(coupling_ratio_bar, world, item, -row_bar[2])
-        if references.share.shape[0] > 0:
-            references_bar.share[0, world] = share_bar
 
     return SimpleNamespace(module=module, row_adjoint=row_adjoint)

@@ -266,17 +266,18 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
     class References:
         """What MuJoCo's law asks for (:mod:`warp_kernels.solver.mujoco.references`); no rows where the law is another.
 
+        Each is the bias of the first row [m/s or rad/s], R [1/kg or 1/(kg m^2)], and the share of the velocity before the step that
+        rows hold.
+
         Attributes:
-            share: of the velocity before the step that rows hold [1, world].
-            contact: bias [m/s] and R [1/kg] of each contact [max_contacts, world].
-            limit: bias and R of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1 [2 nv, world].
-            loss: R of dry friction [nv, world].
+            contact: of each contact [max_contacts, world].
+            limit: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1 [2 nv, world].
+            loss: of dry friction [nv, world].
         """
 
-        share: wp.array2d(dtype=scalar)
-        contact: wp.array2d(dtype=t.vec2)
-        limit: wp.array2d(dtype=t.vec2)
-        loss: wp.array2d(dtype=scalar)
+        contact: wp.array2d(dtype=t.vec3)
+        limit: wp.array2d(dtype=t.vec3)
+        loss: wp.array2d(dtype=t.vec3)
 
     @wp.struct
     class Bounces:

@@ -13,6 +13,7 @@ from sim.model.joint_types import name_in_files
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
+from sim.model.softness import DEFAULT_SOFTNESS
 from warp_kernels import types as codes
 
 # MuJoCo refuses moving bodies with less mass or inertia than this.
@@ -135,6 +136,10 @@ class Bodies:
         for key in ("damping", "armature", "friction_loss", "stiffness"):
             if value := float(parameters[key][dof]):
                 joint.set(key.replace("_", ""), number(value))
+        for suffix, softness in (("limit", model.limit_softness[dof]), ("friction", model.friction_softness[dof])):
+            if softness != DEFAULT_SOFTNESS:
+                joint.set(f"solref{suffix}", numbers(softness.solref))
+                joint.set(f"solimp{suffix}", numbers(softness.solimp))
         if kind == codes.FREE:
             return
         if place[:3].any():

@@ -10,8 +10,9 @@ from sim.exporters.files import MeshFiles, scaled
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.contacts import Surface, surface
-from sim.exporters.text import numbers, wxyz
+from sim.exporters.text import number, numbers, wxyz
 from sim.model.model import Geometry
+from sim.model.softness import DEFAULT_SOFTNESS
 from warp_kernels import types as codes
 
 # Names, and the number of sizes that each uses.
@@ -67,9 +68,21 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
             _add_mesh(asset, geometry, meshes)
         if geometry.collides:
             _set_surface(geom, surface(model, index))
+            _set_softness(geom, geometry)
         else:
             geom.set("contype", "0")
             geom.set("conaffinity", "0")
+
+
+def _set_softness(geom: ET.Element, geometry: Geometry) -> None:
+    if geometry.softness != DEFAULT_SOFTNESS:
+        geom.set("solref", numbers(geometry.softness.solref))
+        geom.set("solimp", numbers(geometry.softness.solimp))
+    for key, value, usual in (
+        ("solmix", geometry.softness_mix, 1.0), ("margin", geometry.contact_margin, 0.0)
+    ):  # fmt: skip
+        if value != usual:
+            geom.set(key, number(value))
 
 
 def _set_surface(geom: ET.Element, own: Surface) -> None:

@@ -57,7 +57,8 @@ def add_mjcf(
     - A mesh collides as its convex hull. Geoms of groups 3 and above are drawn only where a body has no others.
     - Pairs of the file have MuJoCo's friction: the larger one of the two geoms, that of the one with priority, or that
       of ``<pair>``. With what else is in the scene it is the product.
-    - Contacts, limits and constraints are hard: ``solref`` and ``solimp`` are not read.
+    - ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of the law "mujoco", see
+      :class:`sim.ContactOptions`; the law "hard" doesn't use them.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. The time step is in the part.
 

@@ -34,7 +34,9 @@ COMPUTED = {
     "joint": ("pos", "axis"),
 }
 LARGEST = 1e30
-SOFT = ("geom", "jnt", "dof", "eq", "pair")
+# Elements whose softness is read, and those for which it isn't.
+SOFT, UNREAD = ("geom", "jnt", "dof"), ("eq", "pair")
+OF_THE_SOFT_LAW = 'used by ContactOptions(law="mujoco") alone, see docs/contact.md'
 
 
 def refuse_bodies(file: MJCFFile) -> None:
@@ -158,28 +160,39 @@ def _settings(file: MJCFFile) -> list[str]:
         for name, text in INTEGRATORS.items()
         if option.integrator == int(getattr(file.mujoco.mjtIntegrator, name))
     ]
-    if option.impratio != 1.0:
-        ignored.append("impratio")
     if option.noslip_iterations:
         ignored.append("noslip_iterations")
     if option.disableactuator:
         ignored.append("actuatorgroupdisable")
     if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
         ignored.append("o_margin, o_solref, o_solimp, o_friction")
-    default = file.mujoco.MjOption()
-    if any(
-        _differs(getattr(model, f"{part}_{key}"), getattr(default, f"o_{key}"))
-        for part in SOFT
-        for key in ("solref", "solimp")
-    ):
-        ignored.append("solref and solimp (contacts, limits and constraints are hard here, see docs/contact.md)")
-    if np.any(model.geom_margin) or np.any(model.geom_gap):
-        ignored.append("margin and gap of geoms")
+    if _is_soft(file, UNREAD):
+        ignored.append("solref and solimp of equality constraints and pairs")
     for what in ("sensor", "plugin", "skin"):
         count = int(file.array(f"n{what}", 0))
         if count:
             ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
-    return [f"ignored: {'; '.join(ignored)}"] if ignored else []
+    softness = [
+        what
+        for what, present in (
+            ("solref and solimp", _is_soft(file, SOFT)),
+            ("margin of geoms", np.any(model.geom_margin)),
+            (f"impratio {option.impratio:g}, which is an option of its own", option.impratio != 1.0),
+        )
+        if present
+    ]
+    notes = [f"ignored: {'; '.join(ignored)}"] if ignored else []
+    return [*notes, f"{OF_THE_SOFT_LAW}: {'; '.join(softness)}"] if softness else notes
+
+
+def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
+    """Whether the softness of some element isn't MuJoCo's default."""
+    default = file.mujoco.MjOption()
+    return any(
+        _differs(getattr(file.model, f"{part}_{key}"), getattr(default, f"o_{key}"))
+        for part in parts
+        for key in ("solref", "solimp")
+    )
 
 
 def _differs(values: np.ndarray, default: np.ndarray) -> bool:

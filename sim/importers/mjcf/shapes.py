@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.importers.meshes import convex_hull
 from sim.importers.mjcf.contacts import Surfaces
-from sim.importers.mjcf.reader import Reader, pose
+from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.model.model import Mesh
 from sim.model.poses import compose
 from sim.model.specs import WORLD
@@ -74,6 +74,9 @@ def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, vis
         "rolling_friction": surfaces.friction[geom, 2],
         "friction_rule": "maximum",
         "contact_priority": int(surfaces.priority[geom]),
+        "softness": softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
+        "softness_mix": float(model.geom_solmix[geom]),
+        "contact_margin": float(model.geom_margin[geom]),
         # 1, as for the ground: a pair's restitution is then that of the body.
         "restitution": 1.0 if static else surfaces.restitution,
     }

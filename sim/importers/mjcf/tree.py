@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.importers.mjcf.reader import Reader, pose, translation
+from sim.importers.mjcf.reader import Reader, pose, softness_of, translation
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
@@ -92,6 +92,8 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
         "damping": float(model.dof_damping[dof]) + _of_actuator(reader, joint, "damping"),
         "armature": float(model.dof_armature[dof]) + _of_actuator(reader, joint, "armature"),
         "friction_loss": float(model.dof_frictionloss[dof]),
+        "friction_softness": softness_of(model.dof_solref[dof], model.dof_solimp[dof]),
+        "limit_softness": softness_of(model.jnt_solref[joint], model.jnt_solimp[joint]),
     }
     if type in ("revolute", "prismatic"):
         at = int(model.jnt_qposadr[joint])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from pxr import Usd
 
@@ -9,7 +11,7 @@ from sim.importers.usd.joints import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.joints import joint_properties
 from sim.importers.usd.stage import Scene
-from sim.usd.annotations import UNLIMITED, agreed, kept
+from sim.usd.annotations import UNLIMITED, agreed, kept, kept_softness
 from sim.usd.drives import Actuator, kept_actuators, stated_drive
 from warp_kernels import types as codes
 
@@ -35,7 +37,7 @@ def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
     return found
 
 
-def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, float]:
+def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[str, Any]:
     """Properties beyond those of UsdPhysics; the joint is None for a free body.
 
     Damping and spring of joints that can have a drive are read with it.
@@ -46,7 +48,8 @@ def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> d
         value = kept(prim, name, 1)
         if value is not None:
             options[name] = float(value[0])
-    return options
+    softness = {name: kept_softness(prim, name) for name in ("limit_softness", "friction_softness")}
+    return {**options, **softness}
 
 
 def springs(reader: Reader, prim: Usd.Prim, joint: Joint, own: dict[str, float]) -> dict[str, float]:

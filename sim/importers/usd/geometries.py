@@ -15,7 +15,7 @@ from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
-from sim.usd.annotations import agreed, kept, kept_text, kept_texts
+from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from warp_kernels import types as codes
 
 DRAWN = (*PRIMITIVES, "Cone")
@@ -128,7 +128,7 @@ def _is_seen(image: UsdGeom.Imageable) -> bool:
 
 def _contact(
     reader: Reader, found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any], filters: Filters
-) -> dict[str, float | int | str]:
+) -> dict[str, Any]:
     """Contact parameters and group of a collider."""
     material = next((materials[path] for path in found.materials if path in materials), None)
     friction, restitution = reader.friction, reader.restitution
@@ -137,7 +137,7 @@ def _contact(
             reader.scene.notes.append(f"prim '{material.primPath}': its static friction is ignored")
         friction = float(agreed(prim, "friction", material.dynamicFriction))
         restitution = float(agreed(prim, "restitution", material.restitution))
-    options: dict[str, float | int | str] = {"friction": friction, "restitution": restitution}
+    options: dict[str, Any] = {"friction": friction, "restitution": restitution}
     for name in ("torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping"):
         value = kept(prim, name, 1)
         if value is not None:
@@ -145,6 +145,11 @@ def _contact(
     options["friction_rule"] = kept_text(prim, "friction_rule") or "product"
     priority = kept(prim, "contact_priority", 1)
     options["contact_priority"] = 0 if priority is None else int(priority[0])
+    options["softness"] = kept_softness(prim, "softness")
+    for name in ("softness_mix", "contact_margin"):
+        value = kept(prim, name, 1)
+        if value is not None:
+            options[name] = float(value[0])
     own = kept(prim, "group_and_mask", 2)
     if found.primPath in filters.bits:
         options["group"], options["mask"] = filters.bits[found.primPath]

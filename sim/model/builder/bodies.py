@@ -10,6 +10,7 @@ from sim.model.builder.links_and_joints import LinksAndJoints
 from sim.model.builder.shapes import Shapes
 from sim.model.mass_properties import solid_mass_properties
 from sim.model.model import Part
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, solid_mass
 from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector
 
@@ -34,6 +35,9 @@ class Bodies(LinksAndJoints, Shapes):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -57,6 +61,9 @@ class Bodies(LinksAndJoints, Shapes):
             contact_damping: damping in contact [N s/m] of a compliant body.
             friction_rule: "product" or "maximum".
             contact_priority: of two geometries the one with the higher decides the friction.
+            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness_mix: the weight of its softness beside that of another geometry.
+            contact_margin: distance at which contacts begin to act [m].
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -85,6 +92,9 @@ class Bodies(LinksAndJoints, Shapes):
             contact_damping=contact_damping,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -109,6 +119,9 @@ class Bodies(LinksAndJoints, Shapes):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -141,6 +154,9 @@ class Bodies(LinksAndJoints, Shapes):
             contact_damping=contact_damping,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -166,6 +182,9 @@ class Bodies(LinksAndJoints, Shapes):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -199,6 +218,9 @@ class Bodies(LinksAndJoints, Shapes):
             contact_damping=contact_damping,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -224,6 +246,9 @@ class Bodies(LinksAndJoints, Shapes):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -257,6 +282,9 @@ class Bodies(LinksAndJoints, Shapes):
             contact_damping=contact_damping,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -281,6 +309,9 @@ class Bodies(LinksAndJoints, Shapes):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -313,6 +344,9 @@ class Bodies(LinksAndJoints, Shapes):
             contact_damping=contact_damping,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
             rgba=rgba,
             collides=collides,
             visible=visible,

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.joint_types import joint_type
 from sim.model.model import Keyframe, Part
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_joint, check_link, check_name, finite, initial_coordinates, pose, unit
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, LinkSpec, Vector, WorldSpec
 from warp_kernels import types as codes
@@ -78,6 +79,8 @@ class LinksAndJoints(WorldSpec):
         limit_damping: float = 0.0,
         swing_limit: float = np.inf,
         twist_limit: float = np.inf,
+        limit_softness: Softness = DEFAULT_SOFTNESS,
+        friction_softness: Softness = DEFAULT_SOFTNESS,
         q0: Vector | None = None,
     ) -> str:
         """Connect a link to its parent.
@@ -105,6 +108,8 @@ class LinksAndJoints(WorldSpec):
             limit_damping: damping of compliant limits [N m s/rad or N s/m].
             swing_limit: largest angle between the axis and the axis that the child carries [rad]; spherical only.
             twist_limit: largest angle by which the child turns about the axis, either way [rad]; spherical only.
+            limit_softness: of the limits, under ``ContactOptions(law="mujoco")``.
+            friction_softness: of the dry friction, likewise.
             q0: initial coordinates; default zero, brought inside the limits.
 
         Returns:
@@ -146,6 +151,8 @@ class LinksAndJoints(WorldSpec):
             limit_damping=float(limit_damping),
             swing_limit=float(swing_limit),
             twist_limit=float(twist_limit),
+            limit_softness=limit_softness,
+            friction_softness=friction_softness,
         )
         check_joint(spec, type)
         spec.q0 = initial_coordinates(spec, q0)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.model import Geometry, Mesh
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_geometry, check_name, finite, finite_and_not_negative, height_grid, pose
 from sim.model.specs import (
     GEOMETRY_CODES,
@@ -42,6 +43,9 @@ class Shapes(WorldSpec):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -70,6 +74,10 @@ class Shapes(WorldSpec):
                 larger friction, torsional and rolling friction.
             contact_priority: of two geometries with different ones, that with the higher alone decides the friction,
                 torsional and rolling friction of the pair.
+            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow. Of two geometries
+                that with the higher priority decides, or both by their mix.
+            softness_mix: the weight of its softness beside that of another geometry; MuJoCo's ``solmix``.
+            contact_margin: distance at which contacts begin to act [m]; a pair uses the sum of the two.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -108,6 +116,9 @@ class Shapes(WorldSpec):
             mask=mask,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=float(softness_mix),
+            contact_margin=float(contact_margin),
         )
         spec = GeometrySpec(
             link=link,
@@ -138,6 +149,9 @@ class Shapes(WorldSpec):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.82, 0.84, 0.86, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -158,6 +172,9 @@ class Shapes(WorldSpec):
             contact_damping: damping in contact [N s/m] of a compliant ground.
             friction_rule: "product" or "maximum".
             contact_priority: of two geometries the one with the higher decides the friction.
+            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness_mix: the weight of its softness beside that of another geometry.
+            contact_margin: distance at which contacts begin to act [m].
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -184,6 +201,9 @@ class Shapes(WorldSpec):
             contact_damping=contact_damping,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -208,6 +228,9 @@ class Shapes(WorldSpec):
         contact_damping: float = 0.0,
         friction_rule: str = "product",
         contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
         rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -235,6 +258,9 @@ class Shapes(WorldSpec):
             contact_damping: damping in contact [N s/m] of compliant terrain.
             friction_rule: "product" or "maximum".
             contact_priority: of two geometries the one with the higher decides the friction.
+            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness_mix: the weight of its softness beside that of another geometry.
+            contact_margin: distance at which contacts begin to act [m].
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -273,6 +299,9 @@ class Shapes(WorldSpec):
             contact_damping=contact_damping,
             friction_rule=friction_rule,
             contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
             rgba=rgba,
             collides=collides,
             visible=visible,

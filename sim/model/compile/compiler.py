@@ -95,6 +95,8 @@ def _model(
         parts=tuple(world.parts),
         excluded_pairs=excluded,
         pair_frictions=pair_frictions(world),
+        limit_softness=tuple(joints[link].limit_softness for link in layout.dof_link),
+        friction_softness=tuple(joints[link].friction_softness for link in layout.dof_link),
         equalities=equalities,
         q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
         link_parent=layout.link_parent,

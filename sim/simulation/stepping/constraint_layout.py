@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.errors import ModelError
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, most_contacts
 from warp_kernels.types import SPHERICAL, TORQUE
@@ -70,24 +69,6 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
             for i, geometry in enumerate(model.geometries)
         ),
     )
-
-
-def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
-    """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
-    left = {
-        "restitution of geometries": layout.bouncing,
-        "contact_stiffness of geometries": layout.compliant,
-        "torsional and rolling friction": layout.resisting,
-        "swing and twist limits of spherical joints": len(layout.cones),
-        "point and weld constraints and coupled joints": layout.equalities,
-        "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
-    }
-    for what, present in left.items():
-        if present:
-            raise ModelError(
-                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; "
-                "leave that out, or choose law='hard'"
-            )
 
 
 def _most_resisting(model: Model, resists: np.ndarray) -> int:

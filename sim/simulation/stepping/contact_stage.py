@@ -45,8 +45,8 @@ def _find_near_pairs(step: Workspace) -> None:
 
 
 def _detect(step: Workspace) -> None:
-    # Under MuJoCo's law what overlaps is in contact, and nothing else however fast it approaches.
-    margin, dt = (0.0, 0.0) if step.by_mujoco else (step.contact_options.margin, step.dt)
+    # Under MuJoCo's law what is within its margin is in contact, and nothing else however fast it approaches.
+    margin, dt = (step.contact_options.margin, step.dt) if step.law is None else (step.law.largest_margin, 0.0)
     reach = {"margin": step.scalar(margin), "dt": step.scalar(dt)}
     for family in FAMILIES:
         # The first family sets the number of contacts, the others add to it.

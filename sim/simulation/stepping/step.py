@@ -124,12 +124,11 @@ class Step(Workspace):
 
     def _references(self) -> None:
         """What MuJoCo's law asks of the rows."""
-        kernels = reference_kernels(self.scalar)
-        self._launch(kernels.velocity_shares, self.num_worlds, tape=True)
+        kernels, given = reference_kernels(self.scalar), self.device_model.parameter_arrays("solref", "solimp")
         if self.max_contacts:
             dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
-            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal)
-        self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True)
+            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
+        self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
 
     def _list_constraints(self) -> None:
         """Which constraints there are in each world, which of them act on each other, and their rows."""

@@ -99,8 +99,7 @@ class DifferentiableStep(Step):
             self.spin, self.common_wrench, *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self.bouncing or self.num_sensors else []),
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
-            self.cone_gap, self.cone_row, self.velocity_share, self.contact_reference, self.limit_reference,
-            self.loss_softness,
+            self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:

@@ -12,7 +12,7 @@ from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
-from sim.simulation.stepping.inverse_weights import InverseWeights
+from sim.simulation.stepping.mujoco_law import MujocoLaw
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
@@ -57,7 +57,7 @@ class Workspace:
         dt: time step [s].
         world_range: number of worlds in the trajectory's arrays, and the place of their first world there.
         max_contacts: room for contacts per world.
-        weights: for MuJoCo's law.
+        law: what MuJoCo's law takes from the model, where that is the law.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Workspace:
         dt: float,
         world_range: tuple[int, int],
         max_contacts: int,
-        weights: InverseWeights | None = None,
+        law: MujocoLaw | None = None,
     ):
         self.model: Model = device_model.model
         self.device_model = device_model
@@ -81,7 +81,7 @@ class Workspace:
         self.scalar = self.model.scalar
         self.dt = self.scalar(dt)
         self.max_contacts = max_contacts
-        self.weights = weights
+        self.law = law
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
@@ -255,9 +255,8 @@ class Workspace:
             "factor_d": worlds_last(nv, self.scalar),
             "innovation": worlds_last(nv, self.scalar),
         }
-        self.velocity_share = worlds_last(int(self.by_mujoco), self.scalar)
-        self.contact_reference, self.limit_reference = worlds_last(contacts, t.vec2), worlds_last(2 * nv, t.vec2)
-        self.loss_softness = worlds_last(nv, self.scalar)
+        self.contact_reference = worlds_last(contacts, t.vec3)
+        self.limit_reference, self.loss_reference = worlds_last(2 * nv, t.vec3), worlds_last(nv, t.vec3)
 
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
@@ -290,7 +289,7 @@ class Workspace:
     @property
     def by_mujoco(self) -> bool:
         """Whether the law is MuJoCo's."""
-        return self.contact_options.law == "mujoco"
+        return self.law is not None
 
     @property
     def warm(self) -> bool:
@@ -321,10 +320,9 @@ class Workspace:
         self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
         self.references = fill(
             s.References,
-            share=self.velocity_share,
             contact=self.contact_reference,
             limit=self.limit_reference,
-            loss=self.loss_softness,
+            loss=self.loss_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:
@@ -414,5 +412,5 @@ class Workspace:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        sources = (self, self.device_model, self.parameters, self.collision, self.weights)
+        sources = (self, self.device_model, self.parameters, self.collision, self.law)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)

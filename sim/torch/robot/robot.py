@@ -12,6 +12,7 @@ from sim.dynamics.acceleration import acceleration_operation, jacobian_derivativ
 from sim.dynamics.bias import bias_operation, coriolis_operation, gravity_operation
 from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.dynamics.dynamics import forward_dynamics_operation, inverse_dynamics_operation
+from sim.dynamics.frames import frame_names
 from sim.dynamics.kinematics import (
     difference_operation,
     integrate_operation,
@@ -33,7 +34,6 @@ from sim.dynamics.wrenches import link_wrench_operation
 from sim.errors import ModelError
 from sim.importers.formats import reader_of
 from sim.importers.load import load
-from sim.model.frames import frame_names
 from sim.model.model import Model
 from sim.torch.not_compiled import not_compiled
 from sim.torch.robot.autograd import evaluate

@@ -1,10 +1,12 @@
 """Gradients through MuJoCo's law against central differences, in what contacts, limits and dry friction depend on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import sim
-from tests.contact.mujoco.scenes import Pair
+from tests.contact.mujoco.scenes import SOLREF, Pair
 from tests.simulation.differences import case, check
 
 NAMES = (
@@ -19,14 +21,15 @@ WIDE = (0.7, 0.95, 0.02, 0.4, 3.0)
 @pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
 def test_sliding_rolling_and_at_limits(tmp_path, cone, impratio, solref, steps):
     pair = Pair(tmp_path, cone, impratio, solref, WIDE)
-    check(case(pair.model, steps, pair.q, pair.qd, contact=pair.contact), NAMES)
+    contact = replace(pair.contact, solref=solref, solimp=WIDE)
+    check(case(pair.model, steps, pair.q, pair.qd, contact=contact), NAMES)
 
 
 @pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
 def test_sticking(tmp_path, cone):
     """Friction that holds doesn't depend on its coefficient."""
     pair = Pair(tmp_path, cone, solimp=WIDE)
-    c = case(pair.model, 4, pair.q, 1e-3 * pair.qd, contact=pair.contact)
+    c = case(pair.model, 4, pair.q, 1e-3 * pair.qd, contact=replace(pair.contact, solref=SOLREF, solimp=WIDE))
     check(c, [name for name in NAMES if name not in ("friction", "lower_limit")])
 
 
@@ -34,13 +37,13 @@ def test_parameters_of_each_world(tmp_path):
     """Gradients of worlds with values of their own are those of each alone."""
     pair = Pair(tmp_path)
     solref = np.array([[0.02, 1.0], [0.04, 0.7]])
-    parameters = {"solref": solref}
-    both = sim.Simulator(pair.model, 0.004, 2, "cpu", pair.contact, parameters)
+    contact = replace(pair.contact, solref=SOLREF)
+    both = sim.Simulator(pair.model, 0.004, 2, "cpu", contact, {"solref": solref})
     weights = np.random.default_rng(0).normal(size=(2, pair.model.nv))
     state = both.state(pair.q, pair.qd)
     found = both.rollout(state, steps=3).backward(None, weights, ["solref"]).parameters["solref"]
     for world in range(2):
-        alone = sim.Simulator(pair.model, 0.004, 1, "cpu", pair.contact, {"solref": solref[world]})
+        alone = sim.Simulator(pair.model, 0.004, 1, "cpu", contact, {"solref": solref[world]})
         expected = alone.rollout(alone.state(pair.q, pair.qd), steps=3).backward(
             None, weights[world : world + 1], ["solref"]
         )

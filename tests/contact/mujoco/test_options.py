@@ -17,7 +17,7 @@ def model(**ball: float) -> sim.Model:
     [
         ({"law": "soft"}, "law is 'soft'; it must be 'hard' or 'mujoco'"),
         ({"law": "mujoco", "solver": "pgs"}, "law='mujoco' is for solver='newton'"),
-        ({"solref": (0.01, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
+        ({"solref": (0.02, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
         ({"law": "mujoco", "regularisation": 0.01}, 'regularisation is for law="hard"; the law is "mujoco"'),
         ({"law": "mujoco", "solref": (0.01, -1.0)}, r"solref is \[0.01, -1.0\]; it must be a time constant"),
         (

@@ -23,7 +23,7 @@ LEAST = 1e-4
 def reference_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision that evaluate references of constraints."""
     t = warp_types(scalar)
-    vec2, vec5 = t.vec2, t.vec5
+    vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     Limits = solver_structs(scalar).Limits
     module = kernel_module("mujoco_references", scalar)
     zero, one = scalar(0.0), scalar(1.0)
@@ -63,25 +63,24 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def reference(solref: vec2, solimp: vec5, x: scalar, inverse_mass: scalar, dt: scalar):
-        """The bias h k d x, and R."""
+        """The bias h k d x, R, and the share h b."""
         d = impedance(solimp, x)
-        return vec2(dt * rates(solref, solimp, dt)[1] * d * x, (one - d) / d * inverse_mass)
+        rate = rates(solref, solimp, dt)
+        return vec3(dt * rate[1] * d * x, (one - d) / d * inverse_mass, dt * rate[0])
 
-    @wp.kernel(module=module)
-    def velocity_shares(
-        # Model
-        dt: scalar,
-        # Parameters
-        solref: wp.array2d(dtype=vec2),
-        solimp: wp.array2d(dtype=vec5),
-        # Data out
-        velocity_share: wp.array2d(dtype=scalar),
-    ):
-        """The share h b of the velocity before the step that rows hold."""
-        world = wp.tid()
-        softness = solref[wp.min(world, solref.shape[0] - 1), 0]
-        stiffening = solimp[wp.min(world, solimp.shape[0] - 1), 0]
-        velocity_share[0, world] = dt * rates(softness, stiffening, dt)[0]
+    @wp.func
+    def solref_of(own: vec2, solref: wp.array2d(dtype=vec2), world: int):
+        """A constraint's own, or the one that is given for all (no rows where none is)."""
+        if solref.shape[0] > 0:
+            return solref[wp.min(world, solref.shape[0] - 1), 0]
+        return own
+
+    @wp.func
+    def solimp_of(own: vec5, solimp: wp.array2d(dtype=vec5), world: int):
+        """Likewise."""
+        if solimp.shape[0] > 0:
+            return solimp[wp.min(world, solimp.shape[0] - 1), 0]
+        return own
 
     @wp.kernel(module=module)
     def contact_references(
@@ -90,6 +89,9 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         pair_b: wp.array(dtype=wp.int32),
         geometry_link: wp.array(dtype=wp.int32),
         link_inverse_weight: wp.array(dtype=scalar),
+        pair_solref: wp.array(dtype=vec2),
+        pair_solimp: wp.array(dtype=vec5),
+        pair_margin: wp.array(dtype=scalar),
         pyramidal: int,
         dt: scalar,
         # Parameters
@@ -101,27 +103,27 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         contact_distance: wp.array2d(dtype=scalar),
         contact_friction: wp.array2d(dtype=scalar),
         # Data out
-        contact_reference: wp.array2d(dtype=vec2),
+        contact_reference: wp.array2d(dtype=vec3),
     ):
         """Of each contact; zero where nothing touches. Slots past ``contact_count`` are left alone."""
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
-        x = contact_distance[slot, world]
-        result = vec2()
+        pair = slot_pair[slot, world]
+        x = contact_distance[slot, world] - pair_margin[pair]
+        result = vec3()
         if x < zero:
             weight = zero
-            link_a = geometry_link[pair_a[slot_pair[slot, world]]]
-            link_b = geometry_link[pair_b[slot_pair[slot, world]]]
+            link_a = geometry_link[pair_a[pair]]
+            link_b = geometry_link[pair_b[pair]]
             if link_a >= 0:
                 weight += link_inverse_weight[link_a]
             if link_b >= 0:
                 weight += link_inverse_weight[link_b]
             if pyramidal == 1:
                 weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
-            softness = solref[wp.min(world, solref.shape[0] - 1), 0]
-            stiffening = solimp[wp.min(world, solimp.shape[0] - 1), 0]
-            result = reference(softness, stiffening, x, weight, dt)
+            softness = solref_of(pair_solref[pair], solref, world)
+            result = reference(softness, solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
         contact_reference[slot, world] = result
 
     @wp.kernel(module=module)
@@ -129,6 +131,10 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         dof_q: wp.array(dtype=int),
         dof_inverse_weight: wp.array(dtype=scalar),
+        limit_solref: wp.array(dtype=vec2),
+        limit_solimp: wp.array(dtype=vec5),
+        loss_solref: wp.array(dtype=vec2),
+        loss_solimp: wp.array(dtype=vec5),
         dt: scalar,
         # Parameters
         limits: Limits,
@@ -137,30 +143,28 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         q: wp.array2d(dtype=scalar),
         # Data out
-        limit_reference: wp.array2d(dtype=vec2),
-        loss_softness: wp.array2d(dtype=scalar),
+        limit_reference: wp.array2d(dtype=vec3),
+        loss_reference: wp.array2d(dtype=vec3),
     ):
-        """Over (dof, world). limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero where the joint is within. loss_softness: R of dry friction."""
+        """Over (dof, world). limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero where the joint is within. loss_reference: of dry friction."""
         k, world = wp.tid()
-        softness = solref[wp.min(world, solref.shape[0] - 1), 0]
-        stiffening = solimp[wp.min(world, solimp.shape[0] - 1), 0]
-        loss_softness[k, world] = reference(softness, stiffening, zero, dof_inverse_weight[k], dt)[1]
-        below = vec2()
-        above = vec2()
+        weight = dof_inverse_weight[k]
+        loss_reference[k, world] = reference(
+            solref_of(loss_solref[k], solref, world), solimp_of(loss_solimp[k], solimp, world), zero, weight, dt
+        )
+        below = vec3()
+        above = vec3()
         if dof_q[k] >= 0:
+            softness = solref_of(limit_solref[k], solref, world)
+            stiffening = solimp_of(limit_solimp[k], solimp, world)
             margin = limits.margin[wp.min(world, limits.margin.shape[0] - 1), k]
             gap = q[world, dof_q[k]] - limits.lower[wp.min(world, limits.lower.shape[0] - 1), k] - margin
             if gap < zero:
-                below = reference(softness, stiffening, gap, dof_inverse_weight[k], dt)
+                below = reference(softness, stiffening, gap, weight, dt)
             gap = limits.upper[wp.min(world, limits.upper.shape[0] - 1), k] - q[world, dof_q[k]] - margin
             if gap < zero:
-                above = reference(softness, stiffening, gap, dof_inverse_weight[k], dt)
+                above = reference(softness, stiffening, gap, weight, dt)
         limit_reference[2 * k, world] = below
         limit_reference[2 * k + 1, world] = above
 
-    return SimpleNamespace(
-        module=module,
-        velocity_shares=velocity_shares,
-        contact_references=contact_references,
-        joint_references=joint_references,
-    )
+    return SimpleNamespace(module=module, contact_references=contact_references, joint_references=joint_references)

@@ -19,6 +19,8 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import CONTACT, kernel_module, warp_types
 
+# R as a share of the inverse mass, at an impedance of 0.99.
+STIFFEST = 0.01
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"mujoco_kernels": [(cone,) for cone in CONES.values()]}
 
@@ -27,7 +29,7 @@ VARIANTS = {"mujoco_kernels": [(cone,) for cone in CONES.values()]}
 def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     """The solver for one precision and cone, one thread per world."""
     t = warp_types(scalar)
-    vec2, vec5 = t.vec2, t.vec5
+    vec2 = t.vec2
     f, descent = residual_functions(scalar, cone), descent_functions(scalar, cone)
     precision, sums = descent.precision, descent.sums
     ordering = ordering_functions(scalar)
@@ -68,8 +70,6 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         dt: scalar,
         iterations: int,
         tolerance: scalar,
-        # Parameters
-        solimp: wp.array2d(dtype=vec5),
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
@@ -99,9 +99,8 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
-        # R as a share of the inverse mass: it decides what rounding of the values makes of the impulses.
-        stiffest = wp.clamp(solimp[wp.min(world, solimp.shape[0] - 1), 0][1], scalar(0.5), scalar(0.9999))
-        epsilon = (one - stiffest) / stiffest
+        # R as a share of the inverse mass decides what rounding of the values makes of the impulses.
+        epsilon = scalar(STIFFEST)
         relative = wp.max(tolerance, precision)
         asked = relative * relative * scale
         rounding = sums * precision / epsilon

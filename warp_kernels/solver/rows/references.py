@@ -7,14 +7,19 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import CONTACT, FRICTION_LOSS, UPPER_LIMIT, warp_types
+from warp_kernels.types import ACTUATOR, CONTACT, FRICTION_LOSS, UPPER_LIMIT, warp_types
 
 
 @functools.cache
 def reference_row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions for one precision."""
-    vec2 = warp_types(scalar).vec2
+    vec3 = warp_types(scalar).vec3
     References = solver_structs(scalar).References
+
+    @wp.func
+    def is_referred(references: References, kind: int):
+        """Whether the law of a constraint is MuJoCo's."""
+        return references.limit.shape[0] > 0 and kind < ACTUATOR
 
     @wp.func
     def limit_place(kind: int, dof: int):
@@ -26,21 +31,25 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def reference(references: References, kind: int, item: int, world: int):
-        """Bias and R of the first row of a contact, a limit or dry friction."""
+        """Bias, R and share of the velocity before the step. Elsewhere rows hold all of that velocity."""
+        if not is_referred(references, kind):
+            return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if kind == CONTACT:
             return references.contact[item, world]
         if kind == FRICTION_LOSS:
-            return vec2(scalar(0.0), references.loss[item, world])
+            return references.loss[item, world]
         return references.limit[limit_place(kind, item), world]
 
     @wp.func
-    def reference_adjoint(references_bar: References, kind: int, item: int, world: int, bias_bar: scalar, bar: scalar):
-        """Write the adjoints of the bias and of R."""
+    def add_reference_bar(references_bar: References, kind: int, item: int, world: int, bar: vec3):
+        """Add to the adjoint of :func:`reference`."""
+        if not is_referred(references_bar, kind):
+            return
         if kind == CONTACT:
-            references_bar.contact[item, world] = vec2(bias_bar, bar)
+            references_bar.contact[item, world] += bar
         elif kind == FRICTION_LOSS:
-            references_bar.loss[item, world] = bar
+            references_bar.loss[item, world] += bar
         else:
-            references_bar.limit[limit_place(kind, item), world] = vec2(bias_bar, bar)
+            references_bar.limit[limit_place(kind, item), world] += bar
 
-    return SimpleNamespace(reference=reference, reference_adjoint=reference_adjoint)
+    return SimpleNamespace(is_referred=is_referred, reference=reference, add_reference_bar=add_reference_bar)

@@ -7,14 +7,12 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import ACTUATOR
 
 
 @functools.cache
 def row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions shared by the rows and by their adjoint."""
-    structs = solver_structs(scalar)
-    Options, References = structs.Options, structs.References
+    Options = solver_structs(scalar).Options
 
     @wp.func
     def side_sign(side: int):
@@ -24,13 +22,6 @@ def row_functions(scalar: Any) -> SimpleNamespace:
     def value_of(parameter: wp.array2d(dtype=scalar), world: int, item: int):
         """A parameter, shared (one row) or per world."""
         return parameter[wp.min(world, parameter.shape[0] - 1), item]
-
-    @wp.func
-    def velocity_share(references: References, kind: int, world: int):
-        """The share of the velocity before the step that a row's value holds: all of it, except under MuJoCo's law."""
-        if references.share.shape[0] > 0 and kind < ACTUATOR:
-            return references.share[0, world]
-        return scalar(1.0)
 
     @wp.func
     def recovery(options: Options, world: int):
@@ -70,7 +61,6 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return distance_bar
 
     return SimpleNamespace(
-        velocity_share=velocity_share,
         recovery=recovery,
         side_sign=side_sign,
         correction=correction,

@@ -1,0 +1,59 @@
+"""MuJoCo's parameters of soft constraints."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import ModelError
+
+SOLREF = (0.02, 1.0)
+SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+
+
+@dataclass(frozen=True)
+class Softness:
+    """How a contact, a joint limit or dry friction yields under ``ContactOptions(law="mujoco")``; MuJoCo's defaults.
+
+    Attributes:
+        solref: time constant [s] and damping ratio of the way back to where nothing is violated; or, negative, minus
+            the stiffness [1/s^2] and minus the damping [1/s].
+        solimp: impedance where the constraint is just met, and that ``width`` past it; the width [m or rad]; midpoint
+            and power of the rise between the two.
+
+    Raises:
+        ModelError: for numbers that MuJoCo gives no meaning.
+    """
+
+    solref: tuple[float, ...] = SOLREF
+    solimp: tuple[float, ...] = SOLIMP
+
+    def __post_init__(self) -> None:
+        require_impedance("Softness", self.solref, self.solimp)
+
+
+def require_impedance(where: str, solref: npt.ArrayLike | None = None, solimp: npt.ArrayLike | None = None) -> None:
+    """Check MuJoCo's parameters, of one constraint or of several [n, 2] and [n, 5]; None isn't looked at.
+
+    Raises:
+        ModelError: naming the first wrong ones.
+    """
+    for pair in np.atleast_2d(np.array(SOLREF if solref is None else solref, dtype=np.float64)):
+        if len(pair) != 2 or not ((pair > 0.0).all() or (pair <= 0.0).all()):
+            raise ModelError(
+                f"{where}: solref is {pair.tolist()}; it must be a time constant and a damping ratio, both "
+                "positive, or minus a stiffness and minus a damping, neither positive"
+            )
+    for numbers in np.atleast_2d(np.array(SOLIMP if solimp is None else solimp, dtype=np.float64)):
+        if len(numbers) != 5 or not _is_impedance(*numbers):
+            raise ModelError(
+                f"{where}: solimp is {numbers.tolist()}; it must be two impedances between 0 and 1, a width "
+                "that is not negative, a midpoint between 0 and 1, and a power of at least 1"
+            )
+
+
+def _is_impedance(low: float, high: float, width: float, middle: float, power: float) -> bool:
+    return all(0.0 < share < 1.0 for share in (low, high, middle)) and width >= 0.0 and power >= 1.0
+
+
+DEFAULT_SOFTNESS = Softness()

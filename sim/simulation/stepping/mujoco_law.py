@@ -1,0 +1,113 @@
+"""What MuJoCo's law takes from a model: inverse weights, and the softness of contacts, limits and dry friction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import warp as wp
+
+from sim.dynamics.kinematics import forward_kinematics, jacobian
+from sim.dynamics.mass_matrix import mass_matrix
+from sim.errors import ModelError
+from sim.model.model import Geometry, Model
+from sim.model.softness import Softness
+from sim.simulation.stepping.collision import CollisionModel
+from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from warp_kernels.types import FREE, SPHERICAL, warp_types
+
+# MuJoCo's smallest number that isn't zero.
+SMALLEST = 1e-15
+
+
+class MujocoLaw:
+    """Arrays on a device, of the model's own parameters whatever those of its worlds.
+
+    Attributes:
+        link_inverse_weight: mean inverse mass of each link's centre of mass over three directions (MuJoCo's
+            ``body_invweight0``) [num_links], 1/kg.
+        dof_inverse_weight: entries of the diagonal of M^-1, of spherical and free joints the means over three (its
+            ``dof_invweight0``) [nv], 1/kg or 1/(kg m^2).
+        pair_solref, pair_solimp: of the contacts of each pair [num_pairs].
+        pair_margin: the distance at which they begin to act [num_pairs], m.
+        limit_solref, limit_solimp: of joint limits [nv].
+        loss_solref, loss_solimp: of dry friction [nv].
+        largest_margin: of all pairs [m].
+    """
+
+    def __init__(self, model: Model, collision: CollisionModel):
+        device, t = collision.pair_a.device, warp_types(model.scalar)
+        of_links, of_dofs = _inverse_weights(replace(model, dtype="float64"))
+        self.link_inverse_weight: wp.array = wp.array(of_links, dtype=model.scalar, device=device)
+        self.dof_inverse_weight: wp.array = wp.array(of_dofs, dtype=model.scalar, device=device)
+
+        def upload(softness: Sequence[Softness]) -> tuple[wp.array, wp.array]:
+            solref = np.array([each.solref for each in softness]).reshape(-1, 2)
+            solimp = np.array([each.solimp for each in softness]).reshape(-1, 5)
+            return wp.array(solref, dtype=t.vec2, device=device), wp.array(solimp, dtype=t.vec5, device=device)
+
+        a, b = (
+            [model.geometries[index] for index in side.numpy().tolist()]
+            for side in (collision.pair_a, collision.pair_b)
+        )
+        pairs = list(zip(a, b, strict=True))
+        self.pair_solref, self.pair_solimp = upload([pair_softness(*pair) for pair in pairs])
+        margins = np.array([one.contact_margin + other.contact_margin for one, other in pairs])
+        self.pair_margin: wp.array = wp.array(margins, dtype=model.scalar, device=device)
+        self.largest_margin = float(margins.max(initial=0.0))
+        self.limit_solref, self.limit_solimp = upload(model.limit_softness)
+        self.loss_solref, self.loss_solimp = upload(model.friction_softness)
+
+
+def pair_softness(a: Geometry, b: Geometry) -> Softness:
+    """MuJoCo's softness of the contacts of two geometries: that of the one with priority, or both mixed."""
+    if a.contact_priority != b.contact_priority:
+        return max(a, b, key=lambda one: one.contact_priority).softness
+    weights = np.array([a.softness_mix, b.softness_mix])
+    small = weights < SMALLEST
+    share = 0.5 if small.all() else float(small[1]) if small.any() else weights[0] / weights.sum()
+
+    def mixed(one: Iterable[float], other: Iterable[float]) -> tuple[float, ...]:
+        return tuple(share * x + (1.0 - share) * y for x, y in zip(one, other, strict=True))
+
+    solref = mixed(a.softness.solref, b.softness.solref)
+    if min(a.softness.solref[0], b.softness.solref[0]) <= 0.0:
+        # Stiffness and damping: the larger of each, which are given with a minus.
+        solref = tuple(np.minimum(a.softness.solref, b.softness.solref).tolist())
+    return Softness(solref, mixed(a.softness.solimp, b.softness.solimp))
+
+
+def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
+    """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
+    left = {
+        "restitution of geometries": layout.bouncing,
+        "contact_stiffness of geometries": layout.compliant,
+        "torsional and rolling friction": layout.resisting,
+        "swing and twist limits of spherical joints": len(layout.cones),
+        "point and weld constraints and coupled joints": layout.equalities,
+        "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
+    }
+    for what, present in left.items():
+        if present:
+            raise ModelError(
+                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; "
+                "leave that out, or choose law='hard'"
+            )
+
+
+def _inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    q = model.q0[None]
+    inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
+    poses = forward_kinematics(model, q).numpy()[0]
+    rows = jacobian(model, q, model.link_names).numpy()[0]
+    of_links = np.zeros(model.num_links)
+    for link in range(model.num_links):
+        x, y, z, w = poses[link, 3:]
+        v, com = np.array([x, y, z]), model.parameters["com"][link]
+        arm = com + 2.0 * np.cross(v, np.cross(v, com) + w * com)
+        linear = rows[link, 3:] + np.cross(rows[link, :3], arm, axisa=0, axisc=0)
+        of_links[link] = np.trace(linear @ inverse @ linear.T) / 3.0
+    of_dofs = np.diag(inverse).copy()
+    for kind, start in zip(model.joint_type, model.joint_qd_start, strict=True):
+        for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
+            of_dofs[first : first + 3] = of_dofs[first : first + 3].mean()
+    return of_links, of_dofs
