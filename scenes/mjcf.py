@@ -8,7 +8,7 @@ import numpy as np
 from sim.errors import MJCFWarning
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.exporter import mjcf_tree
-from sim.exporters.text import number
+from sim.exporters.text import number, numbers
 from sim.model.model import Model
 
 
@@ -20,7 +20,7 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
     Args:
         model: the model. Its restitution, which MuJoCo does not have, is left to the caller.
         dt: time step [s]. MuJoCo's implicit integrators use the velocity at the end of the step but the position at its
-            start. With dt * kp added to its kv, an actuator exerts the same force as in Backswing.
+            start. With dt times its stiffness added to its damping, an actuator exerts the same force as in Backswing.
         sweeps: iterations of the projected Gauss-Seidel solver, without early termination.
 
     Returns:
@@ -39,5 +39,9 @@ def to_mjcf(model: Model, *, dt: float, sweeps: int) -> str:
     }  # fmt: skip
     for servo in root.iter("position"):
         servo.set("kv", number(float(servo.get("kv", 0.0)) + dt * float(servo.get("kp", 0.0))))
+    for actuator in root.iter("general"):
+        for name in ("gainprm", "biasprm"):
+            constant, length, velocity = (float(value) for value in str(actuator.get(name)).split())
+            actuator.set(name, numbers([constant, length, velocity + dt * length]))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode")

@@ -48,6 +48,7 @@ NO_KEY = -1
 TORQUE = 0
 POSITION = 1
 VELOCITY = 2
+AFFINE = 3
 
 # Warp's own flags but for a limit on the depth to which the compiler looks for scalars that make up a vector: with it
 # kernels for several worlds take twice as long, to compile as well.

@@ -9,10 +9,11 @@ from sim.diagnostics.finite_differences import Direction
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+from sim.model.specs import ACTUATOR_GAINS
 
 AXES = ("x", "y", "z")
 # At zero these have no derivative on both sides: the shape does not use the size, the joint has no row of dry friction,
-# the actuator no such gain.
+# the actuator's force is no longer that of the end of the step.
 ONLY_POSITIVE = (
     "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
     "actuator_kd",
@@ -107,6 +108,8 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
         owner, own = _owner(model, spec.per, item)
         if name in SCALAR_JOINTS and model.dof_q[item] < 0:
             continue
+        if spec.per == "actuator" and not _has_gain(model, name, item):
+            continue
         finite = np.abs(numbers[np.isfinite(numbers)]) if spec.shape != (7,) else np.ones(1)
         scale = float(finite.max(initial=0.0)) or largest
         for index, component, places, coefficients in _components(numbers, spec.shape):
@@ -116,6 +119,12 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
             direction = Direction(tuple(item * size + place for place in places), coefficients, scale)
             place_of_item = () if spec.per == "world" else (item,)
             yield Entry(name, (*place_of_item, *index), owner, component or own, direction)
+
+
+def _has_gain(model: Model, name: str, actuator: int) -> bool:
+    """Whether this actuator's kind has a parameter of actuators."""
+    kinds = ACTUATOR_GAINS.get(name.removeprefix("actuator_"))
+    return kinds is None or int(model.actuator_kind[actuator]) in kinds
 
 
 def _components(

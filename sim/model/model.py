@@ -19,7 +19,9 @@ from sim.model.names import counted
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from warp_kernels import types as codes
 
-ACTUATOR_KIND_NAMES = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
+ACTUATOR_KIND_NAMES = {
+    codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity", codes.AFFINE: "affine",
+}  # fmt: skip
 GEOMETRY_TYPE_NAMES = {
     codes.PLANE: "plane",
     codes.SPHERE: "sphere",

@@ -83,7 +83,22 @@ PARAMETERS: dict[str, ParameterSpec] = {
     ),
     "actuator_kp": ParameterSpec("actuator", (), "N m/rad or N/m", "position gain, integrated implicitly"),
     "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
-    "actuator_force_limit": ParameterSpec("actuator", (), "N m or N", "largest force of the actuator, before the gear"),
+    "actuator_gain": ParameterSpec("actuator", (), "N m or N per u", "force per unit of input; affine actuators"),
+    "actuator_offset": ParameterSpec(
+        "actuator", (), "N m or N", "force at no input, in position zero and at rest; affine actuators"
+    ),
+    "actuator_kp_per_input": ParameterSpec(
+        "actuator", (), "that of kp per u", "position gain per unit of input; affine actuators"
+    ),
+    "actuator_kd_per_input": ParameterSpec(
+        "actuator", (), "that of kd per u", "velocity gain per unit of input; affine actuators"
+    ),
+    "actuator_force_centre": ParameterSpec(
+        "actuator", (), "N m or N", "middle of the range of the actuator's force, before the gear"
+    ),
+    "actuator_force_limit": ParameterSpec(
+        "actuator", (), "N m or N", "largest difference of the force from that middle; infinite: none"
+    ),
     "actuator_control_lower": ParameterSpec("actuator", (), "that of u", "least input; what is below is raised to it"),
     "actuator_control_upper": ParameterSpec("actuator", (), "that of u", "greatest input"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),

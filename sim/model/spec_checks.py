@@ -10,6 +10,7 @@ from sim.model.checks import is_whole
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.specs import (
+    ACTUATOR_GAINS,
     FRICTION_RULES,
     POSITIVE_SIZES,
     ActuatorSpec,
@@ -112,10 +113,17 @@ def check_actuator(spec: ActuatorSpec, kind: str) -> None:
     where = f"actuator '{spec.name}'"
     if not np.isfinite(spec.gear) or spec.gear == 0.0:
         raise ModelError(f"{where}: gear is {spec.gear}; it must be finite and not zero")
-    _check_gain(where, kind, "kp", spec.kp, spec.kind == codes.POSITION, required=True)
-    _check_gain(where, kind, "kd", spec.kd, spec.kind != codes.TORQUE, required=spec.kind == codes.VELOCITY)
-    if not spec.force_limit >= 0.0:
-        raise ModelError(f"{where}: force_limit is {spec.force_limit}; it must not be negative")
+    for label in ("kp", "kd"):
+        finite_and_not_negative(where, label, getattr(spec, label))
+    for label, kinds in ACTUATOR_GAINS.items():
+        value = getattr(spec, label)
+        if not np.isfinite(value):
+            raise ModelError(f"{where}: {label} is {value}; it must be finite")
+        if value != 0.0 and spec.kind not in kinds:
+            raise ModelError(f"{where}: a {kind} actuator has no {label}; leave it out or choose another kind")
+    needed = {codes.POSITION: "kp", codes.VELOCITY: "kd"}.get(spec.kind)
+    if needed and getattr(spec, needed) == 0.0:
+        raise ModelError(f"{where}: a {kind} actuator needs {needed}")
     lower, upper = spec.control_range
     if not lower < upper:
         raise ModelError(f"{where}: control_range is ({lower}, {upper}); the first must be less than the second")
@@ -125,14 +133,6 @@ def finite_and_not_negative(where: str, label: str, value: float) -> None:
     """Raise ModelError if a property is negative or not finite."""
     if not np.isfinite(value) or value < 0.0:
         raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
-
-
-def _check_gain(where: str, kind: str, label: str, value: float, has: bool, required: bool) -> None:
-    finite_and_not_negative(where, label, value)
-    if not has and value != 0.0:
-        raise ModelError(f"{where}: a {kind} actuator has no {label}; leave it out or choose another kind")
-    if has and required and value == 0.0:
-        raise ModelError(f"{where}: a {kind} actuator needs {label}")
 
 
 def pose(where: str, position: Vector, orientation: Vector) -> np.ndarray:

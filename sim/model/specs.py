@@ -38,7 +38,15 @@ POSITIVE_SIZES = {
     codes.ELLIPSOID: 3,
     codes.HEIGHTFIELD: 3,
 }
-ACTUATOR_CODES = {"torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY}
+ACTUATOR_CODES = {
+    "torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY, "affine": codes.AFFINE,
+}  # fmt: skip
+# The kinds of actuator that have a gain.
+ACTUATOR_GAINS = {
+    "kp": (codes.POSITION, codes.AFFINE),
+    "kd": (codes.POSITION, codes.VELOCITY, codes.AFFINE),
+    **dict.fromkeys(("gain", "offset", "kp_per_input", "kd_per_input"), (codes.AFFINE,)),
+}
 
 Vector = Sequence[float] | npt.NDArray[np.floating]
 IDENTITY_QUATERNION = (0.0, 0.0, 0.0, 1.0)
@@ -107,6 +115,11 @@ class ActuatorSpec:
     gear: float
     kp: float
     kd: float
+    gain: float
+    offset: float
+    kp_per_input: float
+    kd_per_input: float
+    force_centre: float
     force_limit: float
     control_range: tuple[float, float]
 

@@ -19,6 +19,7 @@ from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter, number_of_dims
 from sim.model.softness import require_impedance
+from sim.model.specs import ACTUATOR_GAINS
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.memory import require_memory
@@ -31,13 +32,11 @@ from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.workspace import Workspace
-from warp_kernels.types import POSITION, SPHERICAL, VELOCITY
+from warp_kernels.types import SPHERICAL
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
-# The kinds of actuator that have a gain.
-GAINS = {"actuator_kp": (POSITION,), "actuator_kd": (POSITION, VELOCITY)}
 
 
 class Worlds(ABC):
@@ -331,9 +330,10 @@ class Worlds(ABC):
                 "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
                 "joints"
             )
-        for gain, kinds in GAINS.items():
-            without = ~np.isin(self.model.actuator_kind, kinds)
-            if name == gain and (value[..., without] != 0.0).any():
+        gain = name.removeprefix("actuator_")
+        if gain != name and gain in ACTUATOR_GAINS:
+            without = ~np.isin(self.model.actuator_kind, ACTUATOR_GAINS[gain])
+            if (value[..., without] != 0.0).any():
                 index = int(np.flatnonzero(without & (value != 0.0).reshape(-1, self.model.nu).any(axis=0))[0])
                 kind = ACTUATOR_KIND_NAMES[int(self.model.actuator_kind[index])]
                 raise ModelError(

@@ -6,7 +6,7 @@ import torch
 from sim.errors import ModelError
 from sim.simulation.simulator import Simulator
 from sim.torch.robot.robot import Robot
-from warp_kernels.types import POSITION, TORQUE
+from warp_kernels.types import POSITION, TORQUE, VELOCITY
 
 
 def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -60,19 +60,25 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
             "state, one more than inputs"
         )
     model = simulator.model
-    gear, kp, kd, limit, lower, upper = (
+    gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
         torch.as_tensor(simulator.parameter(f"actuator_{name}"), dtype=q.dtype, device=q.device)
-        for name in ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
-    )
+        for name in (
+            "gear", "kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input", "force_centre", "force_limit",
+            "control_lower", "control_upper",
+        )
+    )  # fmt: skip
     control = control.clamp(lower, upper)
     dof = model.actuator_dof
     position, velocity = q[:-1, :, _coordinates(simulator)], qd[1:, :, dof]
     kind = torch.as_tensor(np.asarray(model.actuator_kind), device=q.device)
-    damping = torch.where(kind == POSITION, kd + simulator.dt * kp, kd)
-    asked = torch.where(kind == POSITION, kp * (control - gear * position), kd * control)
-    servo = asked - gear * damping * velocity
-    force = torch.where(kind == TORQUE, control, servo)
-    return torch.clamp(force, -limit, limit)
+    # Gains that a kind doesn't have are zero.
+    kp, kd = kp + kp_per_input * control, kd + kd_per_input * control
+    push = torch.where(kind == TORQUE, control, torch.where(kind == VELOCITY, kd * control, gain * control + offset))
+    asked = torch.where(kind == POSITION, kp * (control - gear * position), push - kp * gear * position)
+    damping = kd + simulator.dt * kp
+    # Without damping at the end of the step, the force is that of its start.
+    velocity = torch.where(damping > 0.0, velocity, qd[:-1, :, dof])
+    return torch.clamp(asked - gear * damping * velocity, centre - limit, centre + limit)
 
 
 def _coordinates(simulator: Simulator) -> np.ndarray:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from pxr import Usd
 
-from sim.model.model import Model
+from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.usd.annotations import UNLIMITED, keep, keep_text, kept, kept_text
 from warp_kernels import types as codes
 
 SIDES = ("lower", "upper")
+AFFINE = ("gain", "offset", "kp_per_input", "kd_per_input")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,16 @@ class Actuator:
     force_limit: float
     number: float = np.inf
     control_range: tuple[float, float] = (-np.inf, np.inf)
+    force_centre: float = 0.0
+    gain: float = 0.0
+    offset: float = 0.0
+    kp_per_input: float = 0.0
+    kd_per_input: float = 0.0
+
+    @property
+    def force_range(self) -> tuple[float, float]:
+        """Least and greatest force."""
+        return self.force_centre - self.force_limit, self.force_centre + self.force_limit
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Drive:
 
 
 def stated_drive(damping: float, stiffness: float, rest_position: float, actuators: list[Actuator]) -> Drive | None:
-    """The drive equivalent to a spring, a damper and servos, whose targets are zero; None if there are none.
+    """The drive equivalent to a spring, a damper and servos, whose inputs are zero; None if there are none.
 
     Its force is limited only if all of it is a single servo's. Motors, which only transmit a force, aren't part of it.
     """
@@ -56,9 +67,10 @@ def stated_drive(damping: float, stiffness: float, rest_position: float, actuato
     total_damping = damping + sum(servo.kd * servo.gear**2 for servo in servos)
     if not total_stiffness and not total_damping:
         return None
-    target = stiffness * rest_position / total_stiffness if total_stiffness else 0.0
+    push = stiffness * rest_position + sum(servo.offset * servo.gear for servo in servos)
+    target = push / total_stiffness if total_stiffness else 0.0
     passive = damping or stiffness or len(servos) != 1
-    max_force = np.inf if passive else servos[0].force_limit * abs(servos[0].gear)
+    max_force = np.inf if passive else max(np.abs(servos[0].force_range)) * abs(servos[0].gear)
     return Drive(total_stiffness, total_damping, target, float(max_force))
 
 
@@ -66,12 +78,13 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
     """The actuators of a degree of freedom."""
     found = []
     for k in np.flatnonzero(model.actuator_dof == dof):
-        gear, kp, kd, limit, lower, upper = (
-            float(model.parameters[f"actuator_{name}"][k])
-            for name in ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
-        )
+        lower, upper = (float(model.parameters[f"actuator_control_{side}"][k]) for side in SIDES)
+        numbers = {
+            name: float(model.parameters[f"actuator_{name}"][k])
+            for name in ("gear", "kp", "kd", "force_limit", "force_centre", *AFFINE)
+        }
         name, kind = model.actuator_names[k], int(model.actuator_kind[k])
-        found.append(Actuator(name, kind, gear, kp, kd, limit, float(k), (lower, upper)))
+        found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **numbers))
     return found
 
 
@@ -82,6 +95,10 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
     keep(joint, f"actuator_{number}", [
         actuator.kind, actuator.gear, actuator.kp, actuator.kd, limit, actuator.number,
     ])  # fmt: skip
+    if actuator.force_centre:
+        keep(joint, f"actuator_{number}:force_centre", [actuator.force_centre])
+    if actuator.kind == codes.AFFINE:
+        keep(joint, f"actuator_{number}:affine", [getattr(actuator, name) for name in AFFINE])
     for side, bound in zip(SIDES, actuator.control_range, strict=True):
         if np.isfinite(bound):
             keep(joint, f"actuator_{number}:control_{side}", [bound])
@@ -92,12 +109,18 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
     found: list[Actuator] = []
     while (values := kept(joint, f"actuator_{len(found)}", 6)) is not None:
         kind, gear, kp, kd, limit, number = values.tolist()
-        if kind not in (codes.TORQUE, codes.POSITION, codes.VELOCITY):
+        affine = kept(joint, f"actuator_{len(found)}:affine", len(AFFINE))
+        if kind not in ACTUATOR_KIND_NAMES or (kind == codes.AFFINE and affine is None):
             break  # not written by us
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
         bounds = (kept(joint, f"actuator_{len(found)}:control_{side}", 1) for side in SIDES)
         lower, upper = (default if bound is None else float(bound[0]) for bound, default in zip(
             bounds, (-np.inf, np.inf), strict=True))  # fmt: skip
         limit = limit if limit >= 0.0 else np.inf
-        found.append(Actuator(name, int(kind), gear, kp, kd, limit, number, (lower, upper)))
+        centre = kept(joint, f"actuator_{len(found)}:force_centre", 1)
+        gains = {} if affine is None else dict(zip(AFFINE, affine.tolist(), strict=True))
+        found.append(Actuator(
+            name, int(kind), gear, kp, kd, limit, number, (lower, upper),
+            0.0 if centre is None else float(centre[0]), **gains,
+        ))  # fmt: skip
     return found

@@ -37,7 +37,10 @@ from warp_kernels import types as codes
 
 FILES = [*(GYMNASIUM / f"{name}.xml" for name in ("ant", "humanoid", "hopper", "half_cheetah", "pusher_v5")),
          *(ROBOTS[name] for name in ("panda", "solo12", "talos", "iiwa"))]  # fmt: skip
-ACTUATOR = ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
+ACTUATOR = (
+    "gear", "kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input", "force_centre", "force_limit",
+    "control_lower", "control_upper",
+)  # fmt: skip
 TETRAHEDRON = Mesh(
     np.concatenate([np.zeros((1, 3)), np.eye(3)]), np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
 )
@@ -152,6 +155,10 @@ def workshop(restitution=0.0):
         "k", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=4.0, control_range=(-np.inf, 1.5)
     )
     builder.add_actuator("j1", "velocity", kd=0.9)
+    builder.add_actuator(
+        "j1", "affine", name="law", gain=2.0, offset=-0.3, kp=4.0, kd=0.2, kp_per_input=-0.7, kd_per_input=0.6,
+        force_limit=(-0.5, 2.0), control_range=(0.0, 3.0),
+    )  # fmt: skip
     builder.add_frame("tip", "tool", (0.1, 0.2, 0.3), turn[0])
     builder.add_frame("hook/a", "world")
     return builder.finalize("float64")

@@ -90,6 +90,13 @@ def test_heights_are_where_a_ray_of_mujoco_hits(tmp_path):
             (-2.0, 7.0, 2.0, 4.0, -np.inf, np.inf),
         ),
         ('<velocity joint="j" kv="3" ctrlrange="0 9"/>', codes.VELOCITY, (1.0, 0.0, 3.0, np.inf, 0.0, 9.0)),
+        ('<motor joint="j" gear="-2" forcerange="-1 3"/>', codes.TORQUE, (-2.0, 0.0, 0.0, 2.0, -np.inf, np.inf)),
+        (
+            '<general joint="j" gainprm="2" biastype="affine" biasprm="0 -3 0"/>',
+            codes.AFFINE,
+            (1.0, 3.0, 0.0, np.inf, -np.inf, np.inf),
+        ),
+        ('<damper joint="j" kv="3" ctrlrange="0 9"/>', codes.AFFINE, (1.0, 0.0, 0.0, np.inf, 0.0, 9.0)),
         (
             '<general joint="j" gainprm="6" biastype="affine" biasprm="0 -6 -1"/>',
             codes.POSITION,
@@ -272,12 +279,12 @@ NOTES = {
         "has an internal state",
     ),
     "gain": (
-        {"after": '<actuator><general joint="j" gainprm="2" biastype="affine" biasprm="0 -3 0"/></actuator>'},
-        "whose force 2 u - 0 - 3 length - 0 velocity is not that of a motor",
+        {"after": '<actuator><general joint="j" gainprm="2" biastype="affine" biasprm="0 3 0"/></actuator>'},
+        r"whose force grows with length or velocity \(stiffness -3, damping 0\)",
     ),
-    "lopsided force": (
-        {"after": '<actuator><motor joint="j" forcerange="-1 3"/></actuator>'},
-        r"forcerange \[-1.0, 3.0\] is not symmetric",
+    "law": (
+        {"after": '<actuator><general joint="j" gaintype="user"/></actuator>'},
+        r"whose force law \(gaintype user\) has no counterpart",
     ),
     "medium": ({"before": '<option density="1.2"/>'}, r"forces of the surrounding medium .*density"),
     "integrator": ({"before": '<option integrator="RK4"/>'}, "ignored: integrator RK4"),

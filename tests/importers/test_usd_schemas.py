@@ -261,10 +261,33 @@ def test_mujoco_actuators(tmp_path):
     assert_allclose(bounds, [[-np.inf, -0.1, -np.inf], [np.inf, 0.2, np.inf]])
 
 
+def test_mujoco_actuators_of_affine_laws(tmp_path):
+    """A spring with an offset and a damper whose strength is its input, on a slide; a range of forces that leans."""
+    text = """def MjcActuator "act"
+{
+    rel mjc:target = </R/slide>
+    uniform token mjc:gainType = "affine"
+    double[] mjc:gainPrm = [2, -3, -4]
+    uniform token mjc:biasType = "affine"
+    double[] mjc:biasPrm = [5, -6, -7]
+    double mjc:forceRange:min = -100
+    double mjc:forceRange:max = 300
+    double mjc:ctrlRange:min = 0
+    double mjc:ctrlRange:max = 8
+}
+"""
+    parameters = load_quietly(tmp_path, MORE=text).parameters
+    names = ("gain", "offset", "kp", "kd", "kp_per_input", "kd_per_input", "force_centre", "force_limit")
+    values = np.concatenate([parameters[f"actuator_{name}"] for name in names])
+    assert_allclose(values, FORCE * np.array([2, 5, 6 / 0.01, 7 / 0.01, 3 / 0.01, 4 / 0.01, 100, 200]))
+    assert_allclose(parameters["actuator_control_upper"], 8)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('uniform token mjc:dynType = "integrator"', "'/R/act', whose force law"),
+        ('uniform token mjc:dynType = "integrator"', "'/R/act', which has an internal state"),
+        ("double[] mjc:gear = [0, 0, 0, 0, 0, 0]", "'/R/act', whose gear is zero"),
         ('uniform token mjc:gainType = "muscle"', "'/R/act', whose force law"),
         ("rel mjc:target = </R/root>", "'/R/act': it acts on '/R/root'"),
     ],

@@ -104,6 +104,10 @@ def everything():
         "1", "position", name="servo", gear=2.0, kp=13.0, kd=0.7, force_limit=5.1, control_range=(-0.3, 0.8)
     )
     builder.add_actuator("2", "velocity", kd=0.9)
+    builder.add_actuator(
+        "2", "affine", name="law", gain=2.0, offset=-0.3, kp=4.0, kd=0.2, kp_per_input=-0.7, kd_per_input=0.6,
+        force_limit=(-0.5, 2.0),
+    )  # fmt: skip
     builder.add_joint_coupling("4", "2", ratio=1.3, offset=0.2)
     builder.add_point_constraint("hook", "loose", "other", position_a=(0.1, 0.2, 0.0))
     builder.add_weld_constraint("weld", "other", "world", position_a=(0.1, 0.0, 0.0), orientation_a=orientation)

@@ -10,6 +10,7 @@ from sim.diagnostics.finite_differences import Direction, Problem
 from sim.diagnostics.finite_differences import finite_differences as differences_along
 from sim.diagnostics.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
 from sim.model.parameters import PARAMETERS
+from sim.model.specs import ACTUATOR_GAINS
 from warp_kernels.types import ACTUATOR, CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 DT = 1 / 240
@@ -129,6 +130,8 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
     usable = np.isfinite(value)
     if name in SCALAR_JOINTS:
         usable &= case.model.dof_q >= 0
+    if gain := ACTUATOR_GAINS.get(name.removeprefix("actuator_")):
+        usable &= np.isin(case.model.actuator_kind, gain)
     if name in ONLY_POSITIVE:
         usable &= value > 0.0
     entries = np.flatnonzero(usable)

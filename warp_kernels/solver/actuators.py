@@ -3,16 +3,19 @@
 An actuator with gear g sees the position g q and the velocity g v of its joint, and its force F acts on the joint as g F. Control
 is clamped to its range first. With the velocity v+ at the end of the step,
 
-    F = clamp(F_c - g k v+, -limit, limit),   k = kd + dt kp,
+    F = clamp(F_c - g k v+, centre - limit, centre + limit),   k = kd + dt kp,
 
-where F_c is the force that control and the position at the start ask for: backward Euler, as for joint springs and dampers. It is
-solved in one of two ways, chosen by the force that the present velocity would give, ``F_0 = F_c - g k v``:
+where F_c is the force that control and the position at the start ask for, and kp and kd are stiffness and damping, which may depend
+on control: backward Euler, as for joint springs and dampers. It is solved in one of three ways. Where k isn't positive, as for a
+torque, the force is that of the present velocity, within its range. Otherwise the force that the present velocity would give,
+``F_0 = F_c - g k v``, decides:
 
-- within the limit, g F_0 is a joint force and ``dt g^2 k`` stands on the diagonal of the mass matrix;
-- beyond it, the actuator is a row of the constraint problem on the joint's velocity, with bias ``-F_c / (g k)``, softness
-  ``1 / (dt g^2 k)`` and an impulse within ``dt |g| limit``; the solver finds out whether it stays at its limit.
+- where it and zero are within the range, g F_0 is a joint force and ``dt g^2 k`` stands on the diagonal of the mass matrix;
+- otherwise g centre is a joint force, and what is to be added to it a row of the constraint problem on the joint's velocity, with
+  bias ``-(F_c - centre) / (g k)``, softness ``1 / (dt g^2 k)`` and an impulse within ``dt |g| limit``; the solver finds out whether
+  it stays at its limit.
 
-Both have the same solution where the force ends within its limit.
+Both have the same solution where the force ends within its range.
 """
 
 import functools
@@ -23,93 +26,104 @@ import warp as wp
 
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import POSITION, TORQUE, VELOCITY, kernel_module, warp_types
+from warp_kernels.types import AFFINE, POSITION, TORQUE, VELOCITY, kernel_module, warp_types
 
 
 @functools.cache
 def actuator_functions(scalar: Any) -> SimpleNamespace:
-    """The force law of one actuator in pure functions. kp and kd are zero where the kind has none."""
+    """How one actuator acts, in functions of its law: the force F_c, stiffness and damping."""
     t = warp_types(scalar)
+    common = row_functions(scalar)
+    Gains = solver_structs(scalar).Gains
     vec2, vec3 = t.vec2, t.vec3
 
     @wp.func
-    def command(kind: int, u: scalar, q: scalar, gear: scalar, kp: scalar, kd: scalar):
-        """The force F_c, before the velocity at the end of the step takes its part of it."""
+    def force_law(kind: int, u: scalar, position: scalar, gains: Gains, world: int, i: int):
+        """F_c, before the velocity at the end of the step takes its part of it; stiffness kp; damping kd."""
         force = u
-        if kind == POSITION:
-            force = kp * (u - gear * q)
+        stiffness = scalar(0.0)
+        damping = scalar(0.0)
+        if kind != TORQUE:
+            damping = common.value_of(gains.kd, world, i)
         if kind == VELOCITY:
-            force = kd * u
-        return force
+            force = damping * u
+        if kind == POSITION:
+            stiffness = common.value_of(gains.kp, world, i)
+            force = stiffness * (u - position)
+        if kind == AFFINE:
+            stiffness = common.value_of(gains.kp, world, i) + common.value_of(gains.kp_per_input, world, i) * u
+            damping += common.value_of(gains.kd_per_input, world, i) * u
+            force = common.value_of(gains.gain, world, i) * u + common.value_of(gains.offset, world, i)
+            force -= stiffness * position
+        return vec3(force, stiffness, damping)
 
     @wp.func
-    def damping(kind: int, kp: scalar, kd: scalar, dt: scalar):
-        """k, the force that one unit of the actuator's velocity at the end of the step takes away."""
-        gain = scalar(0.0)
-        if kind == POSITION:
-            gain = kd + dt * kp
-        if kind == VELOCITY:
-            gain = kd
-        return gain
-
-    @wp.func
-    def as_force(
-        kind: int,
-        u: scalar,
-        q: scalar,
-        v: scalar,
-        gear: scalar,
-        kp: scalar,
-        kd: scalar,
-        limit: scalar,
-        dt: scalar,
+    def law_adjoint(
+        kind: int, u: scalar, position: scalar, bar: vec3, gains: Gains, world: int, i: int, gains_bar: Gains
     ):
-        """Joint force, and entry on the diagonal of the mass matrix. Only that of a torque is limited here."""
-        force = command(kind, u, q, gear, kp, kd)
-        gain = damping(kind, kp, kd, dt)
-        if kind == TORQUE:
-            force = wp.clamp(force, -limit, limit)
-        return vec2(gear * (force - gear * gain * v), dt * gear * gear * gain)
+        """Gradients of control and position; those of the gains are added to ``gains_bar``."""
+        kp = common.value_of(gains.kp, world, i)
+        kd = common.value_of(gains.kd, world, i)
+        force_bar = bar[0]
+        stiffness_bar = bar[1]
+        damping_bar = bar[2]
+        u_bar = force_bar
+        position_bar = scalar(0.0)
+        if kind == VELOCITY:
+            u_bar = kd * force_bar
+            damping_bar += u * force_bar
+        if kind == POSITION:
+            u_bar = kp * force_bar
+            position_bar = -kp * force_bar
+            stiffness_bar += (u - position) * force_bar
+        if kind == AFFINE:
+            kp_per_input = common.value_of(gains.kp_per_input, world, i)
+            stiffness_bar -= position * force_bar
+            position_bar = -(kp + kp_per_input * u) * force_bar
+            u_bar = common.value_of(gains.gain, world, i) * force_bar + kp_per_input * stiffness_bar
+            u_bar += common.value_of(gains.kd_per_input, world, i) * damping_bar
+            common.add_at(gains_bar.gain, world, i, u * force_bar)
+            common.add_at(gains_bar.offset, world, i, force_bar)
+            common.add_at(gains_bar.kp_per_input, world, i, u * stiffness_bar)
+            common.add_at(gains_bar.kd_per_input, world, i, u * damping_bar)
+        if kind == POSITION or kind == AFFINE:
+            common.add_at(gains_bar.kp, world, i, stiffness_bar)
+        if kind != TORQUE:
+            common.add_at(gains_bar.kd, world, i, damping_bar)
+        return vec2(u_bar, position_bar)
 
     @wp.func
-    def as_row(
-        kind: int, u: scalar, q: scalar, gear: scalar, kp: scalar, kd: scalar, limit: scalar, dt: scalar
-    ):  # fmt: skip
+    def as_force(law: vec3, v: scalar, gear: scalar, centre: scalar, limit: scalar, dt: scalar):
+        """Joint force, and entry on the diagonal of the mass matrix. Without such an entry the force is within its range."""
+        k = law[2] + dt * law[1]
+        force = law[0] - gear * k * v
+        if k <= scalar(0.0):
+            force = wp.clamp(force, centre - limit, centre + limit)
+            k = scalar(0.0)
+        return vec2(gear * force, dt * gear * gear * k)
+
+    @wp.func
+    def as_row(law: vec3, gear: scalar, centre: scalar, limit: scalar, dt: scalar):
         """Bias, softness and largest impulse of the row."""
-        force = command(kind, u, q, gear, kp, kd)
-        gain = damping(kind, kp, kd, dt)
-        return vec3(-force / (gear * gain), scalar(1.0) / (dt * gear * gear * gain), dt * wp.abs(gear) * limit)
+        k = law[2] + dt * law[1]
+        return vec3((centre - law[0]) / (gear * k), scalar(1.0) / (dt * gear * gear * k), dt * wp.abs(gear) * limit)
 
     @wp.func
-    def force_power(
-        kind: int,
-        u: scalar,
-        q: scalar,
-        v: scalar,
-        gear: scalar,
-        kp: scalar,
-        kd: scalar,
-        limit: scalar,
-        dt: scalar,
-        bar: vec2,
-    ):
-        return wp.dot(as_force(kind, u, q, v, gear, kp, kd, limit, dt), bar)
+    def force_power(law: vec3, v: scalar, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec2):
+        return wp.dot(as_force(law, v, gear, centre, limit, dt), bar)
 
     @wp.func
-    def row_power(
-        kind: int,
-        u: scalar,
-        q: scalar,
-        gear: scalar,
-        kp: scalar,
-        kd: scalar,
-        limit: scalar,
-        dt: scalar,
-        bar: vec3,
-    ):
-        return wp.dot(as_row(kind, u, q, gear, kp, kd, limit, dt), bar)
+    def row_power(law: vec3, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec3, force_bar: scalar):
+        return wp.dot(as_row(law, gear, centre, limit, dt), bar) + gear * centre * force_bar
 
-    return SimpleNamespace(as_force=as_force, as_row=as_row, force_power=force_power, row_power=row_power)
+    return SimpleNamespace(
+        force_law=force_law,
+        law_adjoint=law_adjoint,
+        as_force=as_force,
+        as_row=as_row,
+        force_power=force_power,
+        row_power=row_power,
+    )
 
 
 @functools.cache
@@ -157,14 +171,16 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             lower = common.value_of(gains.control_lower, world, i)
             upper = common.value_of(gains.control_upper, world, i)
             u = wp.clamp(control[world, i], lower, upper)
-            position = q[world, dof_q[k]]
             g = common.value_of(gains.gear, world, i)
-            p = common.value_of(gains.kp, world, i)
-            d = common.value_of(gains.kd, world, i)
+            centre = common.value_of(gains.force_centre, world, i)
             most = common.value_of(gains.force_limit, world, i)
-            push = f.as_force(kind, u, position, qd[world, k], g, p, d, most, dt)
-            if push[1] > scalar(0.0) and wp.abs(push[0]) > wp.abs(g) * most:
-                actuator_row[i, world] = f.as_row(kind, u, position, g, p, d, most, dt)
+            law = f.force_law(kind, u, g * q[world, dof_q[k]], gains, world, i)
+            push = f.as_force(law, qd[world, k], g, centre, most, dt)
+            # The velocity at the end of the step can only take a force towards zero, unless something hits the joint.
+            apart = wp.max(wp.abs(push[0] - g * centre), wp.abs(g * centre))
+            if push[1] > scalar(0.0) and apart > wp.abs(g) * most:
+                actuator_row[i, world] = f.as_row(law, g, centre, most, dt)
+                joint_force[world, k] += g * centre
             else:
                 actuator_row[i, world] = vec3()
                 joint_force[world, k] += push[0]
@@ -210,32 +226,33 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             lower = common.value_of(gains.control_lower, world, i)
             upper = common.value_of(gains.control_upper, world, i)
             u = wp.clamp(control[world, i], lower, upper)
-            position = q[world, dof_q[k]]
             g = common.value_of(gains.gear, world, i)
-            p = common.value_of(gains.kp, world, i)
-            d = common.value_of(gains.kd, world, i)
+            centre = common.value_of(gains.force_centre, world, i)
             most = common.value_of(gains.force_limit, world, i)
+            position = q[world, dof_q[k]]
+            law = f.force_law(kind, u, g * position, gains, world, i)
             v_bar = scalar(0.0)
             if actuator_row[i, world][1] > scalar(0.0):
-                _kind, u_bar, p_bar, gear_here, kp_here, kd_here, limit_here, _dt, _row_bar = wp.grad(row_power)(
-                    kind, u, position, g, p, d, most, dt, actuator_row_bar[i, world]
+                law_bar, gear_bar, centre_bar, limit_bar, _dt, _row_bar, _force_bar = wp.grad(row_power)(
+                    law, g, centre, most, dt, actuator_row_bar[i, world], tau_bar[world, k]
                 )
             else:
                 bar = vec2(tau_bar[world, k], mass_bar_diagonal[k, world] - tau_bar[world, k] * qdd[world, k])
-                _kind, u_bar, p_bar, v_bar, gear_here, kp_here, kd_here, limit_here, _dt, _force_bar = wp.grad(
-                    force_power
-                )(kind, u, position, qd[world, k], g, p, d, most, dt, bar)
+                law_bar, v_bar, gear_bar, centre_bar, limit_bar, _dt, _push_bar = wp.grad(force_power)(
+                    law, qd[world, k], g, centre, most, dt, bar
+                )
+            input_bar = f.law_adjoint(kind, u, g * position, law_bar, gains, world, i, gains_bar)
+            u_bar = input_bar[0]
             if control[world, i] < lower:
                 common.add_at(gains_bar.control_lower, world, i, u_bar)
             elif control[world, i] > upper:
                 common.add_at(gains_bar.control_upper, world, i, u_bar)
             else:
                 control_bar[world, i] += u_bar
-            q_bar[world, dof_q[k]] += p_bar
+            q_bar[world, dof_q[k]] += g * input_bar[1]
             qd_bar[world, k] += v_bar
-            common.add_at(gains_bar.gear, world, i, gear_here)
-            common.add_at(gains_bar.kp, world, i, kp_here)
-            common.add_at(gains_bar.kd, world, i, kd_here)
-            common.add_at(gains_bar.force_limit, world, i, limit_here)
+            common.add_at(gains_bar.gear, world, i, gear_bar + position * input_bar[1])
+            common.add_at(gains_bar.force_centre, world, i, centre_bar)
+            common.add_at(gains_bar.force_limit, world, i, limit_bar)
 
     return SimpleNamespace(modules=(module, adjoint_module), actuate=actuate, actuator_adjoint=actuator_adjoint)

@@ -170,7 +170,12 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             gear: velocity of the actuator per velocity of its joint.
             kp: position gain [N m/rad or N/m, of the actuator's coordinate].
             kd: velocity gain [N m s/rad or N s/m].
-            force_limit: largest force [N m or N].
+            gain: force per unit of input of an affine actuator.
+            offset: its force at no input, in position zero and at rest [N m or N].
+            kp_per_input: position gain per unit of input.
+            kd_per_input: velocity gain per unit of input.
+            force_centre: middle of the range of forces [N m or N].
+            force_limit: how far a force may be from it [N m or N].
             control_lower: least input.
             control_upper: greatest input.
         """
@@ -178,6 +183,11 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         gear: wp.array2d(dtype=scalar)
         kp: wp.array2d(dtype=scalar)
         kd: wp.array2d(dtype=scalar)
+        gain: wp.array2d(dtype=scalar)
+        offset: wp.array2d(dtype=scalar)
+        kp_per_input: wp.array2d(dtype=scalar)
+        kd_per_input: wp.array2d(dtype=scalar)
+        force_centre: wp.array2d(dtype=scalar)
         force_limit: wp.array2d(dtype=scalar)
         control_lower: wp.array2d(dtype=scalar)
         control_upper: wp.array2d(dtype=scalar)

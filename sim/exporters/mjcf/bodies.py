@@ -169,7 +169,10 @@ class Bodies:
             return
         driven = np.flatnonzero(model.actuator_dof == dof)
         total = sum(
-            float(model.parameters["actuator_force_limit"][k] * abs(model.parameters["actuator_gear"][k]))
+            float(
+                (model.parameters["actuator_force_limit"][k] + abs(model.parameters["actuator_force_centre"][k]))
+                * abs(model.parameters["actuator_gear"][k])
+            )
             for k in driven
         )
         if effort == 0.0 or total > effort * (1.0 + ROUNDING):

@@ -12,7 +12,9 @@ from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from warp_kernels import types as codes
 
-ACTUATOR_TAGS = {codes.TORQUE: "motor", codes.POSITION: "position", codes.VELOCITY: "velocity"}
+ACTUATOR_TAGS = {
+    codes.TORQUE: "motor", codes.POSITION: "position", codes.VELOCITY: "velocity", codes.AFFINE: "general",
+}  # fmt: skip
 
 
 def add_equalities(root: ET.Element, bodies: Bodies) -> None:
@@ -50,23 +52,37 @@ def _site(bodies: Bodies, wanted: str, link: int, anchor: np.ndarray) -> str:
 
 
 def add_actuators(root: ET.Element, model: Model) -> None:
-    """Add motors, servos and velocity drives."""
+    """Add motors, servos, velocity drives and actuators of other affine laws."""
     actuators = ET.SubElement(root, "actuator")
     for index, name in enumerate(model.actuator_names):
-        gear, kp, kd, limit, lower, upper = (
+        gear, kp, kd, centre, limit, lower, upper = (
             float(model.parameters[f"actuator_{key}"][index])
-            for key in ("gear", "kp", "kd", "force_limit", "control_lower", "control_upper")
+            for key in ("gear", "kp", "kd", "force_centre", "force_limit", "control_lower", "control_upper")
         )
         joint = model.joint_names[model.dof_link[model.actuator_dof[index]]]
         kind = int(model.actuator_kind[index])
         element = ET.SubElement(actuators, ACTUATOR_TAGS[kind], name=name, joint=joint, gear=number(gear))
         if kind == codes.POSITION:
             element.set("kp", number(kp))
-        if kind != codes.TORQUE:
+        if kind in (codes.POSITION, codes.VELOCITY):
             element.set("kv", number(kd))
+        if kind == codes.AFFINE:
+            _add_law(element, model, index)
         if limit == 0.0:
-            raise ModelError(f"actuator '{name}': its force limit is zero, which MuJoCo refuses; leave it out")
+            raise ModelError(f"actuator '{name}': its range of forces is empty, which MuJoCo refuses; leave it out")
         if np.isfinite(limit):
-            element.set("forcerange", numbers([-limit, limit]))
+            element.set("forcerange", numbers([centre - limit, centre + limit]))
         if np.isfinite(lower) or np.isfinite(upper):
             element.set("ctrlrange", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))
+
+
+def _add_law(element: ET.Element, model: Model, index: int) -> None:
+    """Add the law of an affine actuator: MuJoCo's gain and bias, both linear in length and velocity."""
+    gain, offset, kp, kd, kp_per_input, kd_per_input = (
+        float(model.parameters[f"actuator_{key}"][index])
+        for key in ("gain", "offset", "kp", "kd", "kp_per_input", "kd_per_input")
+    )
+    element.set("gaintype", "affine")
+    element.set("gainprm", numbers([gain, 0.0 - kp_per_input, 0.0 - kd_per_input]))
+    element.set("biastype", "affine")
+    element.set("biasprm", numbers([offset, 0.0 - kp, 0.0 - kd]))

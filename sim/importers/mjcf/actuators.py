@@ -1,27 +1,14 @@
-"""Actuators of an MJCF file: motors, servos and velocity drives on joints with one degree of freedom."""
+"""Actuators of an MJCF file: those with affine force laws on joints with one degree of freedom."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
 from sim.importers.mjcf.reader import Reader
 from sim.importers.mjcf.tree import joint_type
 from sim.model.conventions import MUJOCO_INFINITY
-
-
-@dataclass(frozen=True)
-class _Law:
-    """A force law of :meth:`sim.ModelBuilder.add_actuator`; ``factor`` is the file's force per force here."""
-
-    kind: str
-    kp: float = 0.0
-    kd: float = 0.0
-    factor: float = 1.0
-
-
-class _NoLawError(Exception):
-    """Why an actuator of the file has no counterpart here."""
+from sim.model.model import ACTUATOR_KIND_NAMES
 
 
 def add_actuators(reader: Reader) -> dict[str, int]:
@@ -41,73 +28,64 @@ def add_actuators(reader: Reader) -> dict[str, int]:
     for actuator in range(count):
         try:
             law = _law(reader, actuator)
-        except _NoLawError as reason:
+        except NoForceLawError as reason:
             reader.notes.append(f"left out: {file.label('actuator', actuator)}, {reason}")
             continue
         inputs[_add(reader, actuator, law)] = _control(reader, actuator)
     return inputs
 
 
-def _law(reader: Reader, actuator: int) -> _Law:
-    """The force law; raises _NoLawError."""
+def _law(reader: Reader, actuator: int) -> ForceLaw:
+    """The force law; raises NoForceLawError."""
     model, mujoco = reader.file.model, reader.file.mujoco
     transmission = mujoco.mjtTrn(int(model.actuator_trntype[actuator])).name
     if transmission not in ("mjTRN_JOINT", "mjTRN_JOINTINPARENT"):
-        raise _NoLawError(
+        raise NoForceLawError(
             f"which acts on a {transmission.removeprefix('mjTRN_').lower()}; only joints have actuators here"
         )
     kind = joint_type(reader, int(model.actuator_trnid[actuator, 0]))
     if kind not in ("revolute", "prismatic"):
-        raise _NoLawError(f"on a {kind} joint; drive it with joint forces, tau")
+        raise NoForceLawError(f"on a {kind} joint; drive it with joint forces, tau")
     if model.actuator_dyntype[actuator] != int(mujoco.mjtDyn.mjDYN_NONE):
-        raise _NoLawError("which has an internal state (dyntype); filter its input instead")
+        raise NoForceLawError("which has an internal state (dyntype); filter its input instead")
     if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
-        raise _NoLawError("which has a delay; delay its input instead")
-    biased = model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_AFFINE)
-    if model.actuator_gaintype[actuator] != int(mujoco.mjtGain.mjGAIN_FIXED) or not (
-        biased or model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_NONE)
-    ):
-        raise _NoLawError("whose force law is not that of a motor, servo or velocity drive")
-    gain = float(model.actuator_gainprm[actuator, 0])
-    offset, stiffness, damping = (0.0 - float(x) if biased else 0.0 for x in model.actuator_biasprm[actuator, :3])
-    if offset == stiffness == damping == 0.0 and gain != 0.0:
-        return _Law("torque", factor=gain)
-    if offset == 0.0 and stiffness == gain > 0.0 and damping >= 0.0:
-        return _Law("position", kp=gain, kd=damping)
-    if offset == stiffness == 0.0 and damping == gain > 0.0:
-        return _Law("velocity", kd=gain)
-    raise _NoLawError(
-        f"whose force {gain:.6g} u - {offset:.6g} - {stiffness:.6g} length - {damping:.6g} velocity is not that of "
-        "a motor, servo or velocity drive"
-    )
+        raise NoForceLawError("which has a delay; delay its input instead")
+    gain = _linear(model.actuator_gaintype[actuator], model.actuator_gainprm[actuator], mujoco.mjtGain, "GAIN")
+    bias = _linear(model.actuator_biastype[actuator], model.actuator_biasprm[actuator], mujoco.mjtBias, "BIAS")
+    return affine_law(gain, bias)
 
 
-def _add(reader: Reader, actuator: int, law: _Law) -> str:
+def _linear(type: int, numbers: np.ndarray, kinds: Any, name: str) -> tuple[float, float, float]:
+    """Gain or bias: a constant and what goes with length and velocity; raises NoForceLawError for other kinds."""
+    if type == int(getattr(kinds, f"mj{name}_AFFINE")):
+        return float(numbers[0]), float(numbers[1]), float(numbers[2])
+    label = kinds(int(type)).name.removeprefix(f"mj{name}_").lower()
+    if label not in ("fixed", "none"):
+        raise NoForceLawError(f"whose force law ({name.lower()}type {label}) has no counterpart here")
+    return (float(numbers[0]) if label == "fixed" else 0.0), 0.0, 0.0
+
+
+def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     model, builder = reader.file.model, reader.builder
     joint = reader.joints[int(model.actuator_trnid[actuator, 0])]
     name = reader.name("actuator", actuator, joint.removeprefix(reader.prefix), builder.actuators)
     output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
     gear = float(model.actuator_gear[output, 0]) * law.factor
-    limit = _force_limit(reader, actuator) / abs(law.factor)
-    if gear:
-        limit = min(limit, builder.joints[joint].effort / abs(gear))
-    options: dict[str, Any] = {"gear": gear, "kp": law.kp, "kd": law.kd, "force_limit": limit}
-    options["control_range"] = _control_range(reader, actuator)
+    options: dict[str, Any] = {"gear": gear, **law.gains, "control_range": _control_range(reader, actuator)}
+    options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
-        return builder.add_actuator(joint, law.kind, name=name, **options)
+        return builder.add_actuator(joint, ACTUATOR_KIND_NAMES[law.kind], name=name, **options)
 
 
-def _force_limit(reader: Reader, actuator: int) -> float:
-    model = reader.file.model
-    if not model.actuator_forcelimited[actuator]:
-        return np.inf
-    lower, upper = (float(bound) for bound in model.actuator_forcerange[actuator])
-    if lower != -upper:
-        reader.notes.append(
-            f"{reader.file.label('actuator', actuator)}: forcerange [{lower}, {upper}] is not symmetric; "
-            f"{max(-lower, upper)} is used in both directions"
-        )
-    return max(-lower, upper)
+def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> tuple[float, float]:
+    """Between what the force here is held: the range of the actuator, and that of its joint within it."""
+    model, joint = reader.file.model, int(reader.file.model.actuator_trnid[actuator, 0])
+    bounds = np.array([-np.inf, np.inf])
+    if model.actuator_forcelimited[actuator]:
+        bounds = np.sort(model.actuator_forcerange[actuator] / factor)
+    if model.jnt_actfrclimited[joint] and gear:
+        bounds = np.clip(bounds, *np.sort(model.jnt_actfrcrange[joint] / gear))
+    return float(bounds[0]), float(bounds[1])
 
 
 def _control_range(reader: Reader, actuator: int) -> tuple[float, float]:

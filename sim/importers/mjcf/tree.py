@@ -129,16 +129,11 @@ def _of_actuator(reader: Reader, joint: int, what: str) -> float:
 
 
 def _effort(reader: Reader, joint: int) -> float:
-    """Largest total force of all actuators of a joint."""
+    """Largest total force of all actuators of a joint; those of the file have the range itself."""
     model = reader.file.model
     if not model.jnt_actfrclimited[joint]:
         return np.inf
     lower, upper = (float(bound) for bound in model.jnt_actfrcrange[joint])
-    if lower != -upper:
-        reader.notes.append(
-            f"{reader.file.label('joint', joint)}: actuatorfrcrange [{lower}, {upper}] is not symmetric; "
-            f"{max(-lower, upper)} is used in both directions"
-        )
     return max(-lower, upper, 0.0)
 
 

@@ -18,15 +18,13 @@ from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.model import Keyframe, Part
+from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
 from sim.usd.annotations import agreed, kept, kept_text, kept_texts
 from sim.usd.parts import kept_keyframes, part_label
 from warp_kernels import types as codes
-
-KINDS = {codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity"}
 
 
 def name_links(reader: Reader, trees: Forest) -> None:
@@ -103,10 +101,11 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str
     found += mujoco_actuators(reader.scene, carriers)
     for actuator, joint, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
-            path, reader.builder.add_actuator, joint_names[carriers[joint].child], KINDS[actuator.kind],
+            path, reader.builder.add_actuator, joint_names[carriers[joint].child], ACTUATOR_KIND_NAMES[actuator.kind],
             name=_unique(reader, actuator.name, path, reader.builder.actuators),
-            gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, force_limit=actuator.force_limit,
-            control_range=actuator.control_range,
+            gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, gain=actuator.gain, offset=actuator.offset,
+            kp_per_input=actuator.kp_per_input, kd_per_input=actuator.kd_per_input,
+            force_limit=actuator.force_range, control_range=actuator.control_range,
         )  # fmt: skip
 
 

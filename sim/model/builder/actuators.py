@@ -20,7 +20,11 @@ class Actuators(WorldSpec):
         gear: float = 1.0,
         kp: float = 0.0,
         kd: float = 0.0,
-        force_limit: float | None = None,
+        gain: float = 0.0,
+        offset: float = 0.0,
+        kp_per_input: float = 0.0,
+        kd_per_input: float = 0.0,
+        force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
     ) -> str:
         """Drive a revolute or prismatic joint; the simulator takes its input u in ``control``.
@@ -31,16 +35,21 @@ class Actuators(WorldSpec):
         - "torque": F = u.
         - "position": F = kp (u - g q) - kd g qd, with the target u [rad or m] in units of the actuator.
         - "velocity": F = kd (u - g qd), with the target u [rad/s or m/s].
+        - "affine": F = gain u + offset - (kp + kp_per_input u) g q - (kd + kd_per_input u) g qd.
 
         Args:
             joint: name of a joint that was added before.
-            kind: "torque", "position" or "velocity".
+            kind: "torque", "position", "velocity" or "affine".
             name: unique name; the joint's if left out.
             gear: g; not zero.
-            kp: position gain of a "position" actuator.
-            kd: velocity gain of a "position" or "velocity" actuator.
-            force_limit: largest |F| [N m or N]; None for the joint's ``effort`` (of a URDF file, that of its limit)
-                divided by the gear, ``numpy.inf`` for none.
+            kp: position gain of a "position" or "affine" actuator.
+            kd: velocity gain of a "position", "velocity" or "affine" actuator.
+            gain: force per unit of input of an "affine" actuator, as are the next three, which may have either sign.
+            offset: its force at no input, in position zero and at rest [N m or N].
+            kp_per_input: what one unit of input adds to kp.
+            kd_per_input: what one unit of input adds to kd: a damper whose strength is its input.
+            force_limit: largest |F| [N m or N], or least and greatest F; None for the joint's ``effort`` (of a URDF
+                file, that of its limit) divided by the gear, ``numpy.inf`` for none.
             control_range: least and greatest input; u is clamped between them.
 
         Returns:
@@ -48,8 +57,8 @@ class Actuators(WorldSpec):
 
         Raises:
             ModelError: for a duplicate name, an unknown joint or one that is neither revolute nor prismatic, an unknown
-                kind, a gain that the kind doesn't have, a missing gain, values that are negative or not finite, and an
-                empty range.
+                kind, a gain that the kind doesn't have, a missing gain, values that are negative or not finite, an
+                empty range, and one of forces with a single infinite bound.
         """
         name = joint if name is None else name
         check_name(name, self.actuators, "actuator")
@@ -67,6 +76,7 @@ class Actuators(WorldSpec):
             if driven.effort == 0.0:
                 raise ModelError(f"{where}: joint '{joint}' has an effort limit of zero; give force_limit")
             force_limit = driven.effort / abs(gear) if gear else np.inf
+        force_centre, force_limit = _centre_and_limit(where, force_limit)
         spec = ActuatorSpec(
             name=name,
             joint=joint,
@@ -74,18 +84,42 @@ class Actuators(WorldSpec):
             gear=float(gear),
             kp=float(kp),
             kd=float(kd),
-            force_limit=float(force_limit),
-            control_range=_range(where, control_range),
+            gain=float(gain),
+            offset=float(offset),
+            kp_per_input=float(kp_per_input),
+            kd_per_input=float(kd_per_input),
+            force_centre=force_centre,
+            force_limit=force_limit,
+            control_range=_range(where, "control_range", control_range),
         )
         check_actuator(spec, kind)
         self.actuators[name] = spec
         return name
 
 
-def _range(where: str, given: tuple[float, float]) -> tuple[float, float]:
+def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[float, float]:
+    """Middle of a range of forces, and how far they may be from it; of a single number zero and that."""
+    if np.ndim(given) == 0:
+        try:
+            limit = float(given)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ModelError(f"{where}: force_limit is {given!r}; it must be a number, or two") from None
+        if not limit >= 0.0:
+            raise ModelError(f"{where}: force_limit is {limit}; it must not be negative")
+        return 0.0, limit
+    lower, upper = _range(where, "force_limit", given)  # type: ignore[arg-type]
+    if not lower <= upper or np.isinf(lower) != np.isinf(upper):
+        raise ModelError(
+            f"{where}: force_limit is ({lower}, {upper}); the first must not be greater than the second, and both "
+            "finite or none"
+        )
+    return (0.0, np.inf) if np.isinf(lower) else ((lower + upper) / 2.0, (upper - lower) / 2.0)
+
+
+def _range(where: str, label: str, given: tuple[float, float]) -> tuple[float, float]:
     """Two numbers."""
     try:
         lower, upper = (float(bound) for bound in given)
     except (TypeError, ValueError):
-        raise ModelError(f"{where}: control_range is {given!r}; it must be two numbers") from None
+        raise ModelError(f"{where}: {label} is {given!r}; it must be two numbers") from None
     return lower, upper

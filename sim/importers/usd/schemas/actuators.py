@@ -1,4 +1,4 @@
-"""Actuators in MuJoCo's schema: motors, servos and velocity drives on joints with one coordinate."""
+"""Actuators in MuJoCo's schema: those with affine force laws on joints with one coordinate."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from pxr import Sdf, Usd
 
+from sim.importers.force_laws import NoForceLawError, affine_law
 from sim.importers.usd.joints import Joint
 from sim.importers.usd.stage import Scene
 from sim.usd.drives import Actuator
@@ -39,54 +40,50 @@ def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[t
                 reason = f"it acts on {where}; only revolute and prismatic joints that carry a body have actuators"
                 scene.notes.append(f"left out: actuator '{prim.GetPath()}': {reason}")
                 continue
-            actuator = _actuator(scene, prim, joint)
-            if actuator is None:
-                scene.notes.append(
-                    f"left out: actuator '{prim.GetPath()}', whose force law is not that of a motor, servo or velocity "
-                    "drive"
-                )
-                continue
-            found.append((actuator, joint.path, prim.GetPath()))
+            try:
+                found.append((_actuator(scene, prim, joint), joint.path, prim.GetPath()))
+            except NoForceLawError as reason:
+                scene.notes.append(f"left out: actuator '{prim.GetPath()}', {reason}")
     return found
 
 
-def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator | None:
-    """Force law, gear and limit in SI units and rad; None for a law that has no counterpart."""
+def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
+    """Force law, gear and limits in SI units and rad; raises NoForceLawError."""
     stated = {name: scene.stated(prim, name) for name in DEFAULTS}
     for name, own in stated.items():
         if own is not None and not _fits(own, DEFAULTS[name]):
             raise scene.error(prim, f"{name} is {own!r}; it must be {_kind(DEFAULTS[name])}")
     value = {name: DEFAULTS[name] if own is None else own for name, own in stated.items()}
-    gain, offset, stiffness, damping = (
-        float(value[name][index]) if len(value[name]) > index else 0.0
-        for name, index in (("mjc:gainPrm", 0), ("mjc:biasPrm", 0), ("mjc:biasPrm", 1), ("mjc:biasPrm", 2))
-    )
-    if value["mjc:biasType"] == "none":
-        offset = stiffness = damping = 0.0
-    plain = value["mjc:gainType"] == "fixed" and value["mjc:biasType"] in ("none", "affine")
-    if not plain or value["mjc:dynType"] != "none" or offset != 0.0 or gain == 0.0:
-        return None
+    if value["mjc:dynType"] != "none":
+        raise NoForceLawError("which has an internal state (dynType); filter its input instead")
     # Force in newton, positions in metres: MuJoCo's schema has rad for angles.
     lever = scene.length if joint.type == "revolute" else 1.0
     force, place = scene.mass * scene.length * lever, 1.0 if joint.type == "revolute" else scene.length
-    gear, limit = float(value["mjc:gear"][0]), _force_limit(scene, prim, value) * force
+    law = affine_law(_linear(value, "gain", "fixed"), _linear(value, "bias", "none"))
+    gear = float(value["mjc:gear"][0])
     if gear == 0.0:
-        return None
-    name = prim.GetName()
-    if stiffness == damping == 0.0:
-        factor = gain * force
-        inputs = _range(value, "ctrl")
-        return Actuator(
-            name, codes.TORQUE, gear * factor, 0.0, 0.0, limit / abs(factor), control_range=inputs or EVERYTHING
-        )
-    lower, upper = _range(value, "ctrl") or EVERYTHING
-    targets = (place * lower, place * upper)
-    kp, kd = gain * force / place, -damping * force / place
-    if stiffness == -gain < 0.0 and damping <= 0.0:
-        return Actuator(name, codes.POSITION, gear, kp, kd, limit, control_range=targets)
-    if stiffness == 0.0 and damping == -gain < 0.0:
-        return Actuator(name, codes.VELOCITY, gear, 0.0, kp, limit, control_range=targets)
-    return None
+        raise NoForceLawError("whose gear is zero")
+    inputs = _range(value, "ctrl") or EVERYTHING
+    if law.kind in (codes.POSITION, codes.VELOCITY):
+        inputs = place * inputs[0], place * inputs[1]
+    gains = {name: gain * force / (place if name.startswith("k") else 1.0) for name, gain in law.gains.items()}
+    factor = law.factor * force if law.kind == codes.TORQUE else 1.0
+    lower, upper = sorted(bound * force / factor for bound in _range(value, "force") or EVERYTHING)
+    limited = np.isfinite(lower)
+    return Actuator(
+        prim.GetName(), law.kind, gear * factor, control_range=inputs,
+        force_centre=(lower + upper) / 2.0 if limited else 0.0, force_limit=(upper - lower) / 2.0, **gains,
+    )  # fmt: skip
+
+
+def _linear(value: Mapping[str, Any], name: str, constant: str) -> tuple[float, float, float]:
+    """Gain or bias: a constant and what goes with length and velocity; raises NoForceLawError for other types."""
+    type = value[f"mjc:{name}Type"]
+    if type not in (constant, "affine"):
+        raise NoForceLawError(f"whose force law ({name}Type {type}) has no counterpart here")
+    numbers = [*(float(number) for number in value[f"mjc:{name}Prm"]), 0.0, 0.0, 0.0][:3]
+    first, second, third = numbers if type == "affine" else (numbers[0] if constant == "fixed" else 0.0, 0.0, 0.0)
+    return first, second, third
 
 
 def _fits(value: Any, default: Any) -> bool:
@@ -106,14 +103,3 @@ def _range(value: Mapping[str, Any], name: str) -> tuple[float, float] | None:
     lower, upper = float(value[f"mjc:{name}Range:min"]), float(value[f"mjc:{name}Range:max"])
     limited = value[f"mjc:{name}Limited"]
     return (lower, upper) if limited == "true" or (limited == "auto" and lower < upper) else None
-
-
-def _force_limit(scene: Scene, prim: Usd.Prim, value: Mapping[str, Any]) -> float:
-    bounds = _range(value, "force")
-    if bounds is None:
-        return np.inf
-    if bounds[0] != -bounds[1]:
-        scene.notes.append(
-            f"actuator '{prim.GetPath()}': forceRange {list(bounds)} is not symmetric; the larger bound is used twice"
-        )
-    return max(abs(bound) for bound in bounds)
