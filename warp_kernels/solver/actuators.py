@@ -6,8 +6,8 @@ is clamped to its range first. With the velocity v+ at the end of the step,
     F = clamp(F_c - g k v+, centre - limit, centre + limit),   k = kd + dt kp,
 
 where F_c is the force that control and the position at the start ask for, and kp and kd are stiffness and damping, which may depend
-on control: backward Euler, as for joint springs and dampers. It is solved in one of three ways. Where k isn't positive, as for a
-torque, the force is that of the present velocity, within its range. Otherwise the force that the present velocity would give,
+on control: backward Euler, as for joint springs and dampers. It is solved in one of three ways. Where dt k isn't positive, as for a
+torque, or under MuJoCo's law, for which dt is zero, the force is that of the present velocity, within its range. Otherwise the force that the present velocity would give,
 ``F_0 = F_c - g k v``, decides:
 
 - where it and zero are within the range, g F_0 is a joint force and ``dt g^2 k`` stands on the diagonal of the mass matrix;
@@ -97,7 +97,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         """Joint force, and entry on the diagonal of the mass matrix. Without such an entry the force is within its range."""
         k = law[2] + dt * law[1]
         force = law[0] - gear * k * v
-        if k <= scalar(0.0):
+        if dt * k <= scalar(0.0):
             force = wp.clamp(force, centre - limit, centre + limit)
             k = scalar(0.0)
         return vec2(gear * force, dt * gear * gear * k)

@@ -31,8 +31,8 @@ def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
     quaternions).
 
     What the file can't represent (docs/exporting.md lists all of it) is an error where it changes the motion, such as
-    restitution and compliance, and a :class:`sim.MJCFWarning` otherwise. The softness of contacts and constraints is
-    left to MuJoCo's defaults.
+    restitution and compliance, and a :class:`sim.MJCFWarning` otherwise. Equality constraints have the
+    softness of MuJoCo's defaults.
 
     Args:
         path: the file, ending in .xml; one that is there is replaced.

@@ -21,18 +21,25 @@ XML = """
       <geom type="capsule" size="0.1 0.2" euler="90 0 0" mass="1.3" friction="0.5"/></body>
     <body pos="2 1 0.0998"><freejoint/><geom type="box" size="0.2 0.15 0.1" mass="2" condim="{box}"/></body>
     <body pos="3 0 1">
-      <joint type="hinge" axis="0 1 0" limited="true" range="-20 30" frictionloss="0.2"
+      <joint name="shoulder" type="hinge" axis="0 1 0" limited="true" range="-20 30" frictionloss="0.2"
         damping="0.4" stiffness="3" springref="10"/>
       <geom type="capsule" fromto="0 0 0 0.5 0 0" size="0.05"/>
-      <body pos="0.5 0 0"><joint type="hinge" axis="0 1 0" limited="true" range="-20 30" armature="0.1" damping="2"/>
+      <body pos="0.5 0 0">
+        <joint name="elbow" type="hinge" axis="0 1 0" limited="true" range="-20 30" armature="0.1" damping="2"/>
         <geom type="capsule" fromto="0 0 0 0.5 0 0" size="0.05"/></body>
     </body>
   </worldbody>
+  <actuator>
+    <position joint="shoulder" kp="30" kv="2" forcerange="-3 4" ctrlrange="-1 1"/>
+    <velocity joint="elbow" kv="1.5"/>
+    <general joint="elbow" gear="2" gainprm="3" biastype="affine" biasprm="0.4 -5 -0.7" forcerange="-4 20"/>
+  </actuator>
 </mujoco>
 """
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 # Of the sphere, the capsule, the box and the arm.
-Q_ARM = (0.55, -0.4)
+Q_ARM = (0.65, -0.5)
+CONTROL = (-1.2, 0.3, 0.2)
 QD = (0.3, 0.1, -0.5, 0, 0, 0, 2.0, 1.0, -0.2, 0.5, 1.0, 0.3, 0.4, 1.5, -0.1, 0.1, 0, 1.0, 1.0, -2.0)
 
 
@@ -57,6 +64,7 @@ class Pair:
     def theirs(self) -> mujoco.MjData:
         """MuJoCo's data at the beginning."""
         data = mujoco.MjData(self.peer)
+        data.ctrl = CONTROL
         data.qpos, data.qvel = sim.to_mujoco(self.model, self.q, self.qd)
         mujoco.mj_forward(self.peer, data)
         return data

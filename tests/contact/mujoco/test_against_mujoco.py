@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import sim
-from tests.contact.mujoco.scenes import DT, Pair
+from tests.contact.mujoco.scenes import CONTROL, DT, Pair
 
 SOFTNESS = {
     "default": {},
@@ -20,13 +20,18 @@ SOFTNESS = {
 }
 
 
+def control(steps: int) -> np.ndarray:
+    """The inputs of one world [steps, 1, nu]."""
+    return np.tile(CONTROL, (steps, 1, 1))
+
+
 @pytest.mark.parametrize("options", SOFTNESS.values(), ids=SOFTNESS)
 @pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
 def test_one_step(tmp_path, cone, options):
     pair = Pair(tmp_path, cone, **options)
     simulator, data = pair.simulator(), pair.theirs()
     assert data.ncon == 7
-    trajectory = simulator.rollout(simulator.state(pair.q, pair.qd), steps=1)
+    trajectory = simulator.rollout(simulator.state(pair.q, pair.qd), control=control(1))
     mujoco.mj_step(pair.peer, data)
     _, qvel = sim.to_mujoco(pair.model, trajectory.q.numpy()[1, 0], trajectory.qd.numpy()[1, 0])
     assert np.abs(data.qvel - pair.theirs().qvel).max() > 0.5
@@ -39,7 +44,7 @@ def test_forces(tmp_path, cone):
     """Normal forces of all contacts."""
     pair = Pair(tmp_path, cone)
     simulator, data = pair.simulator(), pair.theirs()
-    found = simulator.contacts(simulator.state(pair.q, pair.qd))
+    found = simulator.contacts(simulator.state(pair.q, pair.qd), control=control(1)[0])
     forces = np.zeros((data.ncon, 6))
     for number in range(data.ncon):
         mujoco.mj_contactForce(pair.peer, data, number, forces[number])
@@ -56,7 +61,7 @@ def test_a_second_of_motion(tmp_path, cone):
         # MuJoCo turns the pyramid with the capsule that lies on it: straight on both are the same.
         pair.qd[6:12] = (2.0, 0, -0.2, 0, 1.0, 0)
     simulator, data = pair.simulator(), pair.theirs()
-    q = simulator.rollout(simulator.state(pair.q, pair.qd), steps=250).q.numpy()[1:, 0]
+    q = simulator.rollout(simulator.state(pair.q, pair.qd), control=control(250)).q.numpy()[1:, 0]
     drift = []
     for row in q:
         mujoco.mj_step(pair.peer, data)
@@ -68,7 +73,7 @@ def test_a_second_of_motion(tmp_path, cone):
 def test_single_precision(tmp_path):
     pair = Pair(tmp_path, dtype="float32")
     simulator, data = pair.simulator(), pair.theirs()
-    trajectory = simulator.rollout(simulator.state(pair.q, pair.qd), steps=1)
+    trajectory = simulator.rollout(simulator.state(pair.q, pair.qd), control=control(1))
     mujoco.mj_step(pair.peer, data)
     _, qvel = sim.to_mujoco(pair.model, trajectory.q.numpy()[1, 0], trajectory.qd.numpy()[1, 0])
     # Poses are rounded to 1e-7 m, and stiffness makes 1e-6 m/s of that; the capsule turns easily.

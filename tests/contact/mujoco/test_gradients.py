@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import sim
-from tests.contact.mujoco.scenes import SOLREF, Pair
+from tests.contact.mujoco.scenes import CONTROL, SOLREF, Pair
 from tests.simulation.differences import case, check
 
 NAMES = (
-    "mass", "com", "inertia", "friction", "solref", "solimp", "upper_limit", "lower_limit", "limit_margin",
-    "friction_loss", "armature", "damping", "stiffness", "rest_position", "geometry_size", "gravity", "joint_placement",
+    "mass", "com", "inertia", "friction", "solref", "solimp", "upper_limit", "limit_margin", "actuator_kp",
+    "actuator_kd", "actuator_gear", "friction_loss", "armature", "damping", "stiffness", "rest_position", "geometry_size", "gravity",
+    "joint_placement",
 )  # fmt: skip
 WIDE = (0.7, 0.95, 0.02, 0.4, 3.0)
 
@@ -22,7 +23,8 @@ WIDE = (0.7, 0.95, 0.02, 0.4, 3.0)
 def test_sliding_rolling_and_at_limits(tmp_path, cone, impratio, solref, steps):
     pair = Pair(tmp_path, cone, impratio, solref, WIDE)
     contact = replace(pair.contact, solref=solref, solimp=WIDE)
-    check(case(pair.model, steps, pair.q, pair.qd, contact=contact), NAMES)
+    c = case(pair.model, steps, pair.q, pair.qd, contact=contact)
+    check(replace(c, control=np.tile(CONTROL, (steps, 1))), NAMES)
 
 
 @pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
@@ -30,7 +32,14 @@ def test_sticking(tmp_path, cone):
     """Friction that holds doesn't depend on its coefficient."""
     pair = Pair(tmp_path, cone, solimp=WIDE)
     c = case(pair.model, 4, pair.q, 1e-3 * pair.qd, contact=replace(pair.contact, solref=SOLREF, solimp=WIDE))
-    check(c, [name for name in NAMES if name not in ("friction", "lower_limit")])
+    check(c, [name for name in NAMES if name != "friction" and "actuator" not in name])
+
+
+def test_at_the_lower_limit(tmp_path):
+    pair = Pair(tmp_path, solimp=WIDE)
+    pair.q[-2:] = (-0.45, 0.1)
+    c = case(pair.model, 3, pair.q, pair.qd, contact=replace(pair.contact, solref=SOLREF, solimp=WIDE))
+    check(c, ["lower_limit", "limit_margin", "solref", "solimp"])
 
 
 def test_parameters_of_each_world(tmp_path):
