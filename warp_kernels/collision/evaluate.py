@@ -16,7 +16,7 @@ from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD,
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import CAPSULE, PLANE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
 VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
@@ -82,6 +82,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         geometries: Geometries,
         packed: PackedShapes,
         pair_friction: wp.array(dtype=vec3),
+        mujoco_pyramids: int,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -112,7 +113,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         """Evaluate the contacts of the pairs of one family; other slots are left alone.
 
         contact_point: midway between the surfaces, relative to the origin of the pair's reference tree. contact_frame:
-        rows normal (from a to b) and two tangents. contact_distance: negative when penetrating. Of a slot with a time
+        rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance: negative when penetrating. Of a slot with a time
         these are the pair's at that time, with point and distance taken back to the step's beginning: the distance that
         closes at the rate of that time. One step of Newton's method gives the time of a touch its derivative.
         contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; the contact of an
@@ -181,7 +182,14 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         contact_point[slot, world] = point
         if slot_time.shape[0] > 0:
             contact_apart[slot, world] = apart
-        contact_frame[slot, world] = frame.contact_frame(normal)
+        if mujoco_pyramids == 1:
+            along = vec3()
+            if geometries.type[a] == PLANE and geometries.type[b] == CAPSULE:
+                axis = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
+                along = wp.quat_rotate(wp.transform_get_rotation(pose_b), axis)
+            contact_frame[slot, world] = frame.pyramid_frame(normal, along)
+        else:
+            contact_frame[slot, world] = frame.contact_frame(normal)
         contact_distance[slot, world] = distance
         contact_friction[slot, world] = materials.pair_friction(
             friction, a, b, pair_friction[pair][0], pairs.rule[pair], world

@@ -177,6 +177,21 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         t2 = side * (pole_t2 - (factor * wp.dot(pole_t2, h)) * h)
         return wp.matrix_from_rows(normal, t1, t2)
 
+    @wp.func
+    def pyramid_frame(normal: vec3, along: vec3):
+        """Rows: the unit normal and two tangents as MuJoCo has them, which its pyramids of friction follow.
+
+        The first tangent is nearest to ``along``, where that has a direction, or to the y or z axis.
+        """
+        guide = along - wp.dot(normal, along) * normal
+        if wp.length_sq(guide) < scalar(1.0e-12):
+            axis = vec3(scalar(0.0), scalar(1.0), scalar(0.0))
+            if wp.abs(normal[1]) >= scalar(0.5):
+                axis = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
+            guide = axis - wp.dot(normal, axis) * normal
+        first = wp.normalize(guide)
+        return wp.matrix_from_rows(normal, first, wp.cross(normal, first))
+
     return SimpleNamespace(
         reference_tree=reference_tree,
         origin_offset=origin_offset,
@@ -186,4 +201,5 @@ def geometry_frame_functions(scalar: Any) -> SimpleNamespace:
         reach=reach,
         step_motion=step_motion,
         contact_frame=contact_frame,
+        pyramid_frame=pyramid_frame,
     )

@@ -57,10 +57,12 @@ def _detect(step: Workspace) -> None:
 
 
 def _evaluate(step: Workspace) -> None:
+    mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
     for family in FAMILIES:
         if step.collision.has_pairs(family):
             kernel = evaluate_kernels(step.scalar, family).evaluate
-            _launch(step, kernel, _slots(step), pairs=step.collision.pairs[family])
+            pairs = step.collision.pairs[family]
+            _launch(step, kernel, _slots(step), pairs=pairs, mujoco_pyramids=mujoco_pyramids)
 
 
 def _combine_materials(step: Workspace) -> None:
