@@ -81,6 +81,8 @@ class Geometry:
         softness: of its contacts, see :meth:`sim.ModelBuilder.add_geometry`, as of the two that follow.
         softness_mix: its weight beside that of another geometry.
         contact_margin: the distance at which its contacts begin to act [m].
+        weighed_at: the centre of mass of the link that it was added to, before others were welded to that [3], m: its
+            inverse mass decides the softness.
         friction_rule, contact_priority: how its friction and that of another geometry become a pair's, see
             :meth:`sim.ModelBuilder.add_geometry`.
     """
@@ -102,6 +104,7 @@ class Geometry:
     softness: Softness = DEFAULT_SOFTNESS
     softness_mix: float = 1.0
     contact_margin: float = 0.0
+    weighed_at: tuple[float, ...] = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)

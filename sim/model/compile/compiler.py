@@ -23,7 +23,7 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
-from sim.model.specs import WorldSpec
+from sim.model.specs import IDENTITY_QUATERNION, WorldSpec
 from warp_kernels import types as codes
 
 
@@ -54,8 +54,11 @@ def _geometries(world: WorldSpec, home: Homes) -> list[Geometry]:
     for spec in world.geometries.values():
         if spec.link not in home:
             raise ModelError(f"geometry '{spec.geometry.name}': unknown link '{spec.link}'")
-        link, placement = home[spec.link]
-        placed.append(replace(spec.geometry, link=link, placement=compose(placement, spec.geometry.placement)))
+        link, base = home[spec.link]
+        com = world.links[spec.link].com if spec.link in world.links else np.zeros(3)
+        place = compose(base, spec.geometry.placement)
+        weighed_at = compose(base, np.array([*com, *IDENTITY_QUATERNION]))[:3]
+        placed.append(replace(spec.geometry, link=link, placement=place, weighed_at=tuple(weighed_at.tolist())))
     return placed
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import warp as wp
+from scipy.spatial.transform import Rotation
 
 from sim.dynamics.kinematics import forward_kinematics, jacobian
 from sim.dynamics.mass_matrix import mass_matrix
@@ -23,8 +24,8 @@ class MujocoLaw:
     """Arrays on a device, of the model's own parameters whatever those of its worlds.
 
     Attributes:
-        link_inverse_weight: mean inverse mass of each link's centre of mass over three directions (MuJoCo's
-            ``body_invweight0``) [num_links], 1/kg.
+        geometry_inverse_weight: mean inverse mass of the point that each geometry is weighed at, over three directions
+            (``body_invweight0`` of MuJoCo's bodies); zero of the world [num_geometries], 1/kg.
         dof_inverse_weight: entries of the diagonal of M^-1, of spherical and free joints the means over three (its
             ``dof_invweight0``) [nv], 1/kg or 1/(kg m^2).
         pair_solref, pair_solimp: of the contacts of each pair [num_pairs].
@@ -36,8 +37,8 @@ class MujocoLaw:
 
     def __init__(self, model: Model, collision: CollisionModel):
         device, t = collision.pair_a.device, warp_types(model.scalar)
-        of_links, of_dofs = _inverse_weights(replace(model, dtype="float64"))
-        self.link_inverse_weight: wp.array = wp.array(of_links, dtype=model.scalar, device=device)
+        of_geometries, of_dofs = _inverse_weights(replace(model, dtype="float64"))
+        self.geometry_inverse_weight: wp.array = wp.array(of_geometries, dtype=model.scalar, device=device)
         self.dof_inverse_weight: wp.array = wp.array(of_dofs, dtype=model.scalar, device=device)
 
         def upload(softness: Sequence[Softness]) -> tuple[wp.array, wp.array]:
@@ -99,15 +100,18 @@ def _inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
     inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
     poses = forward_kinematics(model, q).numpy()[0]
     rows = jacobian(model, q, model.link_names).numpy()[0]
-    of_links = np.zeros(model.num_links)
-    for link in range(model.num_links):
-        x, y, z, w = poses[link, 3:]
-        v, com = np.array([x, y, z]), model.parameters["com"][link]
-        arm = com + 2.0 * np.cross(v, np.cross(v, com) + w * com)
+
+    def inverse_weight(geometry: Geometry) -> float:
+        link = geometry.link
+        if link < 0:
+            return 0.0
+        arm = Rotation.from_quat(poses[link, 3:]).apply(geometry.weighed_at)
         linear = rows[link, 3:] + np.cross(rows[link, :3], arm, axisa=0, axisc=0)
-        of_links[link] = np.trace(linear @ inverse @ linear.T) / 3.0
+        return float(np.trace(linear @ inverse @ linear.T)) / 3.0
+
+    of_geometries = np.array([inverse_weight(geometry) for geometry in model.geometries])
     of_dofs = np.diag(inverse).copy()
     for kind, start in zip(model.joint_type, model.joint_qd_start, strict=True):
         for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
             of_dofs[first : first + 3] = of_dofs[first : first + 3].mean()
-    return of_links, of_dofs
+    return of_geometries, of_dofs

@@ -10,9 +10,9 @@ from tests.contact.mujoco.scenes import CONTROL, SOLREF, Pair
 from tests.simulation.differences import case, check
 
 NAMES = (
-    "mass", "com", "inertia", "friction", "solref", "solimp", "upper_limit", "limit_margin", "actuator_kp",
-    "actuator_kd", "actuator_gear", "friction_loss", "armature", "damping", "stiffness", "rest_position", "geometry_size", "gravity",
-    "joint_placement",
+    "mass", "com", "inertia", "friction", "solref", "solimp", "upper_limit", "limit_margin", "friction_loss",
+    "actuator_kp", "actuator_kd", "actuator_gear", "armature", "damping", "stiffness", "rest_position",
+    "geometry_size", "gravity", "joint_placement",
 )  # fmt: skip
 WIDE = (0.7, 0.95, 0.02, 0.4, 3.0)
 

@@ -87,8 +87,7 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
-        geometry_link: wp.array(dtype=wp.int32),
-        link_inverse_weight: wp.array(dtype=scalar),
+        geometry_inverse_weight: wp.array(dtype=scalar),
         pair_solref: wp.array(dtype=vec2),
         pair_solimp: wp.array(dtype=vec5),
         pair_margin: wp.array(dtype=scalar),
@@ -113,13 +112,7 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         x = contact_distance[slot, world] - pair_margin[pair]
         result = vec3()
         if x < zero:
-            weight = zero
-            link_a = geometry_link[pair_a[pair]]
-            link_b = geometry_link[pair_b[pair]]
-            if link_a >= 0:
-                weight += link_inverse_weight[link_a]
-            if link_b >= 0:
-                weight += link_inverse_weight[link_b]
+            weight = geometry_inverse_weight[pair_a[pair]] + geometry_inverse_weight[pair_b[pair]]
             if pyramidal == 1:
                 weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
             softness = solref_of(pair_solref[pair], solref, world)
