@@ -1,7 +1,7 @@
 """Joint forces of gravity and of motion, as free functions by the rules of :mod:`sim.dynamics`.
 
 They are parts of inverse dynamics, ``tau = M(q) qdd + coriolis(q, qd) + gravity(q) + passive(q, qd)``; the last part,
-dampers, springs and dry friction, is in none of them.
+dampers, springs, dry friction and gravity compensation, is in none of them.
 """
 
 from collections.abc import Callable

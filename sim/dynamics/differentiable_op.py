@@ -39,6 +39,11 @@ _cache: dict[tuple[int, str], DeviceModel] = {}
 _loaded: set[tuple[CodeType, Any, str]] = set()  # works whose kernels have been loaded, by their code
 
 
+def dynamics_parameters(model: Model) -> tuple[str, ...]:
+    """The parameters on which kinematics and dynamics of a model depend."""
+    return (*DYNAMICS_PARAMETERS, "gravity_compensation") if model.compensated else DYNAMICS_PARAMETERS
+
+
 @serialized
 def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
     """The arrays of a model on the device of the first Warp array, or on Warp's current device."""

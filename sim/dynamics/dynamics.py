@@ -3,7 +3,9 @@
 They follow the rules of :mod:`sim.dynamics` for arguments, results and gradients. Joint forces include armature,
 damping, spring and dry friction, with the armature in M and gravity in c:
 
-    tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position) + friction_loss sign(qd)
+    tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position) + friction_loss sign(qd) - compensation(q)
+
+where the last is what bears the links' ``gravity_compensation``, their shares of weight.
 
 Dry friction is that of a joint in motion, by Coulomb's law, sign(0) = 0. At rest any force up to friction_loss may
 hold, and which one follows from state and acceleration no more than whether the joint sticks: that belongs to the
@@ -29,18 +31,19 @@ from sim.arrays.precision import in_double, rounded
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import (
-    DYNAMICS_PARAMETERS,
     Array,
     DifferentiableOp,
     active_tape,
     batch,
     detached,
+    dynamics_parameters,
     lanes_of,
     on_device,
     run,
 )
 from sim.model.model import Model
 from warp_kernels.dynamics.aba import aba_kernels
+from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea import rnea_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 
@@ -66,8 +69,8 @@ def inverse_dynamics(
         qdd: joint accelerations, the time derivative of qd [num_worlds, nv].
         wrench: external moment [N m], then force [N], on each link along world axes about the origin of the link's
             frame [num_worlds, num_links, 6].
-        passive: whether damping, springs and dry friction count. Without them the result is that of Pinocchio's
-            ``rnea``.
+        passive: whether damping, springs, dry friction and gravity compensation count. Without them the result is that
+            of Pinocchio's ``rnea``.
 
     Returns:
         [num_worlds, nv].
@@ -87,7 +90,7 @@ def inverse_dynamics_operation(model: Model, passive: bool = True) -> Differenti
     ) -> None:
         bodies = Bodies(m, q, lanes=lanes_of(m))
         _passive_force(bodies, _joint_parameters(m, passive), q, qd, qdd, tau)
-        add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau)
+        add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau, passive=passive)
 
     def backward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
@@ -95,7 +98,7 @@ def inverse_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         tape, bodies = taped_bodies(m, q)
         _add_gradient(bodies, tape, passive, q, qd, qdd, wrench, tau.grad)
 
-    return DifferentiableOp((model.nv,), forward, backward, _parameter_names(passive))
+    return DifferentiableOp((model.nv,), forward, backward, _parameter_names(model, passive))
 
 
 def forward_dynamics(
@@ -137,7 +140,7 @@ def forward_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         exact = m.in_double()
         q, qd, tau = (in_double(array) for array in (q, qd, tau))
         bodies = Bodies(exact, q, lanes=lanes_of(m))
-        common_wrench = _common_wrench(bodies, None if wrench is None else in_double(wrench))
+        common_wrench = _common_wrench(bodies, None if wrench is None else in_double(wrench), passive)
         with rounded(qdd) as result:
             _run_articulated_body(bodies, _joint_parameters(exact, passive), q, qd, tau, common_wrench, result)
 
@@ -151,7 +154,7 @@ def forward_dynamics_operation(model: Model, passive: bool = True) -> Differenti
         launch(kernel, bodies.groups, device=m.device, w=w, tau_bar=tau.grad, minus_w=minus_w)
         _add_gradient(bodies, tape, passive, q, qd, detached(qdd), wrench, minus_w)
 
-    return DifferentiableOp((model.nv,), forward, backward, _parameter_names(passive), needs_result=True)
+    return DifferentiableOp((model.nv,), forward, backward, _parameter_names(model, passive), needs_result=True)
 
 
 def _arguments(
@@ -168,8 +171,9 @@ def _arguments(
     return m, q, qd, third, wrench
 
 
-def _parameter_names(passive: bool) -> tuple[str, ...]:
-    return tuple(name for name in DYNAMICS_PARAMETERS if passive or name not in PASSIVE_FORCES)
+def _parameter_names(model: Model, passive: bool) -> tuple[str, ...]:
+    names = dynamics_parameters(model)
+    return tuple(name for name in names if passive or name not in (*PASSIVE_FORCES, "gravity_compensation"))
 
 
 def _joint_parameters(m: DeviceModel, passive: bool) -> dict[str, wp.array]:
@@ -196,35 +200,58 @@ def _add_passive_gradient(
     launch(kernel, bodies.groups, m, parameters, device=m.device, q=q, qd=qd, qdd=qdd, tau_bar=weight)
 
 
-def _common_wrench(bodies: Bodies, wrench: wp.array | None) -> wp.array:
-    """External wrenches about the trees' origins [num_links, groups]; an array without entries stands for none.
+def _common_wrench(bodies: Bodies, wrench: wp.array | None, passive: bool) -> wp.array:
+    """Wrenches about the trees' origins [num_links, groups]: external ones and, if passive forces count, those against
+    gravity. An array without entries stands for none.
 
     Its adjoint hangs on the active tape.
     """
     m, tape = bodies.model, active_tape()
-    if wrench is None:
+    compensated = passive and m.model.compensated
+    if wrench is None and not compensated:
         return m.none(bodies.types.spatial)
-    kernels, dim = rnea_kernels(m.types.scalar, bodies.lanes), (m.model.num_links, bodies.groups)
+    dim = (m.model.num_links, bodies.groups)
     common = bodies.scratch(m.model.num_links, bodies.types.spatial)
     arrays = {"wrench": wrench, "common_wrench": common}
 
     def run_kernel(kernel: wp.Kernel) -> None:
-        launch(kernel, dim, bodies, arrays, device=m.device, record_tape=False)
+        launch(kernel, dim, bodies, arrays, m.parameters, device=m.device, record_tape=False)
 
-    run_kernel(kernels.wrench_to_common_frame)
-    if tape is not None:
-        tape.record_func(lambda: run_kernel(kernels.wrench_to_common_frame_adjoint), [common])
+    def run_kernels(forward: wp.Kernel, adjoint: wp.Kernel) -> None:
+        run_kernel(forward)
+        if tape is not None:
+            tape.record_func(lambda: run_kernel(adjoint), [common])
+
+    if wrench is None:
+        common.zero_()
+    else:
+        kernels = rnea_kernels(m.types.scalar, bodies.lanes)
+        run_kernels(kernels.wrench_to_common_frame, kernels.wrench_to_common_frame_adjoint)
+    if compensated:
+        kernels = gravity_compensation_kernels(m.types.scalar, bodies.lanes)
+        run_kernels(kernels.compensate_gravity, kernels.compensate_gravity_adjoint)
     return common
 
 
 def add_rigid_body_force(
-    bodies: Bodies, gravity: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None, tau: wp.array
+    bodies: Bodies,
+    gravity: wp.array,
+    qd: wp.array,
+    qdd: wp.array,
+    wrench: wp.array | None,
+    tau: wp.array,
+    *,
+    passive: bool = False,
 ) -> None:
-    """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau."""
+    """Add the joint forces that move the links, without rotors, dampers, springs and dry friction, to tau.
+
+    Gravity compensation counts if passive forces do.
+    """
     m, scratch = bodies.model, _motion_scratch(bodies, "velocity", "acceleration", "force")
+    common_wrench = _common_wrench(bodies, wrench, passive)
     launch(
         rnea_kernels(m.types.scalar, bodies.lanes).rnea, (m.model.num_trees, bodies.groups), bodies, m, scratch,
-        device=m.device, gravity=gravity, qd=qd, qdd=qdd, common_wrench=_common_wrench(bodies, wrench), tau=tau,
+        device=m.device, gravity=gravity, qd=qd, qdd=qdd, common_wrench=common_wrench, tau=tau,
     )  # fmt: skip
 
 
@@ -315,7 +342,7 @@ def _add_gradient(
 ) -> None:
     """Add the gradient of weight . ID(q, qd, qdd) to those of the arguments and of the parameters."""
     _add_passive_gradient(bodies, _joint_parameters(bodies.model, passive), q, qd, qdd, weight)
-    add_rigid_body_gradient(bodies, tape, bodies.model.parameters["gravity"], qd, qdd, wrench, weight)
+    add_rigid_body_gradient(bodies, tape, bodies.model.parameters["gravity"], qd, qdd, wrench, weight, passive=passive)
 
 
 def add_rigid_body_gradient(
@@ -326,11 +353,13 @@ def add_rigid_body_gradient(
     qdd: wp.array,
     wrench: wp.array | None,
     weight: wp.array,
+    *,
+    passive: bool = False,
 ) -> None:
     """Add the gradient of weight . :func:`add_rigid_body_force`; the tape is that of the bodies, and is walked back."""
     m = bodies.model
     with tape:
-        common_wrench = _common_wrench(bodies, wrench)
+        common_wrench = _common_wrench(bodies, wrench, passive)
     scratch = ("velocity", "acceleration", "direction", "velocity_bar", "acceleration_bar", "force")
     launch(
         rnea_adjoint_kernels(m.types.scalar, bodies.lanes).rnea_adjoint, (m.model.num_trees, bodies.groups), bodies, m,

@@ -111,6 +111,8 @@ def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
 def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
     """Potential energy of gravity, zero at the world's origin, and of the joints' springs.
 
+    Of a link's weight only what ``gravity_compensation`` leaves counts.
+
     Args:
         model: the model.
         q: joint coordinates [num_worlds, nq].
@@ -215,11 +217,12 @@ def potential_energy_operation(model: Model) -> DifferentiableOp:
     def forward(m: DeviceModel, result: wp.array, q: wp.array) -> None:
         bodies = Bodies(m, q)
         kernel = momentum_kernels(m.types.scalar).potential_energy
-        launch_last(kernel, q.shape[0], bodies, m, m.parameters, device=m.device, q=q, energy=result)
+        parameters = m.parameter_arrays("gravity", "stiffness", "rest_position", "gravity_compensation")
+        launch_last(kernel, q.shape[0], bodies, m, parameters, device=m.device, q=q, energy=result)
 
-    return DifferentiableOp(
-        (), forward, taped_backward(forward), (*PARAMETERS, "gravity", "stiffness", "rest_position")
-    )
+    own = ("gravity_compensation",) if model.compensated else ()
+    names = (*PARAMETERS, "gravity", "stiffness", "rest_position", *own)
+    return DifferentiableOp((), forward, taped_backward(forward), names)
 
 
 def _require_mass(model: Model) -> None:

@@ -268,6 +268,11 @@ class Model:
         return int(len(self.dof_link))
 
     @property
+    def compensated(self) -> bool:
+        """Whether links may bear a share of their weights, see :meth:`sim.ModelBuilder.add_link`."""
+        return "gravity_compensation" in self.parameters
+
+    @property
     def nu(self) -> int:
         """Number of actuators."""
         return len(self.actuator_names)

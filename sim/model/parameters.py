@@ -38,6 +38,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "mass": ParameterSpec("link", (), "kg", "link mass"),
     "com": ParameterSpec("link", (3,), "m", "centre of mass in the link frame"),
     "inertia": ParameterSpec("link", (3, 3), "kg m^2", "rotational inertia about the centre of mass, link axes"),
+    "gravity_compensation": ParameterSpec(
+        "link", (), "-", "share of the weight that a force at the centre of mass bears; only where a link has one"
+    ),
     "damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "joint damping, integrated implicitly"),
     "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
     "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),

@@ -41,6 +41,8 @@ def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
     """Refuse a mass or an inertia that no physical body has."""
     if spec.mass is not None and (not np.isfinite(spec.mass) or spec.mass < 0.0):
         raise ModelError(f"link '{spec.name}': mass is {spec.mass}; it must be finite and not negative")
+    if spec.gravity_compensation is not None and not np.isfinite(spec.gravity_compensation):
+        raise ModelError(f"link '{spec.name}': gravity_compensation is {spec.gravity_compensation}; it must be finite")
     check_inertia(spec.name, spec.inertia)
     if not allow_unphysical and not is_physical(spec.inertia):
         raise ModelError(

@@ -60,6 +60,7 @@ class LinkSpec:
     mass: float | None
     com: np.ndarray
     inertia: np.ndarray
+    gravity_compensation: float | None
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,8 @@ X_AXIS = np.array([1.0, 0.0, 0.0])
 def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     """Add mass, centre of mass, principal moments and axes of a link; not without mass: 0 means "compute it"."""
     keep_text(prim, "name", model.link_names[link])
-    for name in ("mass", "com", "inertia"):
+    names = ("mass", "com", "inertia", *(("gravity_compensation",) if model.compensated else ()))
+    for name in names:
         keep(prim, name, model.parameters[name][link])
     mass = float(model.parameters["mass"][link])
     if mass <= 0.0:

@@ -170,3 +170,28 @@ def test_what_is_left_to_the_pose_of_a_panda():
         seen = env.task.observe(replace(env.state, data=data)).numpy()
         np.testing.assert_allclose(seen[:, 14:17], moved, atol=1e-12)
         np.testing.assert_allclose(seen[:, 17:], [[0.0, math.sin(0.3), 0.0]] * 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["Ant", "HalfCheetah"])
+def test_robots_step_as_in_mujoco_under_its_law(name):
+    """An environment step beside MuJoCo's with the integrator "Euler": the observation after it."""
+    mujoco = pytest.importorskip("mujoco")
+    gymnasium = pytest.importorskip("gymnasium")
+    contact = sim.ContactOptions(law="mujoco", friction="pyramid")
+    env = sim.envs.make(name, 6, device="cpu", seed=0, dtype="float64", contact=contact)
+    env.reset()
+    options = {"include_cfrc_ext_in_observation": False} if name == "Ant" else {}
+    theirs = gymnasium.make(f"{name}-v5", **options).unwrapped
+    theirs.model.opt.integrator, theirs.model.opt.tolerance = mujoco.mjtIntegrator.mjINT_EULER, 0.0
+    generator, touching = torch.Generator().manual_seed(0), 0
+    for _ in range(12):
+        qpos, qvel = (x.numpy() for x in sim.to_mujoco(env.simulator.model, env.state.q, env.state.qd))
+        share = torch.rand(env.num_envs, env.num_actions, generator=generator)
+        action = env.action_low + (env.action_high - env.action_low) * share
+        seen, *_ = env.step(action)
+        for row in range(env.num_envs):
+            theirs.set_state(qpos[row], qvel[row])
+            theirs.do_simulation(action[row].numpy(), theirs.frame_skip)
+            np.testing.assert_allclose(seen[row], theirs._get_obs()[: seen.shape[1]], atol=1e-8)
+            touching += theirs.data.ncon
+    assert touching

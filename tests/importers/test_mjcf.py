@@ -322,7 +322,13 @@ NOTES = {
         {"world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>'},
         r"left out: limits of ball joints \('q'\)",
     ),
-    "gravity compensation": ({"world": '<body name="z" gravcomp="1"><joint/><geom size="1"/></body>'}, r"\('z'\)"),
+    "limited gravity compensation": (
+        {
+            "world": '<body gravcomp="1"><joint name="z" actuatorgravcomp="true" actuatorfrcrange="-1 1"/>'
+            '<geom size="1"/></body>'
+        },
+        r"force limits of joints for gravity compensation \('z'\); they limit actuators alone",
+    ),
     "old attribute": ({"before": '<compiler settotalmass="3"/>'}, "settotalmass"),
 }
 

@@ -331,13 +331,32 @@ def test_articulations_that_do_not_collide_with_themselves(tmp_path, name):
         assert len(model.excluded_pairs) == pairs
 
 
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("double mjc:gravcomp = 0.6", 0.6),
+        ("bool physxRigidBody:disableGravity = 1", 1.0),
+        ("double mjc:gravcomp = 0", None),
+    ],
+)
+def test_gravity_that_bodies_do_not_feel(tmp_path, text, share):
+    model = load_quietly(tmp_path, BODY=text)
+    assert model.compensated == (share is not None)
+    if share is not None:
+        assert_allclose(model.parameters["gravity_compensation"], share)
+
+
+def test_gravity_compensation_that_is_no_number(tmp_path):
+    with pytest.raises(sim.ImportFileError, match="'/R/a': mjc:gravcomp is 'much'; it must be a number"):
+        load(tmp_path, BODY='string mjc:gravcomp = "much"')
+
+
 def test_what_is_not_read_is_named_once(tmp_path):
     """One warning for each schema, with the number of prims; values that mean "as usual" are left out."""
-    body = """bool physxRigidBody:disableGravity = 1
-        float physxRigidBody:linearDamping = 5
+    body = """float physxRigidBody:linearDamping = 5
         float physxRigidBody:angularDamping = 0.05
         bool physxRigidBody:enableCCD = 0
-        double mjc:gravcomp = 1
+        double mjc:solref = 1
         float physics:mass = 3
     """
     with pytest.warns(sim.USDWarning) as caught:
@@ -346,10 +365,10 @@ def test_what_is_not_read_is_named_once(tmp_path):
         )
     said = sorted(str(warning.message).split(": ", 1)[1] for warning in caught)
     assert said == [
-        "not read: mjc:gravcomp ('/R/a' and 1 more)",
+        "not read: mjc:solref ('/R/a' and 1 more)",
         "not read: physics:mass ('/R/a' and 1 more)",  # without MassAPI
         "not read: physxJoint:jointFriction ('/R/hinge')",
-        "not read: physxRigidBody:disableGravity ('/R/a' and 1 more), physxRigidBody:linearDamping ('/R/a' and 1 more)",
+        "not read: physxRigidBody:linearDamping ('/R/a' and 1 more)",
     ]
 
 

@@ -165,6 +165,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         dof_q: wp.array(dtype=int),
         # Parameters
         gravity: wp.array2d(dtype=vec3),
+        gravity_compensation: wp.array2d(dtype=scalar),
         stiffness: wp.array2d(dtype=scalar),
         rest_position: wp.array2d(dtype=scalar),
         # Data in
@@ -180,7 +181,11 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         for link in range(link_inertia.shape[0]):
             if link_tail_dof[link] >= 0:
                 rigid = link_inertia[link, world]
-                energy[world] -= wp.dot(g, sp.first_moment(rigid) + rigid[0] * origin[link_tree[link], world])
+                fall = wp.dot(g, sp.first_moment(rigid) + rigid[0] * origin[link_tree[link], world])
+                energy[world] -= fall
+                if gravity_compensation.shape[0] > 0:
+                    row = wp.min(world, gravity_compensation.shape[0] - 1)
+                    energy[world] += gravity_compensation[row, link] * fall
         for k in range(dof_q.shape[0]):
             if dof_q[k] >= 0:
                 stretch = q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k]

@@ -1,7 +1,7 @@
 """Robots of gymnasium's MuJoCo tasks, version 5, read from the files that gymnasium installs.
 
-Reward, ends, starts and observations are those of version 5 without the terms of contact forces. Contact differs: it is
-hard here and soft in MuJoCo. docs/learning.md says what else differs.
+Reward, ends, starts and observations are those of version 5 without the terms of contact forces. Contact is hard unless
+MuJoCo's law is chosen. docs/learning.md says what else differs.
 """
 
 import importlib.util
@@ -16,6 +16,7 @@ from sim.errors import MJCFWarning, ModelError
 from sim.importers.load import load
 from sim.model.conventions import from_mujoco, to_mujoco
 from sim.model.model import Model
+from sim.simulation.options import ContactOptions
 from sim.torch.robot.robot import Robot
 
 
@@ -29,6 +30,10 @@ def gymnasium_file(name: str) -> Path:
 
 class GymnasiumRobot(Task):
     """What the robots have in common.
+
+    Args:
+        dtype: "float32" or "float64".
+        contact: options of the contact solver; ``ContactOptions(law="mujoco", friction="pyramid")`` is MuJoCo's contact.
 
     Attributes:
         file: name of the MJCF.
@@ -48,8 +53,9 @@ class GymnasiumRobot(Task):
     control_weight: float
     healthy_reward: float
 
-    def __init__(self, dtype: str = "float32"):
+    def __init__(self, dtype: str = "float32", contact: ContactOptions | None = None):
         super().__init__(dtype)
+        self._contact = ContactOptions() if contact is None else contact
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MJCFWarning)  # docs/learning.md says what differs
             self._model = load(gymnasium_file(self.file), dtype=dtype)
@@ -57,6 +63,10 @@ class GymnasiumRobot(Task):
     def model(self) -> Model:
         """As the file has it."""
         return self._model
+
+    def contact(self) -> ContactOptions:
+        """As given."""
+        return self._contact
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
         """The file's first state with noise, as version 5 has it: on quaternions before they are normalised."""

@@ -101,6 +101,8 @@ class Bodies:
             self.elements[int(model.link_parent[chain[0]])], "body", name=model.link_names[link],
             pos=numbers(placement[:3]), quat=wxyz(placement[3:]),
         )  # fmt: skip
+        if model.compensated:
+            body.set("gravcomp", number(float(model.parameters["gravity_compensation"][link])))
         rest = [IDENTITY]
         for step in reversed(steps[1:]):
             rest.insert(0, compose(step, rest[0]))

@@ -61,6 +61,10 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
             f"whether the base is free is chosen when the file is read: floating_base=True (--floating-base), and "
             f"position= and orientation= for where '{base}' starts"
         )
+    if model.compensated:
+        losses.changes_motion(
+            "gravity compensation", _distinct(list(model.link_names), parameters["gravity_compensation"] != 0.0)
+        )
     losses.changes_motion("closed loops", model.equalities.anchor_names)
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     if not np.array_equal(parameters["gravity"], EARTH):

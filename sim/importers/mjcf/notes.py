@@ -133,11 +133,13 @@ def _forces(file: MJCFFile) -> list[str]:
     fluid = [key for key in ("density", "viscosity", "wind") if np.any(getattr(model.opt, key))]
     found = (
         ("tendons", "tendon", range(model.ntendon), "with their springs, limits and forces"),
-        ("gravity compensation", "body", np.flatnonzero(model.body_gravcomp), ""),
         ("limits of ball joints", "joint", np.flatnonzero(~scalar & model.jnt_limited.astype(bool)),
          "see swing_limit and twist_limit of add_joint"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
         ("polynomial or yielding springs", "joint", np.flatnonzero(joint_poly), "their linear part is kept"),
+        ("force limits of joints for gravity compensation", "joint",
+         np.flatnonzero(model.jnt_actgravcomp.astype(bool) & model.jnt_actfrclimited.astype(bool)),
+         "they limit actuators alone"),
         ("polynomial damping", "joint", np.unique(joints_of_dofs), "its linear part is kept"),
         ("adhesion and moving surfaces", "geom",
          np.flatnonzero(_rows(file.array("geom_adhesion", [])) | _rows(file.array("geom_surfacevel", []))), ""),

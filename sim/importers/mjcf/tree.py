@@ -82,6 +82,7 @@ def _add_link(reader: Reader, body: int, name: str, origin: np.ndarray | None) -
         reader.builder.add_link(
             name, mass=float(model.body_mass[body]), com=model.body_ipos[body] - origin,
             inertia=0.5 * (inertia + inertia.T), allow_unphysical=True,
+            gravity_compensation=float(model.body_gravcomp[body]) or None,
         )  # fmt: skip
 
 

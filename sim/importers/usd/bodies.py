@@ -58,8 +58,18 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
         scene.notes.append(f"prim '{body}': no physical body has its inertia; it is kept as in the file")
     reader.add(
         body, reader.builder.add_link, name, mass=mass, com=com - reader.link_in_body[body][:3], inertia=inertia,
-        allow_unphysical=True,
+        gravity_compensation=_gravity_compensation(reader, scene.prim(body)), allow_unphysical=True,
     )  # fmt: skip
+
+
+def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
+    """The share of its weight that a body doesn't feel; None where nothing states one."""
+    exact = kept(prim, "gravity_compensation", 1)
+    if exact is not None:
+        return float(exact[0])
+    if reader.scene.stated(prim, "physxRigidBody:disableGravity"):
+        return 1.0
+    return reader.scene.number(prim, "mjc:gravcomp") or None
 
 
 def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:

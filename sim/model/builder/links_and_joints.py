@@ -24,6 +24,7 @@ class LinksAndJoints(WorldSpec):
         mass: float | None = None,
         com: Vector = (0.0, 0.0, 0.0),
         inertia: npt.ArrayLike | None = None,
+        gravity_compensation: float | None = None,
         allow_unphysical: bool = False,
     ) -> str:
         """Add a rigid link. Every link needs a joint, see :meth:`add_joint`.
@@ -33,6 +34,9 @@ class LinksAndJoints(WorldSpec):
             mass: mass [kg]; None for a link without inertial data, which kinematics accepts and dynamics refuses.
             com: centre of mass in the link frame [m].
             inertia: rotational inertia about the centre of mass in link axes [kg m^2], [3, 3] or its diagonal [3].
+            gravity_compensation: share of the link's weight that a force at its centre of mass bears, 1 for a link that
+                floats: a passive force, as those of springs. If no link of the model has one, not even zero, the model
+                has no such parameter. A link on a fixed joint is not merged into one with another share.
             allow_unphysical: accept principal moments that no physical body has, as in many published robot files;
                 :meth:`finalize` still refuses them where they leave a moving body with a negative one.
 
@@ -50,7 +54,13 @@ class LinksAndJoints(WorldSpec):
             raise ModelError(f"link '{name}': a frame of this name exists already; choose another")
         tensor = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=np.float64)
         tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
-        spec = LinkSpec(name=name, mass=mass, com=finite(f"link '{name}': com", com, (3,)), inertia=tensor)
+        spec = LinkSpec(
+            name=name,
+            mass=mass,
+            com=finite(f"link '{name}': com", com, (3,)),
+            inertia=tensor,
+            gravity_compensation=gravity_compensation,
+        )
         check_link(spec, allow_unphysical=allow_unphysical)
         self.links[name] = spec
         return name

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.poses import IDENTITY, compose
-from sim.model.specs import WORLD, JointSpec, WorldSpec
+from sim.model.specs import WORLD, JointSpec, LinkSpec, WorldSpec
 from warp_kernels import types as codes
 
 # For every name of a link, the index of the body that it belongs to (-1 is the world) and its pose there [7].
@@ -26,6 +26,7 @@ class Body:
     com: np.ndarray = field(default_factory=lambda: np.zeros(3))
     inertia: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
     has_inertial: bool = False
+    gravity_compensation: float = 0.0
 
 
 def joint_of_each_link(world: WorldSpec) -> dict[str, JointSpec]:
@@ -87,16 +88,25 @@ def merge_links(
         joint = joint_of[name]
         parent, placement = home[joint.parent]
         placement = compose(placement, joint.placement)
-        if collapse_fixed and joint.type == codes.FIXED:
+        link = world.links[name]
+        if collapse_fixed and joint.type == codes.FIXED and _may_merge(link, bodies[parent] if parent >= 0 else None):
             home[name] = (parent, placement)
         else:
             bodies.append(Body(name, replace(joint, placement=placement), parent))
             home[name] = (len(bodies) - 1, IDENTITY)
-        link = world.links[name]
         index, placement = home[name]
         if index >= 0 and link.mass is not None:
+            if link.mass > 0.0:
+                bodies[index].gravity_compensation = link.gravity_compensation or 0.0
             _merge(bodies[index], link.mass, link.com, link.inertia, placement)
     return bodies, home
+
+
+def _may_merge(link: LinkSpec, body: Body | None) -> bool:
+    """Whether a welded link may join what carries it (None: the world): no body with another gravity compensation."""
+    if body is None or not link.mass or not body.mass:
+        return True
+    return body.gravity_compensation == (link.gravity_compensation or 0.0)
 
 
 def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placement: np.ndarray) -> None:

@@ -33,6 +33,7 @@ def collect_parameters(
         "mass": np.array([body.mass for body in bodies]),
         "com": np.array([body.com for body in bodies]).reshape(-1, 3),
         "inertia": np.array([body.inertia for body in bodies]).reshape(-1, 3, 3),
+        **_compensation(world, bodies),
         **_of_joints([body.joint for body in bodies], layout),
         **_of_shapes(geometries),
         **_of_materials(list(world.geometries.values())),
@@ -43,6 +44,13 @@ def collect_parameters(
         "gravity": world.gravity.copy(),
         **(_of_actuators(actuators) if actuators else {}),
     }
+
+
+def _compensation(world: WorldSpec, bodies: list[Body]) -> dict[str, np.ndarray]:
+    """Gravity compensation, if a link has one."""
+    if all(link.gravity_compensation is None for link in world.links.values()):
+        return {}
+    return {"gravity_compensation": np.array([body.gravity_compensation for body in bodies], dtype=np.float64)}
 
 
 def _of_joints(joints: list[JointSpec], layout: DofLayout) -> dict[str, np.ndarray]:

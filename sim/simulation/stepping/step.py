@@ -15,6 +15,7 @@ from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.actuators import actuator_kernels
@@ -97,9 +98,14 @@ class Step(Workspace):
     def _free_dynamics(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
         turning = self.turning_link.shape[0]
+        if self.model.compensated:
+            self.common_wrench.zero_()
         if turning:
             kernel = gyroscopic_kernels(self.scalar).gyroscopic_wrench
             self._launch(kernel, (turning, self.num_worlds), tape=True)
+        if self.model.compensated:
+            kernel = gravity_compensation_kernels(self.scalar).compensate_gravity
+            self._launch(kernel, (self.model.num_links, self.num_worlds))
         self._launch(
             aba_kernels(self.scalar).aba,
             (self.model.num_trees, self.num_worlds),

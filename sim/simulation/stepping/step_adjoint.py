@@ -16,6 +16,7 @@ from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
@@ -301,6 +302,9 @@ class DifferentiableStep(Step):
             force=force,
             qdd_bar=None,
         )
+        if self.model.compensated:
+            kernel = gravity_compensation_kernels(self.scalar).compensate_gravity_adjoint
+            self._launch(kernel, (self.model.num_links, self.num_worlds))
 
     @property
     def _trees_of_worlds(self) -> tuple[int, int]:

@@ -146,11 +146,12 @@ class Workspace:
         self.origin = worlds_last(m.num_trees, t.vec3)
         self.subspace = worlds_last(nv, t.spatial)
         self.link_inertia = worlds_last(m.num_links, t.inertia)
-        # What the midpoint rule makes of gyroscopic forces; of other links it stays zero. MuJoCo's are explicit.
+        # What the midpoint rule makes of gyroscopic forces, zero for other links, and the forces against gravity. MuJoCo's
+        # gyroscopic forces are explicit.
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
-        self.common_wrench = worlds_last(m.num_links if self.turning_link.shape[0] else 0, t.spatial)
+        self.common_wrench = worlds_last(m.num_links if self.turning_link.shape[0] or m.compensated else 0, t.spatial)
         self.turn_bar, self.shift_bar = (worlds_last(m.num_links, t.vec3) for _ in range(2))
         # With one lane the adjoint of kinematics needs no buffer.
         self.q_bar_buffer = wp.empty(0, dtype=t.scalar, device=self.device)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS
+from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
 from sim.model.inertia_check import check_mass_matrix
@@ -51,6 +51,7 @@ class RobotModule(torch.nn.Module):
     rest_position: torch.Tensor
     friction_loss: torch.Tensor
     gravity: torch.Tensor
+    gravity_compensation: torch.Tensor  # if the model has it
     lower_limit: torch.Tensor
     upper_limit: torch.Tensor
     velocity_limit: torch.Tensor
@@ -61,7 +62,7 @@ class RobotModule(torch.nn.Module):
         if dtype not in DTYPES:
             raise ModelError(f"dtype is {dtype}; it must be torch.float32 or torch.float64")
         self.model, self._source = model, source
-        values = {name: model.parameters[name] for name in (*DYNAMICS_PARAMETERS, *LIMITS[:2])}
+        values = {name: model.parameters[name] for name in (*dynamics_parameters(model), *LIMITS[:2])}
         values |= {name: getattr(model, name) for name in LIMITS[2:]}
         for name, value in values.items():
             self.register_buffer(name, torch.tensor(value, dtype=dtype, device=device))
@@ -186,7 +187,7 @@ class RobotModule(torch.nn.Module):
         if self._source is None:
             raise ModelError("the robot was made from a model and not from a file, so there is no URDF to write into")
         with torch.no_grad():
-            tensors = {name: self.value(name) for name in DYNAMICS_PARAMETERS}
+            tensors = {name: self.value(name) for name in dynamics_parameters(self.model)}
         check_shared(self.model, tensors)
         values = {name: tensor.detach().double().cpu().numpy() for name, tensor in tensors.items()}
         # Rounding to float32, now or earlier, doesn't count as a change.
@@ -237,10 +238,9 @@ class RobotModule(torch.nn.Module):
     def _parameter(self, name: str) -> str:
         """A parameter's own name. Raises ModelError for an unknown one."""
         name = PARAMETER_ALIASES.get(name, name)
-        if name not in DYNAMICS_PARAMETERS:
-            raise ModelError(
-                f"unknown parameter '{name}'; kinematics and dynamics depend on {', '.join(DYNAMICS_PARAMETERS)}"
-            )
+        names = dynamics_parameters(self.model)
+        if name not in names:
+            raise ModelError(f"unknown parameter '{name}'; kinematics and dynamics depend on {', '.join(names)}")
         return name
 
     def extra_repr(self) -> str:

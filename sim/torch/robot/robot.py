@@ -257,8 +257,8 @@ class Robot(RobotModule):
             wrench: external moment [N m], then force [N], as a dictionary from names of frames to [..., 6]; or on each
                 link, about its origin along world axes [..., num_links, 6].
             reference: where and along which axes the wrenches of a dictionary are; see :func:`sim.link_wrenches`.
-            passive: whether damping, springs and dry friction count. Without them the result is that of Pinocchio's
-                ``rnea``: ``mass_matrix(q) @ qdd + bias_forces(q, qd)``, less the wrenches.
+            passive: whether damping, springs, dry friction and gravity compensation count. Without them the result is
+                that of Pinocchio's ``rnea``: ``mass_matrix(q) @ qdd + bias_forces(q, qd)``, less the wrenches.
         """
         on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
         make = lambda: inverse_dynamics_operation(self.model, passive)  # noqa: E731
