@@ -33,7 +33,7 @@ class GymnasiumRobot(Task):
 
     Args:
         dtype: "float32" or "float64".
-        contact: options of the contact solver; ``ContactOptions(law="mujoco", friction="pyramid")`` is MuJoCo's contact.
+        contact: options of the contact solver; ``ContactOptions(law="mujoco", friction="pyramid")`` is MuJoCo's.
 
     Attributes:
         file: name of the MJCF.

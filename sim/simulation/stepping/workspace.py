@@ -146,8 +146,8 @@ class Workspace:
         self.origin = worlds_last(m.num_trees, t.vec3)
         self.subspace = worlds_last(nv, t.spatial)
         self.link_inertia = worlds_last(m.num_links, t.inertia)
-        # What the midpoint rule makes of gyroscopic forces, zero for other links, and the forces against gravity. MuJoCo's
-        # gyroscopic forces are explicit.
+        # What the midpoint rule makes of gyroscopic forces, zero for other links, and the forces against gravity. By
+        # MuJoCo's law gyroscopic forces are explicit.
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
