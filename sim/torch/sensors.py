@@ -75,9 +75,10 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
     kp, kd = kp + kp_per_input * control, kd + kd_per_input * control
     push = torch.where(kind == TORQUE, control, torch.where(kind == VELOCITY, kd * control, gain * control + offset))
     asked = torch.where(kind == POSITION, kp * (control - gear * position), push - kp * gear * position)
-    damping = kd + simulator.dt * kp
-    # Without damping at the end of the step, the force is that of its start.
-    velocity = torch.where(damping > 0.0, velocity, qd[:-1, :, dof])
+    ahead = 0.0 if simulator.contact.law == "mujoco" else simulator.dt
+    damping = kd + ahead * kp
+    # Without damping at the end of the step, the force is that of its start, as always under MuJoCo's law.
+    velocity = torch.where(ahead * damping > 0.0, velocity, qd[:-1, :, dof])
     return torch.clamp(asked - gear * damping * velocity, centre - limit, centre + limit)
 
 

@@ -21,9 +21,15 @@ def rotor(axis: tuple[float, float, float] = (0.0, 0.0, 1.0)) -> sim.Model:
 
 
 def rolled(
-    model: sim.Model, qd: list[float], steps: int, dt: float = DT, q: np.ndarray | None = None, **inputs: torch.Tensor
+    model: sim.Model,
+    qd: list[float],
+    steps: int,
+    dt: float = DT,
+    q: np.ndarray | None = None,
+    law: str = "hard",
+    **inputs: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, sim.Simulator]:
-    simulator = sim.Simulator(model, dt, 1, "cpu")
+    simulator = sim.Simulator(model, dt, 1, "cpu", sim.ContactOptions(law=law))
     first = torch.tensor(model.q0 if q is None else q)[None]
     q_all, qd_all = sim.torch.rollout(simulator, first, torch.tensor([qd], dtype=torch.float64), steps=steps, **inputs)
     return q_all, qd_all, simulator
@@ -92,10 +98,11 @@ def driven() -> sim.Model:
     return builder.finalize("float64")
 
 
-def test_actuator_forces_are_those_of_inverse_dynamics():
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+def test_actuator_forces_are_those_of_inverse_dynamics(law):
     model, steps = driven(), 40
     control = torch.tensor([1.2, 2.0, -5.0, 0.6], dtype=torch.float64).expand(steps, 1, -1)
-    q, qd, simulator = rolled(model, [0.1, -0.4, 0.3, 0.2], steps, control=control)
+    q, qd, simulator = rolled(model, [0.1, -0.4, 0.3, 0.2], steps, law=law, control=control)
     force = sim.torch.actuator_forces(simulator, q, qd, control)
     qdd = torch.diff(qd, dim=0) / DT
     needed = sim.torch.Robot(model).inverse_dynamics(q[:-1], qd[:-1], qdd)

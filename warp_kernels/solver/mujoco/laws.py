@@ -24,14 +24,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     f = _elliptic_functions(scalar) if cone == "elliptic" else _pyramidal_functions(scalar)
-    zero, one = scalar(0.0), scalar(1.0)
-
-    @wp.func
-    def row_count(kind: int):
-        """Rows of a constraint: three, or one of a joint."""
-        if kind == CONTACT:
-            return scalar(3.0)
-        return one
+    zero = scalar(0.0)
 
     @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
@@ -70,7 +63,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
             result[0] = -wp.sign(r[0]) * share[0]
         return result
 
-    return SimpleNamespace(row_count=row_count, answer=answer, slope=slope, bound_slope=bound_slope)
+    return SimpleNamespace(answer=answer, slope=slope, bound_slope=bound_slope)
 
 
 def _elliptic_functions(scalar: Any) -> SimpleNamespace:
