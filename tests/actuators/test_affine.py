@@ -34,7 +34,7 @@ MJCF = """<mujoco><option gravity="0 0 -9.81" timestep="0.002"/><worldbody>{}</w
   <general joint="j1" gear="-2" gainprm="0.5" biastype="affine" biasprm="0 -30 0" forcerange="-0.2 1.1"/>
   <damper joint="j2" kv="1.7" ctrlrange="0 5"/>
   <general joint="j3" gaintype="affine" gainprm="2 -3 -0.4" biastype="affine" biasprm="-1 -4 -0.6"/>
-  <motor joint="j4" gear="1.5" forcerange="-0.3 0.7"/>
+  <motor jointinparent="j4" gear="1.5" forcerange="-0.3 0.7"/>
   <position joint="j5" kp="25" kv="0.8" forcerange="-2 0.5"/>
 </actuator></mujoco>"""
 

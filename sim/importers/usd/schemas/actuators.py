@@ -69,10 +69,12 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
     gains = {name: gain * force / (place if name.startswith("k") else 1.0) for name, gain in law.gains.items()}
     factor = law.factor * force if law.kind == codes.TORQUE else 1.0
     lower, upper = sorted(bound * force / factor for bound in _range(value, "force") or EVERYTHING)
-    limited = np.isfinite(lower)
+    limited = np.isfinite([lower, upper])
+    if limited.any() != limited.all():
+        raise NoForceLawError("whose range of forces has one bound alone")
     return Actuator(
         prim.GetName(), law.kind, gear * factor, control_range=inputs,
-        force_centre=(lower + upper) / 2.0 if limited else 0.0, force_limit=(upper - lower) / 2.0, **gains,
+        force_centre=(lower + upper) / 2.0 if limited.all() else 0.0, force_limit=(upper - lower) / 2.0, **gains,
     )  # fmt: skip
 
 
