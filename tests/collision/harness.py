@@ -174,7 +174,7 @@ class Bench:
             named["height"] = wp.zeros((1, 0), dtype=self.model.scalar, device=self.device)
         for family in FAMILIES:
             if self.collision.has_pairs(family):
-                named["pairs"] = self.collision.pairs[family]
+                named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0}
                 kernel = evaluate_kernels(self.model.scalar, family).evaluate
                 launch(kernel, shape, self.collision, inputs, slots.arrays(), device=self.device, **named)
         return outputs

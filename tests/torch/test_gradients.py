@@ -7,13 +7,11 @@ import torch
 import sim
 import sim.torch
 from sim.model.parameters import PARAMETERS
+from tests.simulation.worlds import hopper
 from tests.torch.worlds import STEPS, loss, simulator, tensors
 
-OF_NEWTON = sim.ContactOptions().parameters
 OF_HOPPER = [
-    name
-    for name, spec in PARAMETERS.items()
-    if spec.per in ("link", "dof", "geometry", "world") and name not in OF_NEWTON
+    name for name in hopper("float64").parameters if PARAMETERS[name].per in ("link", "dof", "geometry", "world")
 ]
 
 

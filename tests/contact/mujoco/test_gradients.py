@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import sim
+import sim.torch
 from tests.contact.mujoco.scenes import CONTROL, SOLREF, Pair
 from tests.simulation.differences import case, check
 
@@ -33,6 +35,24 @@ def test_sticking(tmp_path, cone):
     pair = Pair(tmp_path, cone, solimp=WIDE)
     c = case(pair.model, 4, pair.q, 1e-3 * pair.qd, contact=replace(pair.contact, solref=SOLREF, solimp=WIDE))
     check(c, [name for name in NAMES if name != "friction" and "actuator" not in name])
+
+
+@pytest.mark.parametrize(("name", "value"), [("solref", [0.03, 0.9]), ("solimp", list(WIDE))])
+def test_through_torch(tmp_path, name, value):
+    """Torch gives the gradient of the trajectory, for a softness that all worlds share and for one of each."""
+    pair = Pair(tmp_path)
+    simulator = sim.Simulator(pair.model, 0.004, 2, "cpu", replace(pair.contact, solref=SOLREF, solimp=WIDE))
+    q, qd = (torch.tensor(np.tile(x, (2, 1))) for x in (pair.q, pair.qd))
+    for shape in ((len(value),), (2, len(value))):
+        given = torch.tensor(value, dtype=torch.float64).expand(shape).clone().requires_grad_()
+        _, end = sim.torch.rollout(simulator, q, qd, steps=3, **{name: given})
+        (found,) = torch.autograd.grad(end[-1].square().sum(), given)
+        with simulator.with_parameters({name: given.detach().numpy()}):
+            trajectory = simulator.rollout(simulator.state(pair.q, pair.qd), steps=3)
+            expected = trajectory.backward(None, 2.0 * trajectory.qd.numpy()[-1], [name]).parameters[name]
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+        assert found.shape == shape
+        assert found.abs().max() > 0.0
 
 
 def test_at_the_lower_limit(tmp_path):
