@@ -18,6 +18,11 @@ ONLY_POSITIVE = (
     "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
     "actuator_kd",
 )  # fmt: skip
+# What the numbers of solref and solimp mean, by how many they are.
+SOFTNESS = {
+    (2,): ("time constant or stiffness", "damping ratio or damping"),
+    (5,): ("impedance at the surface", "impedance past the width", "width", "midpoint", "power"),
+}
 # Parameters of revolute and prismatic joints only.
 SCALAR_JOINTS = ("stiffness", "rest_position", "lower_limit", "upper_limit")
 
@@ -116,7 +121,8 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
             at = numbers[index] if spec.shape != (7,) else 1.0
             if not np.isfinite(at) or (name in ONLY_POSITIVE and at <= 0.0):
                 continue
-            direction = Direction(tuple(item * size + place for place in places), coefficients, scale)
+            own_scale = abs(float(at)) if spec.shape in SOFTNESS else scale  # each has a unit of its own
+            direction = Direction(tuple(item * size + place for place in places), coefficients, own_scale)
             place_of_item = () if spec.per == "world" else (item,)
             yield Entry(name, (*place_of_item, *index), owner, component or own, direction)
 
@@ -136,6 +142,9 @@ def _components(
     elif shape == (3,):
         for axis in range(3):
             yield (axis,), AXES[axis], (axis,), (1.0,)
+    elif shape in SOFTNESS:
+        for number, meaning in enumerate(SOFTNESS[shape]):
+            yield (number,), meaning, (number,), (1.0,)
     elif shape == (3, 3):
         for i in range(3):
             for j in range(i, 3):

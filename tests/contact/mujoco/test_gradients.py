@@ -8,7 +8,7 @@ import torch
 
 import sim
 import sim.torch
-from tests.contact.mujoco.scenes import CONTROL, SOLREF, Pair
+from tests.contact.mujoco.scenes import CONTROL, SOLIMP, SOLREF, Pair
 from tests.simulation.differences import case, check
 
 NAMES = (
@@ -78,3 +78,12 @@ def test_parameters_of_each_world(tmp_path):
         )
         np.testing.assert_array_equal(found[world], expected.parameters["solref"])
         assert np.abs(found[world]).min() > 0.0
+
+
+def test_check_of_gradients_names_what_the_numbers_mean(tmp_path):
+    """The width of the default solimp is a thousandth of its power: each is changed in its own scale."""
+    pair = Pair(tmp_path)
+    simulator = sim.Simulator(pair.model, 0.004, 1, "cpu", replace(pair.contact, solref=SOLREF, solimp=SOLIMP))
+    report = sim.check_gradients(simulator, simulator.state(pair.q, pair.qd), steps=3, wrt=["solref", "solimp"])
+    assert not report.wrong, str(report)
+    assert {str(each.entry) for each in report.entries} >= {"solref, damping ratio or damping", "solimp, width"}
