@@ -76,7 +76,8 @@ def test_parameters_of_each_world(tmp_path):
         expected = alone.rollout(alone.state(pair.q, pair.qd), steps=3).backward(
             None, weights[world : world + 1], ["solref"]
         )
-        np.testing.assert_array_equal(found[world], expected.parameters["solref"])
+        # Threads add to a parameter that worlds share in any order.
+        np.testing.assert_allclose(found[world], expected.parameters["solref"], rtol=1e-13)
         assert np.abs(found[world]).min() > 0.0
 
 
