@@ -18,7 +18,7 @@ from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
 from warp_kernels.parameters import UNIT_TO_ROUNDING
 from warp_kernels.precision import precision_kernels
-from warp_kernels.types import warp_types
+from warp_kernels.types import LANES, warp_types
 
 POSES = ("joint_placement", "geometry_placement", "anchor_a", "anchor_b")
 
@@ -79,6 +79,7 @@ class DeviceModel:
         requires_grad: names of the parameters that get a gradient.
 
     Attributes:
+        lanes: how many worlds a thread of kinematics and dynamics works on, see :mod:`warp_kernels.algebra`.
         parameters: Warp arrays ``[P, n]`` by name, P = 1 (shared by all worlds) or num_worlds. Entries are vec3 for
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
@@ -97,6 +98,7 @@ class DeviceModel:
     ):
         self.model = model
         self.device = find_device(device)
+        self.lanes = LANES if self.device.is_cpu else 1
         self.num_worlds = num_worlds
         self.types = warp_types(model.scalar)
         self.requires_grad = tuple(requires_grad)
@@ -231,6 +233,13 @@ class DeviceModel:
         model.parameters = {
             name: array if array.shape[0] == 1 else array[worlds] for name, array in self.parameters.items()
         }
+        return model
+
+    def with_lanes(self, lanes: int) -> "DeviceModel":
+        """The model, with as many worlds to a thread of kinematics and dynamics."""
+        model = copy.copy(self)
+        model.lanes = lanes
+        model.forget_double()
         return model
 
     def forget_double(self) -> None:

@@ -82,7 +82,7 @@ class Poses:
         model: the arrays of the model.
         q: coordinates [num_worlds, nq].
         frames: only what the poses and motions of these depend on is filled; None for all.
-        lanes: lanes of a group, see :func:`lanes_of`; with one lane an entry of the arrays is one world.
+        lanes: lanes of a group, see :mod:`warp_kernels.algebra`; with one lane an entry of the arrays is one world.
 
     Attributes:
         pose: of each link relative to its tree's origin, along world axes; origin: of each tree in the world.

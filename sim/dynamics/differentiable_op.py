@@ -8,7 +8,7 @@ On a CPU some hundred worlds are worked on at a time, so that their scratch, whi
 the cache of the processor.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -26,7 +26,6 @@ from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.errors import ModelError
 from sim.model.model import Model
-from warp_kernels.types import LANES
 
 Array = wp.array | npt.ArrayLike
 DYNAMICS_PARAMETERS = (
@@ -35,8 +34,10 @@ DYNAMICS_PARAMETERS = (
 )  # fmt: skip
 CACHED_MODELS = 8
 WORLDS_AT_A_TIME = 512
-_cache: dict[tuple[int, str], DeviceModel] = {}
-_loaded: set[tuple[CodeType, Any, str]] = set()  # works whose kernels have been loaded, by their code
+# Fewer worlds are worked on one by one: that takes no more time, and less to compile.
+WORTH_LANES = 16
+_cache: dict[tuple[int, str], tuple[DeviceModel, DeviceModel]] = {}  # for many worlds, and for few
+_loaded: set[tuple[CodeType, Any, int, str]] = set()  # works whose kernels have been loaded, by their code
 
 
 def dynamics_parameters(model: Model) -> tuple[str, ...]:
@@ -46,17 +47,25 @@ def dynamics_parameters(model: Model) -> tuple[str, ...]:
 
 @serialized
 def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
-    """The arrays of a model on the device of the first Warp array, or on Warp's current device."""
+    """The arrays of a model on the device of the first Warp array, or on Warp's current device.
+
+    Args:
+        model: the model; arrays on a device stay as they are, and work on lane groups of any number of worlds.
+        arrays: the arguments ``[num_worlds, ...]`` of a function.
+    """
     if isinstance(model, DeviceModel):
         return model
     device = next((array.device for array in arrays if isinstance(array, wp.array)), None) or find_device(None)
     key = (id(model), str(device))
     if key not in _cache:
         # The entry keeps the model alive, so that its id stays its own.
-        _cache[key] = DeviceModel(model, device)
+        many = DeviceModel(model, device)
+        _cache[key] = many, many.with_lanes(1)
         if len(_cache) > CACHED_MODELS:
             _cache.pop(next(iter(_cache)))
-    return _cache[key]
+    many, few = _cache[key]
+    shape = getattr(arrays[0], "shape", None) or (len(arrays[0]) if isinstance(arrays[0], Sized) else 0,)
+    return many if shape[0] >= WORTH_LANES else few
 
 
 @serialized
@@ -197,7 +206,7 @@ def run_in_chunks(
 
 def _load_kernels(work: Work, model: DeviceModel, result: wp.array, inputs: Sequence[wp.array | None]) -> None:
     """Load all kernels of a work together, the first time that it is done."""
-    key = (work.__code__, model.types.scalar, model.device.alias)
+    key = (work.__code__, model.types.scalar, model.lanes, model.device.alias)
     if key not in _loaded and not is_collecting():
         with scratch_arrays():
             load_launched(lambda: work(model, result, *inputs), model.device)
@@ -238,8 +247,3 @@ def detached(array: wp.array) -> wp.array:
     return wp.array(
         ptr=array.ptr, dtype=array.dtype, shape=array.shape, strides=array.strides, device=array.device, copy=False
     )
-
-
-def lanes_of(model: DeviceModel) -> int:
-    """How many worlds a thread works on, see :mod:`warp_kernels.algebra`."""
-    return LANES if model.device.is_cpu else 1

@@ -37,7 +37,6 @@ from sim.dynamics.differentiable_op import (
     batch,
     detached,
     dynamics_parameters,
-    lanes_of,
     on_device,
     run,
 )
@@ -88,7 +87,7 @@ def inverse_dynamics_operation(model: Model, passive: bool = True) -> Differenti
     def forward(
         m: DeviceModel, tau: wp.array, q: wp.array, qd: wp.array, qdd: wp.array, wrench: wp.array | None = None
     ) -> None:
-        bodies = Bodies(m, q, lanes=lanes_of(m))
+        bodies = Bodies(m, q, lanes=m.lanes)
         _passive_force(bodies, _joint_parameters(m, passive), q, qd, qdd, tau)
         add_rigid_body_force(bodies, m.parameters["gravity"], qd, qdd, wrench, tau, passive=passive)
 
@@ -139,7 +138,7 @@ def forward_dynamics_operation(model: Model, passive: bool = True) -> Differenti
     ) -> None:
         exact = m.in_double()
         q, qd, tau = (in_double(array) for array in (q, qd, tau))
-        bodies = Bodies(exact, q, lanes=lanes_of(m))
+        bodies = Bodies(exact, q, lanes=m.lanes)
         common_wrench = _common_wrench(bodies, None if wrench is None else in_double(wrench), passive)
         with rounded(qdd) as result:
             _run_articulated_body(bodies, _joint_parameters(exact, passive), q, qd, tau, common_wrench, result)
@@ -288,7 +287,7 @@ def _run_articulated_body(
 def taped_bodies(m: DeviceModel, q: wp.array) -> tuple[wp.Tape, Bodies]:
     """Forward kinematics with the tape that recorded them."""
     with wp.Tape() as tape:
-        bodies = Bodies(m, q, lanes=lanes_of(m))
+        bodies = Bodies(m, q, lanes=m.lanes)
     return tape, bodies
 
 

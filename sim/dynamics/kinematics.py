@@ -16,7 +16,6 @@ from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
     batch,
-    lanes_of,
     launch_last,
     on_device,
     run,
@@ -74,12 +73,12 @@ def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffer_size: in
         launch(function, dim, bodies, m, m.frame_arrays(names), buffer, device=m.device, **result)
 
     def forward(m: DeviceModel, result: States, q: States) -> None:
-        bodies = Poses(m, q, names, lanes_of(m))
+        bodies = Poses(m, q, names, m.lanes)
         run_kernel(bodies, kernel, **{kernel: bodies.states(result)})
 
     def backward(m: DeviceModel, result: States, q: States) -> None:
         with wp.Tape() as tape:
-            bodies = Poses(m, q, names, lanes_of(m))
+            bodies = Poses(m, q, names, m.lanes)
         run_kernel(bodies, f"{kernel}_adjoint", **{f"{kernel}_bar": bodies.states(result.grad)})
         tape.backward()
 
@@ -118,13 +117,13 @@ def velocity_operation(model: Model, names: Names, reference: str) -> Differenti
     code = reference_code(reference)
 
     def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
-        bodies = Motions(m, q, names, lanes_of(m))
+        bodies = Motions(m, q, names, m.lanes)
         kernel = frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity
         _launch_over_frames(kernel, bodies, names, reference=code, qd=qd, frame_velocity=result)
 
     def backward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
         with wp.Tape() as tape:
-            bodies = Motions(m, q, names, lanes_of(m))
+            bodies = Motions(m, q, names, m.lanes)
         kernel = frame_velocity_kernels(m.types.scalar, bodies.lanes).frame_velocity_adjoint
         _launch_over_frames(kernel, bodies, names, reference=code, qd=qd, frame_velocity_bar=result.grad)
         tape.backward()
@@ -203,12 +202,12 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Differenti
         _launch_over_frames(kernel, bodies, names, reference=code, nv=model.nv, buffer=buffer, **result)
 
     def forward(m: DeviceModel, result: States, q: States) -> None:
-        bodies = Motions(m, q, names, lanes_of(m))
+        bodies = Motions(m, q, names, m.lanes)
         run_kernel(bodies, "frame_jacobian", jacobian=bodies.states(result))
 
     def backward(m: DeviceModel, result: States, q: States) -> None:
         with wp.Tape() as tape:
-            bodies = Motions(m, q, names, lanes_of(m))
+            bodies = Motions(m, q, names, m.lanes)
         run_kernel(bodies, "frame_jacobian_adjoint", jacobian_bar=bodies.states(result.grad))
         tape.backward()
 

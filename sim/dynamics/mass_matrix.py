@@ -10,7 +10,7 @@ from sim.arrays.launch import launch
 from sim.arrays.precision import in_double, rounded
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.bodies import Bodies
-from sim.dynamics.differentiable_op import Array, DifferentiableOp, lanes_of, of_position, on_device
+from sim.dynamics.differentiable_op import Array, DifferentiableOp, of_position, on_device
 from sim.dynamics.dynamics import solve_mass_matrix, taped_bodies, zeros
 from sim.model.model import Model
 from warp_kernels.dynamics.crba import crba_kernels
@@ -39,7 +39,7 @@ def mass_matrix_operation(model: Model) -> DifferentiableOp:
     """See :func:`mass_matrix`."""
 
     def forward(m: DeviceModel, matrix: wp.array, q: wp.array) -> None:
-        bodies = Bodies(m, q, lanes=lanes_of(m))
+        bodies = Bodies(m, q, lanes=m.lanes)
         launch(
             crba_kernels(m.types.scalar, bodies.lanes).crba, (model.num_trees, bodies.groups), bodies, m, m.parameters,
             device=m.device, composite=bodies.link_inertia, mass_matrix=matrix,
@@ -77,7 +77,7 @@ def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
 
     def forward(m: DeviceModel, inverse: wp.array, q: wp.array) -> None:
         m, q = m.in_double(), in_double(q)
-        bodies = Bodies(m, q, lanes=lanes_of(m))
+        bodies = Bodies(m, q, lanes=m.lanes)
         nothing, solution = (zeros(m, (q.shape[0], m.model.nv)) for _ in range(2))
         factors = solve_mass_matrix(bodies, nothing, solution)
         kernels, nv, real = inverse_kernels(m.types.scalar, bodies.lanes), m.model.nv, bodies.types.real

@@ -1,7 +1,6 @@
 """Kinematics, functions of frames, mass matrix and dynamics on lane groups beside one world at a time."""
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import warp as wp
 import sim
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.bodies import Bodies
-from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, run
+from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, WORTH_LANES, on_device, run
 from sim.dynamics.kinematics import matrix_operation
 from tests.dynamics.trees import describe, rotations, zoo
 from warp_kernels.types import FIXED, LANES
@@ -55,9 +54,7 @@ def same_at_both_widths(work: Callable[[], list[np.ndarray]], monkeypatch: pytes
     several = work()
     assert of_lanes()
     launched.clear()
-    for name in ("kinematics", "dynamics", "mass_matrix"):
-        # A function of the package goes by the name of the last.
-        monkeypatch.setattr(sys.modules[f"sim.dynamics.{name}"], "lanes_of", lambda model: 1)
+    monkeypatch.setattr("sim.arrays.device_model.LANES", 1)
     single = work()
     assert launched
     assert not of_lanes()
@@ -138,7 +135,7 @@ def test_functions_of_frames(function, monkeypatch):
 @pytest.mark.parametrize("function", ["poses", "velocity local"])
 def test_a_quaternion_of_zeros_stands_for_no_turn(function, lanes, monkeypatch):
     """It has no derivative, and is given none."""
-    monkeypatch.setattr("sim.dynamics.kinematics.lanes_of", lambda model: lanes)
+    monkeypatch.setattr("sim.arrays.device_model.LANES", lanes)
     model = every_joint()
     starts = np.array([start for start, _ in rotations(model)])
     # In every other world, so that a group has lanes with it and without.
@@ -211,3 +208,11 @@ def dynamics(function: Function, model: sim.Model, per_world: bool) -> list[np.n
 def test_dynamics(function, per_world, monkeypatch):
     work = functools.partial(dynamics, function, every_joint(), per_world)
     same_at_both_widths(work, monkeypatch, DYNAMICS_BOUND)
+
+
+def test_few_worlds_are_worked_on_one_by_one():
+    """They take no more time so, and their kernels less to compile."""
+    model = every_joint()
+    few, many = (on_device(model, np.zeros((worlds, model.nq))) for worlds in (WORTH_LANES - 1, WORTH_LANES))
+    assert (few.lanes, many.lanes) == (1, LANES if many.device.is_cpu else 1)
+    assert few.parameters is many.parameters

@@ -113,9 +113,10 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         """Evaluate the contacts of the pairs of one family; other slots are left alone.
 
         contact_point: midway between the surfaces, relative to the origin of the pair's reference tree. contact_frame:
-        rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance: negative when penetrating. Of a slot with a time
-        these are the pair's at that time, with point and distance taken back to the step's beginning: the distance that
-        closes at the rate of that time. One step of Newton's method gives the time of a touch its derivative.
+        rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance: negative
+        when penetrating. Of a pair that touches within the step (``slot_time``, a share of the step), these are the
+        pair's at that time, with point and distance taken back to the step's beginning: the distance that closes at the
+        rate of that time. One step of Newton's method gives the time of a touch its derivative.
         contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; the contact of an
         inner ball does not bounce (:mod:`warp_kernels.collision.touch.inner_ball`).
         """
