@@ -10,12 +10,88 @@ from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 
+# Warp's own access to an array looks at the sign of every index, which takes longer than the product.
+_ROWS = """
+    const char* rows = reinterpret_cast<const char*>(row.data) + here * wp::int64(row.strides[0]) + world * wp::int64(row.strides[1]);
+    char* entries = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
+    const char* above = reinterpret_cast<const char*>(ancestor.data) + start * wp::int64(ancestor.strides[0]);
+"""
+_PRODUCT = (
+    _ROWS
+    + """
+    wp::vec_t<3, wp::{scalar}> total;
+    for (int d = 0; d <= depth; ++d) {{
+        const int k = d < depth ? *reinterpret_cast<const int*>(above + d * wp::int64(ancestor.strides[0])) : tail;
+        total += *reinterpret_cast<const wp::vec_t<3, wp::{scalar}>*>(rows + d * wp::int64(row.strides[0]))
+            * *reinterpret_cast<const wp::{scalar}*>(entries + k * wp::int64(x.strides[0]));
+    }}
+    return total;
+"""
+)
+_PUSH = (
+    _ROWS
+    + """
+    for (int d = 0; d <= depth; ++d) {{
+        const int k = d < depth ? *reinterpret_cast<const int*>(above + d * wp::int64(ancestor.strides[0])) : tail;
+        wp::{scalar} change = wp::dot(*reinterpret_cast<const wp::vec_t<3, wp::{scalar}>*>(rows + d * wp::int64(row.strides[0])), push);
+        {scaling}
+        *reinterpret_cast<wp::{scalar}*>(entries + k * wp::int64(x.strides[0])) += change;
+    }}
+"""
+)
+_SCALING = """
+        change *= *reinterpret_cast<const wp::{scalar}*>(
+            reinterpret_cast<const char*>(scale.data) + k * wp::int64(scale.strides[0]) + world * wp::int64(scale.strides[1]));
+"""
+
 
 @functools.cache
 def product_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of products with rows, for one precision."""
     vec3 = warp_types(scalar).vec3
     factor = factor_kernels(scalar)
+
+    @wp.func_native(_PRODUCT.format(scalar=scalar.__name__))
+    def path_product(
+        row: wp.array2d(dtype=vec3),
+        here: int,
+        ancestor: wp.array(dtype=int),
+        start: int,
+        depth: int,
+        tail: int,
+        x: wp.array2d(dtype=scalar),
+        world: int,
+    ) -> vec3:
+        """The rows of one side, which begin at ``here``, times x."""
+
+    @wp.func_native(_PUSH.format(scalar=scalar.__name__, scaling=""))
+    def push_path(
+        row: wp.array2d(dtype=vec3),
+        here: int,
+        ancestor: wp.array(dtype=int),
+        start: int,
+        depth: int,
+        tail: int,
+        push: vec3,
+        x: wp.array2d(dtype=scalar),
+        world: int,
+    ):
+        """Add the transposed rows of one side times ``push`` to x."""
+
+    @wp.func_native(_PUSH.format(scalar=scalar.__name__, scaling=_SCALING.format(scalar=scalar.__name__)))
+    def push_path_scaled(
+        row: wp.array2d(dtype=vec3),
+        here: int,
+        ancestor: wp.array(dtype=int),
+        start: int,
+        depth: int,
+        tail: int,
+        push: vec3,
+        scale: wp.array2d(dtype=scalar),
+        x: wp.array2d(dtype=scalar),
+        world: int,
+    ):
+        """The same, each entry times ``scale``."""
 
     @wp.func
     def row_product(
@@ -32,11 +108,9 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                depth = paths.dof_depth[tail]
-                start = paths.dof_row_start[tail]
-                for d in range(depth):
-                    total += row[here + d, world] * x[paths.ancestor[start + d], world]
-                total += row[here + depth, world] * x[tail, world]
+                total += path_product(
+                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, x, world
+                )
         return total
 
     @wp.func
@@ -54,11 +128,9 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                depth = paths.dof_depth[tail]
-                start = paths.dof_row_start[tail]
-                for d in range(depth):
-                    x[paths.ancestor[start + d], world] += wp.dot(row[here + d, world], push)
-                x[tail, world] += wp.dot(row[here + depth, world], push)
+                push_path(
+                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, push, x, world
+                )
 
     @wp.func
     def add_scaled_push(
@@ -76,9 +148,18 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                for d in range(paths.dof_depth[tail] + 1):
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    x[k, world] += wp.dot(row[here + d, world], push) * scale[k, world]
+                push_path_scaled(
+                    row,
+                    here,
+                    paths.ancestor,
+                    paths.dof_row_start[tail],
+                    paths.dof_depth[tail],
+                    tail,
+                    push,
+                    scale,
+                    x,
+                    world,
+                )
 
     @wp.func
     def whole_entry(

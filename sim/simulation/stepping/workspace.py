@@ -232,6 +232,7 @@ class Workspace:
         )
         self.system = fill(
             structs.System,
+            answers=worlds_last(constraints, wp.int32),
             **{name: worlds_last(nv, wp.int32) for name in ("place", "first")},
             **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
             **{name: worlds_last(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},

@@ -13,7 +13,6 @@ import warp as wp
 
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.descent import descent_functions
-from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
@@ -32,7 +31,6 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     vec2 = t.vec2
     f, descent = residual_functions(scalar, cone), descent_functions(scalar, cone)
     precision, sums = descent.precision, descent.sums
-    ordering = ordering_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"mujoco.{cone}", scalar)
@@ -107,12 +105,10 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
         if square <= asked + rounding * rounding * at_hand:
             return
-        ordering.order(world, trees, constraints, couplings, system)
-        f.linear.outline(world, count, nv, paths, constraints, system)
         solved = int(0)
         converged = bool(False)
         while solved < iterations and not converged:
-            f.assemble(world, count, nv, HELD, paths, constraints, problem, iterate, system)
+            f.assemble(world, count, nv, HELD, trees, paths, constraints, couplings, problem, iterate, system)
             if not descent.find_step(world, nv, True, system, iterate):
                 break
             length = descent.exact_length(world, count, nv, paths, constraints, problem, iterate)

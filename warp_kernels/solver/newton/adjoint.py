@@ -16,7 +16,6 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.solver.mujoco.laws import CONES
-from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -39,7 +38,6 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     f = residual_functions(scalar, friction, smoothed)
     laws, linear, products = f.laws, f.linear, f.products
     common = row_functions(scalar)
-    ordering = ordering_functions(scalar)
     smoothing = smoothing_functions(scalar, friction)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -179,9 +177,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             attempt = 0
         while attempt < 2 and not left <= rounding:
             if attempt == 1:
-                ordering.order(world, trees, constraints, couplings, system)
-                linear.outline(world, count, nv, paths, constraints, system)
-                symmetric = f.assemble(world, count, nv, COUPLED, paths, constraints, problem, iterate, system)
+                symmetric = f.assemble(
+                    world, count, nv, COUPLED, trees, paths, constraints, couplings, problem, iterate, system
+                )
                 linear.factorise(world, nv, symmetric, system)
             left = refine(
                 world, count, nv, paths, constraints, problem, system, iterate, weight, further_impulse_bar, rhs_bar

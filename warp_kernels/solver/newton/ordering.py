@@ -1,6 +1,6 @@
 """The order in which a world's degrees of freedom are eliminated: trees that touch are near each other, leaves come before roots.
 
-Trees are numbered by reverse Cuthill-McKee over the graph of those that a constraint connects (Cuthill and McKee, *Reducing the
+Trees are numbered by reverse Cuthill-McKee over the graph of those that a constraint of the system connects (Cuthill and McKee, *Reducing the
 bandwidth of sparse symmetric matrices*, 1969; George, 1971): breadth first from one end of each heap to the other, backwards.
 """
 
@@ -40,6 +40,8 @@ def ordering_functions(scalar: Any) -> SimpleNamespace:
             tree = system.queue[at, world]
             for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
                 constraint = couplings.incidence_constraint[incidence, world]
+                if system.answers[constraint, world] == 0:
+                    continue
                 for side in range(2):
                     tail = constraints.tail[2 * constraint + side, world]
                     if tail >= 0:

@@ -8,11 +8,12 @@ import warp as wp
 
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.laws import law_functions
+from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.system import system_functions
 from warp_kernels.solver.products import product_functions
-from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import CONTACT, TORSION, warp_types
 
 # What friction is bounded by: the normal impulses of the iterate, or those that were set aside.
@@ -28,6 +29,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
     laws = law_functions(scalar, friction)
     smoothing = smoothing_functions(scalar, friction)
     linear = system_functions(scalar)
+    ordering = ordering_functions(scalar)
     products = product_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -155,19 +157,27 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         return result, follows
 
     @wp.func
-    def is_symmetric(world: int, count: int, mode: int, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """Whether no friction follows a normal impulse."""
-        if mode == HELD:
-            return True
+    def find_answers(
+        world: int,
+        count: int,
+        mode: int,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+        system: System,
+    ):
+        """Mark the constraints whose impulses change with their values. Returns whether no friction follows a normal impulse."""
+        symmetric = bool(True)
         for i in range(count):
             kind = constraints.kind[i, world]
-            if kind == CONTACT or kind == TORSION:
-                item = constraints.item[i, world]
-                bounds = impulse_bounds(i, kind, item, world, mode, problem, iterate)
-                follows = friction_slope(i, kind, item, world, mode, bounds, problem, iterate)
-                if wp.dot(follows, follows) > zero:
-                    return False
-        return True
+            own, follows = slopes(i, kind, constraints.item[i, world], world, mode, problem, iterate)
+            coupled = wp.dot(follows, follows) > zero
+            system.answers[i, world] = 0
+            if coupled or wp.ddot(own, own) > zero:
+                system.answers[i, world] = 1
+            if coupled:
+                symmetric = False
+        return symmetric
 
     @wp.func
     def assemble(
@@ -175,16 +185,22 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         count: int,
         nv: int,
         mode: int,
+        trees: TreeDofs,
         paths: Paths,
         constraints: Constraints,
+        couplings: Couplings,
         problem: Problem,
         iterate: Iterate,
         system: System,
     ):
         """The derivative of the residual with respect to z. Returns whether it is symmetric."""
-        symmetric = is_symmetric(world, count, mode, constraints, problem, iterate)
+        symmetric = find_answers(world, count, mode, constraints, problem, iterate, system)
+        ordering.order(world, trees, constraints, couplings, system)
+        linear.outline(world, count, nv, paths, constraints, system)
         linear.clear(world, nv, problem.inverse_mass, system)
         for i in range(count):
+            if system.answers[i, world] == 0:
+                continue
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
             own, follows = slopes(i, kind, item, world, mode, problem, iterate)

@@ -6,9 +6,9 @@ With z = L (v+ - v*) and the row values r = r* + row z, the impulses answer to t
 
 is solved. With the bounds of friction held this is the minimum of a convex function, which Newton's method with an exact
 line search always finds. The bounds follow the normal impulses, so that the whole is a fixed point. It is sought by Newton's method on the
-coupled equations, whose matrix is not symmetric where something slides; where that gets no nearer, a convex round with the bounds of
-the iterate comes between (Castro et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*,
-2014, for the convex part).
+coupled equations, whose matrix is not symmetric where something slides. Where that gets no nearer, sweeps of projected Gauss-Seidel say
+what holds and what slides; where these have come several times, a convex round with the bounds of the iterate comes between (Castro
+et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*, 2014, for the convex part).
 
 A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it.
 """
@@ -22,7 +22,6 @@ import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.descent import descent_functions
-from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
@@ -38,16 +37,20 @@ VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 ENOUGH = 0.5
 # Newton steps of a convex round, after which the coupled equations are tried again.
 ROUND = 8
-# Passes of Gauss-Seidel before convex rounds, each with twice the sweeps of the one before, and the sweeps of the first.
-PASSES = 6
-SWEEPS = 10
+# Passes of Gauss-Seidel before convex rounds, each with half as many sweeps again as the one before, and the sweeps of the first.
+PASSES = 10
+SWEEPS = 15
+# A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
+NEAR = 0.01
 # A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
 SWEPT = 2
-# What came of a step: none without pivots, too little gained, another z, or one nearer to the minimum of a convex round.
+# What came of a step: none without pivots, too little gained, another z, one that is still far, or one nearer to the minimum of a
+# convex round.
 SINGULAR = 0
 STAYED = 1
 MOVED = 2
-CLOSER = 3
+FAR = 3
+CLOSER = 4
 
 
 @functools.cache
@@ -56,11 +59,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction)
-    linear, products = f.linear, f.products
+    products = f.products
     descent = descent_functions(scalar, friction)
     sweeps = sweep_functions(scalar, friction)
     precision, sums = descent.precision, descent.sums
-    ordering = ordering_functions(scalar)
     factor = factor_kernels(scalar)
     common = row_functions(scalar)
     structs = newton_structs(scalar)
@@ -207,16 +209,17 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
         if square <= asked + rounding * rounding * at_hand:
             return
-        ordering.order(world, trees, constraints, couplings, system)
-        linear.outline(world, count, nv, paths, constraints, system)
         solved = int(0)
         failures = int(0)
+        number = int(SWEEPS)
         mode = int(COUPLED)
         enough = zero
         in_round = int(0)
         converged = bool(False)
         while solved < iterations and not converged:
-            symmetric = f.assemble(world, count, nv, mode, paths, constraints, problem, iterate, system)
+            symmetric = f.assemble(
+                world, count, nv, mode, trees, paths, constraints, couplings, problem, iterate, system
+            )
             if mode == SWEPT:
                 f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
             found = descent.find_step(world, nv, symmetric, system, iterate)
@@ -231,16 +234,18 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             )
             at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
             goal = asked + rounding * rounding * at_hand
+            if mode == SWEPT and failures < PASSES and square > scalar(NEAR) * at_hand:
+                outcome = int(FAR)
             if outcome == MOVED:
                 mode = int(COUPLED)
                 converged = square <= goal
             elif outcome == STAYED and descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
                 converged = True  # what is left is rounding
             elif outcome != CLOSER and failures < PASSES:
-                number = SWEEPS << failures
                 sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
                 sweeps.implied_values(world, count, paths, constraints, problem, iterate)
                 failures += 1
+                number += number // 2
                 mode = int(SWEPT)
             elif outcome != CLOSER:
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)
@@ -249,7 +254,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 mode = int(HELD)
         residual[world] = descent.velocity_left(world, nv, system, iterate)
         if not converged:
-            sweeps.resume(world, count, nv, failures == 0, SWEEPS << 2, paths, constraints, problem, iterate)
+            sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
             sweeps.settle(world, count, paths, constraints, problem, iterate)
         sweep_count[world] = solved
 

@@ -77,18 +77,21 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
     class System:
         """The linear system ``D - sum of row' slope row``, and its factors.
 
+        Constraints that answer nothing however their values change are left out: they don't connect what they touch.
         Leaves come before roots, so that a branch of a tree fills nothing outside of its path. A row begins at its first entry that may
         differ from zero (an envelope, which factors keep); p (p + 1) / 2 + q is the entry of places p >= q.
 
         Attributes:
+            answers: 1 for the constraints that are in it [nc, world].
             place: of each degree of freedom [nv, world].
-            queue: trees, those that touch near each other [num_trees, world].
+            queue: trees, those that hang together near each other [num_trees, world].
             tree_mark: scratch [num_trees, world].
             first: place of the first entry of each row, and of each column [nv, world].
             lower: entries on and below the diagonal; factored the lower factor, with the inverse pivots [nv (nv + 1) / 2, world].
             upper: entries above the diagonal, transposed; factored the upper factor [nv (nv + 1) / 2, world].
         """
 
+        answers: wp.array2d(dtype=int)
         place: wp.array2d(dtype=int)
         queue: wp.array2d(dtype=int)
         tree_mark: wp.array2d(dtype=int)

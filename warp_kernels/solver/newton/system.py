@@ -42,6 +42,35 @@ _PRODUCT = """
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 """
 
+# The entries that one side of a constraint, which begins at ``here``, shares with one of another, which begins at ``there``.
+_ADD_SIDES = """
+    using number = wp::{scalar};
+    using triple = wp::vec_t<3, number>;
+    const char* rows = reinterpret_cast<const char*>(row.data) + world * wp::int64(row.strides[1]);
+    const char* places = reinterpret_cast<const char*>(place.data) + world * wp::int64(place.strides[1]);
+    char* below = reinterpret_cast<char*>(lower.data) + world * wp::int64(lower.strides[1]);
+    char* above = reinterpret_cast<char*>(upper.data) + world * wp::int64(upper.strides[1]);
+    const int* near = reinterpret_cast<const int*>(ancestor.data) + start;
+    const int* far = reinterpret_cast<const int*>(ancestor.data) + mate_start;
+    for (int d = 0; d <= mate_depth; ++d) {{
+        const int k = d < mate_depth ? far[d] : mate;
+        const int q = *reinterpret_cast<const int*>(places + k * wp::int64(place.strides[0]));
+        const triple push = wp::mul(slope, *reinterpret_cast<const triple*>(rows + (there + d) * wp::int64(row.strides[0])));
+        // Places descend along a path, so that these are all at the diagonal or below.
+        const int last = symmetric && here == there ? d : depth;
+        for (int e = 0; e <= last; ++e) {{
+            const int j = e < depth ? near[e] : tail;
+            const int p = *reinterpret_cast<const int*>(places + j * wp::int64(place.strides[0]));
+            if (p < q && symmetric) continue;
+            const number product = wp::dot(*reinterpret_cast<const triple*>(rows + (here + e) * wp::int64(row.strides[0])), push);
+            if (p >= q)
+                *reinterpret_cast<number*>(below + (p * (p + 1) / 2 + q) * wp::int64(lower.strides[0])) -= product;
+            else
+                *reinterpret_cast<number*>(above + (q * (q + 1) / 2 + p) * wp::int64(upper.strides[0])) -= product;
+        }}
+    }}
+"""
+
 
 @functools.cache
 def system_functions(scalar: Any) -> SimpleNamespace:
@@ -59,10 +88,12 @@ def system_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def outline(world: int, count: int, nv: int, paths: Paths, constraints: Constraints, system: System):
-        """Where each row begins: at the first place that one of its constraints reaches."""
+        """Where each row begins: at the first place that one of its constraints in the system reaches."""
         for p in range(nv):
             system.first[p, world] = p
         for constraint in range(count):
+            if system.answers[constraint, world] == 0:
+                continue
             least = int(nv)
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
@@ -87,6 +118,27 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                 system.upper[at, world] = zero
             system.lower[entry(p, p), world] = scalar(1.0) / inverse_mass[k, world]
 
+    @wp.func_native(_ADD_SIDES.format(scalar=scalar.__name__))
+    def add_sides(
+        row: wp.array2d(dtype=vec3),
+        here: int,
+        there: int,
+        ancestor: wp.array(dtype=int),
+        tail: int,
+        depth: int,
+        start: int,
+        mate: int,
+        mate_depth: int,
+        mate_start: int,
+        slope: mat33,
+        symmetric: bool,
+        place: wp.array2d(dtype=int),
+        lower: wp.array2d(dtype=scalar),
+        upper: wp.array2d(dtype=scalar),
+        world: int,
+    ):
+        """Take the entries of one pair of sides away."""
+
     @wp.func
     def add_product(
         world: int,
@@ -107,35 +159,28 @@ def system_functions(scalar: Any) -> SimpleNamespace:
             mate = constraints.tail[2 * other + side, world]
             if mate < 0:
                 continue
-            there = (2 * other + side) * paths.max_depth
-            mate_depth = paths.dof_depth[mate]
-            mate_start = paths.dof_row_start[mate]
-            for d in range(mate_depth + 1):
-                k = mate
-                if d < mate_depth:
-                    k = paths.ancestor[mate_start + d]
-                q = system.place[k, world]
-                row_q = entry(q, 0)
-                push = slope * row[there + d, world]
-                for near in range(2):
-                    tail = constraints.tail[2 * constraint + near, world]
-                    if tail < 0:
-                        continue
-                    here = (2 * constraint + near) * paths.max_depth
-                    depth = paths.dof_depth[tail]
-                    start = paths.dof_row_start[tail]
-                    last = depth
-                    if symmetric and near == side:
-                        last = d  # places descend along a path
-                    for e in range(last + 1):
-                        j = tail
-                        if e < depth:
-                            j = paths.ancestor[start + e]
-                        p = system.place[j, world]
-                        if p >= q:
-                            system.lower[entry(p, q), world] -= wp.dot(row[here + e, world], push)
-                        elif not symmetric:
-                            system.upper[row_q + p, world] -= wp.dot(row[here + e, world], push)
+            for near in range(2):
+                tail = constraints.tail[2 * constraint + near, world]
+                if tail < 0:
+                    continue
+                add_sides(
+                    row,
+                    (2 * constraint + near) * paths.max_depth,
+                    (2 * other + side) * paths.max_depth,
+                    paths.ancestor,
+                    tail,
+                    paths.dof_depth[tail],
+                    paths.dof_row_start[tail],
+                    mate,
+                    paths.dof_depth[mate],
+                    paths.dof_row_start[mate],
+                    slope,
+                    symmetric,
+                    system.place,
+                    system.lower,
+                    system.upper,
+                    world,
+                )
 
     @wp.func_native(_PRODUCT.format(scalar=scalar.__name__))
     def product(
