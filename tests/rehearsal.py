@@ -21,7 +21,7 @@ import pytest
 import warp as wp
 from warp._src import codegen  # Warp has no public name for its templates
 
-import sim.dynamics.differentiable_op
+import sim.arrays.device_model
 import sim.simulation.stepping.workspace
 import sim.simulation.worlds
 from sim.simulation.stepping.shard import Shard
@@ -87,7 +87,7 @@ def use_shapes_of_a_gpu(patch: pytest.MonkeyPatch) -> None:
     """Launch as on CUDA."""
     patch.setattr(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most)
     patch.setattr(sim.simulation.worlds, "MAX_SHARDS", 1)
-    patch.setattr(sim.dynamics.differentiable_op, "LANES", 1)
+    patch.setattr(sim.arrays.device_model, "LANES", 1)
 
 
 def poison_working_memory(patch: pytest.MonkeyPatch) -> None:
