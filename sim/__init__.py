@@ -44,6 +44,7 @@ from sim.model.softness import Softness
 from sim.simulation.contacts import Contacts
 from sim.simulation.gradient_norms import GradientNorms
 from sim.simulation.linearisation import Linearisation
+from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
@@ -100,6 +101,7 @@ __all__ = [
     "load",
     "mass_matrix",
     "mass_matrix_inverse",
+    "mujoco_settings",
     "potential_energy",
     "study_sweeps",
     "to_mujoco",

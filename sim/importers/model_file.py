@@ -13,11 +13,23 @@ import numpy as np
 
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
-from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, PairFriction, Part
+from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, Part
 from sim.model.softness import Softness
 
 CLASSES = {
-    each.__name__: each for each in (Model, Frame, Geometry, Mesh, Part, Keyframe, PairFriction, Softness, Equalities)
+    each.__name__: each
+    for each in (
+        Model,
+        Frame,
+        Geometry,
+        Mesh,
+        Part,
+        MujocoOptions,
+        Keyframe,
+        PairFriction,
+        Softness,
+        Equalities,
+    )
 }
 DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1"}
 LENGTH = struct.Struct("<Q")

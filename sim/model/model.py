@@ -141,6 +141,26 @@ class Keyframe:
     control: Mapping[str, float]
 
 
+# MuJoCo's own names of the integrators and of the cones.
+MUJOCO_INTEGRATORS = {"euler": "Euler", "rk4": "RK4", "implicit": "implicit", "implicitfast": "implicitfast"}
+MUJOCO_CONES = ("pyramidal", "elliptic")
+
+
+@dataclass(frozen=True)
+class MujocoOptions:
+    """How MuJoCo steps a file, by its ``option`` element; see :func:`sim.mujoco_settings`.
+
+    Attributes:
+        integrator: "euler", "rk4", "implicit" or "implicitfast".
+        cone: "pyramidal" or "elliptic".
+        impratio: impedance of friction per that of the normal force.
+    """
+
+    integrator: str = "euler"
+    cone: str = "pyramidal"
+    impratio: float = 1.0
+
+
 @dataclass(frozen=True)
 class Part:
     """What one ``add_...`` call of the builder put into the world; ask the model for its slices of q and qd.
@@ -151,6 +171,7 @@ class Part:
         joints: its joint names.
         keyframes: named states of its file.
         timestep: the time step that its file asks for [s]; None if it states none.
+        mujoco: how MuJoCo steps it; None unless it comes from an MJCF file.
     """
 
     name: str
@@ -158,6 +179,7 @@ class Part:
     joints: tuple[str, ...]
     keyframes: Mapping[str, Keyframe] = field(default_factory=dict, compare=False)
     timestep: float | None = None
+    mujoco: MujocoOptions | None = None
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,8 @@ class ActuatorSpec:
 class AnchorSpec:
     """Two frames on two links that coincide: their origins only, or with ``welded`` their axes too.
 
-    ``anchor_b`` None: where anchor_a is in the initial configuration.
+    ``anchor_b`` None: where anchor_a is in the initial configuration. ``softness`` and ``torque_scale`` are those of
+    MuJoCo's law.
     """
 
     name: str
@@ -138,16 +139,19 @@ class AnchorSpec:
     anchor_a: np.ndarray
     anchor_b: np.ndarray | None
     welded: bool
+    softness: Softness = DEFAULT_SOFTNESS
+    torque_scale: float = 1.0
 
 
 @dataclass(kw_only=True)
 class CouplingSpec:
-    """A joint whose coordinate is that of another times ratio plus offset."""
+    """A joint whose coordinate is that of another times ratio plus offset; its softness under MuJoCo's law."""
 
     joint: str
     other: str
     ratio: float
     offset: float
+    softness: Softness = DEFAULT_SOFTNESS
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -21,7 +21,7 @@ from warp_kernels.types import NO_KEY
 
 
 class Simulator(Worlds):
-    """Steps ``num_worlds`` worlds of a model: semi-implicit Euler with frictional contact.
+    """Steps ``num_worlds`` worlds of a model with frictional contact, by semi-implicit Euler or by Runge-Kutta.
 
     Python threads that use simulators take turns (see :mod:`sim.arrays.warp_lock`).
     Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards
@@ -38,6 +38,9 @@ class Simulator(Worlds):
             :class:`FloatingPointError` naming the step and the world where the first one appeared.
         threads: CPU threads; None for as many as there are cores.
         contact_sensors: names or numbers of geometries; the forces of their contacts are part of a trajectory.
+        integrator: "euler"; for the contact law "mujoco" also "implicitfast", whose actuators' velocity gains are as
+            implicit as joint damping, and "rk4", MuJoCo's Runge-Kutta method of fourth order, whose joint damping is
+            explicit. A step of it costs four of Euler's.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not
@@ -112,7 +115,10 @@ class Simulator(Worlds):
             ModelError: for wrong shapes.
         """
         with paused_tape():
-            self._single(state, tau, control)
+            trajectory = self._single(state, tau, control)
+            for shard in self.shards:
+                shard.step.show_contacts()
+            del trajectory  # until here its arrays are read
         return read_contacts([shard.step for shard in self.shards])
 
     @serialized
@@ -132,8 +138,11 @@ class Simulator(Worlds):
             the derivatives in state, joint forces and inputs, and the state after the step.
 
         Raises:
-            ModelError: for wrong shapes, and with a warm start, whose impulses are part of the state.
+            ModelError: for wrong shapes, with a warm start, whose impulses are part of the state, and with the
+                integrator "rk4".
         """
+        if self.integrator == "rk4":
+            raise ModelError("linearise: there is none for integrator='rk4'; use integrator='euler'")
         if self.contact.warm_start:
             raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
         with paused_tape():

@@ -28,7 +28,9 @@ from sim.simulation.shard_pool import ShardPool
 from sim.simulation.state import State
 from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
 from sim.simulation.stepping.constraint_layout import constraint_layout
+from sim.simulation.stepping.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
+from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.workspace import Workspace
@@ -37,6 +39,7 @@ from warp_kernels.types import SPHERICAL
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
+INTEGRATORS = {"euler": DifferentiableStep, "implicitfast": ImplicitFastStep, "rk4": RungeKuttaStep}
 
 
 class Worlds(ABC):
@@ -54,6 +57,7 @@ class Worlds(ABC):
         check_finite: bool = False,
         threads: int | None = None,
         contact_sensors: Sequence[str | int] = (),
+        integrator: str = "euler",
     ):
         contact = ContactOptions() if contact is None else contact
         for name, given, kind in (("model", model, Model), ("contact", contact, ContactOptions)):
@@ -66,11 +70,13 @@ class Worlds(ABC):
                 raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
         if model.nv == 0:
             raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
+        require_integrator(integrator, contact.law, contact_sensors)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
         self.device = find_device(device)
         self.contact = contact
+        self.integrator = integrator
         self.check_finite = check_finite
         self.batches = Batches(model, self.num_worlds, self.device)
         values = {name: np.asarray(value) for name, value in {**model.parameters, **contact.parameters}.items()}
@@ -92,7 +98,7 @@ class Worlds(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self._values)
-        return type(self), (*arguments, self.check_finite, self.threads, self.contact_sensors)
+        return type(self), (*arguments, self.check_finite, self.threads, self.contact_sensors, self.integrator)
 
     @property
     def bouncing(self) -> bool:
@@ -283,7 +289,7 @@ class Worlds(ABC):
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
             world_range = (self.num_worlds, first)
-            return DifferentiableStep(
+            return INTEGRATORS[self.integrator](
                 device_model, collision, layout, self.contact, self.dt, world_range, contacts, law
             )
 
@@ -364,3 +370,17 @@ def _geometry(model: Model, given: str | int) -> int:
             f"{model.num_geometries}"
         )
     return int(given)
+
+
+def require_integrator(integrator: str, law: str, contact_sensors: Sequence[str | int]) -> None:
+    """Check the name of an integrator, and what goes with it; raises ModelError."""
+    if integrator not in INTEGRATORS:
+        names = " or ".join(map(repr, INTEGRATORS))
+        raise ModelError(f"Simulator: integrator is {integrator!r}; it must be {names}")
+    if integrator != "euler" and law != "mujoco":
+        raise ModelError(
+            f"Simulator: integrator='{integrator}' is for MuJoCo's law of contact: choose "
+            "ContactOptions(law='mujoco'), or integrator='euler', which has springs, dampers and actuators implicit"
+        )
+    if integrator == "rk4" and contact_sensors:
+        raise ModelError("Simulator: integrator='rk4' doesn't measure contact forces; use integrator='euler'")

@@ -8,7 +8,7 @@ import numpy as np
 from pxr import Sdf, Usd
 
 from sim.errors import ModelError, USDWarning
-from sim.model.model import Keyframe, Model, Part
+from sim.model.model import MUJOCO_CONES, MUJOCO_INTEGRATORS, Keyframe, Model, MujocoOptions, Part
 from sim.usd.annotations import keep, keep_text, keep_texts, kept, kept_text, kept_texts
 
 
@@ -38,6 +38,9 @@ def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joi
     """Keep time step and keyframes of a part, warning of those that don't fit the model's joints."""
     if part.timestep is not None:
         keep(root, "timestep", part.timestep)
+    if part.mujoco is not None:
+        keep_texts(root, "mujoco", [part.mujoco.integrator, part.mujoco.cone])
+        keep(root, "impratio", part.mujoco.impratio)
     names: list[str] = []
     for name, state in part.keyframes.items():
         try:
@@ -61,6 +64,16 @@ def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joi
         keep(root, f"keyframe_{number}:control", tuple(state.control.values()))
         names.append(name)
     keep_texts(root, "keyframes", names)
+
+
+def kept_mujoco_options(root: Usd.Prim) -> MujocoOptions | None:
+    """How MuJoCo steps a part, of the prim of its root link; None where that isn't kept, or isn't known."""
+    texts, impratio = kept_texts(root, "mujoco"), kept(root, "impratio", 1)
+    if len(texts) != 2 or impratio is None or texts[0] not in MUJOCO_INTEGRATORS:
+        return None
+    if texts[1] not in MUJOCO_CONES or impratio[0] <= 0.0:
+        return None
+    return MujocoOptions(texts[0], texts[1], float(impratio[0]))
 
 
 def kept_keyframes(root: Usd.Prim, joints: Sequence[Usd.Prim], sizes: Sequence[tuple[int, int]]) -> dict[str, Keyframe]:

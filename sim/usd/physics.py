@@ -70,6 +70,7 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
         keep_text(joint_of[name], "follows", model.joint_names[followed])
         keep(joint_of[name], "coupling_ratio", model.parameters["coupling_ratio"][row])
         keep(joint_of[name], "coupling_offset", model.parameters["coupling_offset"][row])
+        keep_softness(joint_of[name], "coupling_softness", equalities.coupling_softness[row])
 
 
 def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
@@ -114,6 +115,9 @@ def add_constraints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> No
         joint.CreateExcludeFromArticulationAttr(True)
         joint.CreateCollisionEnabledAttr(True)
         keep_text(joint.GetPrim(), "name", name)
+        keep_softness(joint.GetPrim(), "softness", equalities.anchor_softness[row])
+        if equalities.anchor_torque_scale[row] != 1.0:
+            keep(joint.GetPrim(), "torque_scale", equalities.anchor_torque_scale[row])
         for number, side in enumerate("ab"):
             link = int(getattr(equalities, f"anchor_link_{side}")[row])
             anchor = model.parameters[f"anchor_{side}"][row]

@@ -29,6 +29,7 @@ class Case:
     contact: sim.ContactOptions
     dt: float
     control: np.ndarray | None = None
+    integrator: str = "euler"
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -42,7 +43,9 @@ class Case:
         return {**self.model.parameters, **self.contact.parameters}[name]
 
     def simulator(self, num_worlds: int = 1, device: str = "cpu", **parameters: np.ndarray) -> sim.Simulator:
-        return sim.Simulator(self.model, self.dt, num_worlds, device, self.contact, parameters)
+        return sim.Simulator(
+            self.model, self.dt, num_worlds, device, self.contact, parameters, integrator=self.integrator
+        )
 
     def rollout(self, simulator: sim.Simulator) -> sim.Trajectory:
         return simulator.rollout(simulator.state(self.q, self.qd), self.tau, control=self.control)
@@ -102,7 +105,9 @@ def finite_differences(
     entries = {name: _entries(case, name, rng, most) for name in names}
     directions = {name: [_direction(case, name, entry) for entry in chosen] for name, chosen in entries.items()}
     values = {name: case.value(name) for name in {*case.inputs, *names}}
-    problem = Problem(case.model, case.dt, case.contact, device, values, weights.q, weights.qd)
+    problem = Problem(
+        case.model, case.dt, case.contact, device, values, weights.q, weights.qd, integrator=case.integrator
+    )
     found = differences_along(problem, directions)
     return {
         name: Differences(chosen, found[name].central, found[name].left, found[name].right)

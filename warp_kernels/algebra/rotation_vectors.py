@@ -1,4 +1,4 @@
-"""Between rotation vectors and unit quaternions."""
+"""Rotation vectors: between them and unit quaternions, and their rates."""
 
 import functools
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def rotation_vector_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions between rotation vectors and unit quaternions for one precision, smooth at the identity."""
+    """Warp functions of rotation vectors for one precision, smooth at the identity."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
 
@@ -45,4 +45,29 @@ def rotation_vector_functions(scalar: Any) -> SimpleNamespace:
             factor = scalar(2.0) * wp.atan2(n, sign * q[3]) / n
         return factor * v
 
-    return SimpleNamespace(rotation_exp=rotation_exp, rotation_log=rotation_log)
+    @wp.func
+    def rotation_vector_rate(v: vec3, velocity: vec3):
+        """Rate of the rotation vector v, up to 2 pi long, of axes that turn with a velocity along these axes.
+
+        ``v' = w + v x w / 2 + k v x (v x w)`` with ``k = (1 - n / 2 cot(n / 2)) / n^2``, n the length of v: the inverse of the derivative of
+        the exponential map (Iserles et al., *Lie-group methods*, 2000).
+        """
+        square = wp.dot(v, v)
+        # Series about zero: the next term is below 1e-14 here.
+        k = scalar(1.0) / scalar(12.0) + square * (
+            scalar(1.0) / scalar(720.0)
+            + square
+            * (
+                scalar(1.0) / scalar(30240.0)
+                + square * (scalar(1.0) / scalar(1209600.0) + square * scalar(1.0) / scalar(47900160.0))
+            )
+        )
+        if square > scalar(0.1):
+            half = scalar(0.5) * wp.sqrt(square)
+            k = (scalar(1.0) - half * wp.cos(half) / wp.sin(half)) / square
+        across = wp.cross(v, velocity)
+        return velocity + scalar(0.5) * across + k * wp.cross(v, across)
+
+    return SimpleNamespace(
+        rotation_exp=rotation_exp, rotation_log=rotation_log, rotation_vector_rate=rotation_vector_rate
+    )

@@ -83,4 +83,6 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
             for axis in range(wp.static(3)):
                 qd[world, k + axis] = v[axis]
 
-    return SimpleNamespace(module=module, integrate=integrate, difference=difference)
+    return SimpleNamespace(
+        module=module, integrate=integrate, difference=difference, unit=unit, unit_quaternion=unit_quaternion
+    )

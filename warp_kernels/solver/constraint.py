@@ -308,7 +308,11 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                         point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
                         frame = contacts.frame[item, world] * common.side_sign(side)
                     elif kind == POINT:
-                        point = equalities.anchor_point[item, world]
+                        point = contact_rows.point_on_side(
+                            equalities.anchor_point, equalities.anchor_apart, side, item, world
+                        )
+                    elif equalities.anchor_frame.shape[0] > 0:
+                        frame = equalities.anchor_frame[item, world] * common.side_sign(side)
                     lever = point + (
                         motions.origin[constraints.reference[constraint, world], world]
                         - motions.origin[trees.dof_tree[tail], world]
@@ -352,6 +356,12 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     most = contacts.friction[item, world]
                 elif kind == FRICTION_LOSS:
                     most = options.dt * common.value_of(friction_loss, world, item)
+                elif kind == COUPLING:
+                    most = scalar(wp.inf)
+                elif kind == POINT:
+                    others = equalities.anchor_bias[item, world]
+                elif kind == ORIENTATION:
+                    others = equalities.anchor_turn[item, world]
             elif kind == CONTACT:
                 bias = contact_rows.contact_bias(contacts.distance[item, world], contacts.spring, item, world, options)
                 if bounces.before.shape[0] > 0:

@@ -223,33 +223,6 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                         entry += 1
 
     @wp.kernel(module=module, enable_backward=False)
-    def own_response(
-        # Model
-        threads: int,
-        trees: TreeDofs,
-        # Data in
-        constraints: Constraints,
-        couplings: Couplings,
-        constraint_response: wp.array2d(dtype=vec3),
-        # Adjoint in
-        own_bar: wp.array2d(dtype=vec3),
-        # Adjoint out
-        coupled_response: wp.array2d(dtype=vec3),
-    ):
-        """G = (D + D') Y of the incidences of a constraint, for the D with own_bar on the diagonal of each constraint's own block."""
-        thread, world = wp.tid()
-        for constraint in range(thread, constraints.count[world], threads):
-            factor_bar = scalar(2.0) * own_bar[constraint, world]
-            for side in range(2):
-                incidence = first_incidence(constraint, side, world, couplings)
-                if incidence < 0:
-                    continue
-                tree = trees.dof_tree[constraints.tail[2 * constraint + side, world]]
-                at = incidence * trees.max_tree_dofs
-                for i in range(trees.tree_dof_start[tree + 1] - trees.tree_dof_start[tree]):
-                    coupled_response[at + i, world] = wp.cw_mul(factor_bar, constraint_response[at + i, world])
-
-    @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoint(
         # Model
         threads: int,
@@ -271,6 +244,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         constraint_response: wp.array2d(dtype=vec3),
         coupled_response: wp.array2d(dtype=vec3),
+        own_mass_bar: wp.array2d(dtype=scalar),
+        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         lag: wp.array2d(dtype=scalar),
         lag_weight: wp.array2d(dtype=scalar),
         free_weight: wp.array2d(dtype=scalar),
@@ -293,7 +268,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
-        weight holds w, constraint_response Y and coupled_response G, both empty where D isn't there; the step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
+        weight holds w, constraint_response Y and coupled_response G, Y empty where D isn't there; own_mass_bar is what Newton's method adds to M_bar
+        (:mod:`warp_kernels.solver.newton.own_adjoint`), empty elsewhere. The step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
         ahead: dt, or zero where springs and dampers act at the beginning of the step; then damping_loss and damping_weight are those of MuJoCo's
         damping (:mod:`warp_kernels.solver.mujoco.damping`), which are empty elsewhere.
         lag, lag_weight and free_weight are those of bounces (:mod:`warp_kernels.solver.impact_time`), empty where there are none.
@@ -315,7 +291,11 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                     j = paths.ancestor[first + d]
                     mass_bar[first + d, world] -= late_w * lag[j, world] + lag_weight[j, world] * late_u
                 w += free_weight[k, world]
-            if coupled_response.shape[0] > 0:
+            if own_mass_bar_diagonal.shape[0] > 0:
+                diagonal += own_mass_bar_diagonal[k, world]
+                for d in range(paths.dof_depth[k]):
+                    mass_bar[first + d, world] += own_mass_bar[first + d, world]
+            if constraint_response.shape[0] > 0:
                 tree = trees.dof_tree[k]
                 for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
                     at = incidence * trees.max_tree_dofs - trees.tree_dof_start[tree]
@@ -358,6 +338,5 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight_adjoint=weight_adjoint,
         constraint_response=constraint_response,
         coupled_response=coupled_response,
-        own_response=own_response,
         free_step_adjoint=free_step_adjoint,
     )

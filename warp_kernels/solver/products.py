@@ -10,39 +10,41 @@ from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 
-# Warp's own access to an array looks at the sign of every index, which takes longer than the product.
-_ROWS = """
-    const char* rows = reinterpret_cast<const char*>(row.data) + here * wp::int64(row.strides[0]) + world * wp::int64(row.strides[1]);
+# Warp's own access to an array looks at the sign of every index, which takes longer than the product. The six degrees of freedom of
+# a floating base, with which its paths begin, follow each other: a CPU's compiler writes their loop out. A GPU needs its registers.
+_PATH = """
+    using number = wp::{scalar};
+    using triple = wp::vec_t<3, number>;
+    const wp::int64 row_step = row.strides[0], step = x.strides[0];
+    const char* rows = reinterpret_cast<const char*>(row.data) + here * row_step + world * wp::int64(row.strides[1]);
     char* entries = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
-    const char* above = reinterpret_cast<const char*>(ancestor.data) + start * wp::int64(ancestor.strides[0]);
-"""
-_PRODUCT = (
-    _ROWS
-    + """
-    wp::vec_t<3, wp::{scalar}> total;
-    for (int d = 0; d <= depth; ++d) {{
-        const int k = d < depth ? *reinterpret_cast<const int*>(above + d * wp::int64(ancestor.strides[0])) : tail;
-        total += *reinterpret_cast<const wp::vec_t<3, wp::{scalar}>*>(rows + d * wp::int64(row.strides[0]))
-            * *reinterpret_cast<const wp::{scalar}*>(entries + k * wp::int64(x.strides[0]));
+    const int* above = reinterpret_cast<const int*>(ancestor.data) + start;
+    {before}
+    int d = 0;
+#ifndef __CUDA_ARCH__
+    if (depth >= 5 && (depth > 5 ? above[5] : tail) - above[0] == 5) {{
+        const int first = above[0];
+        for (; d < 6; ++d) {{
+            const int k = first + d;
+            {each}
+        }}
     }}
-    return total;
-"""
-)
-_PUSH = (
-    _ROWS
-    + """
-    for (int d = 0; d <= depth; ++d) {{
-        const int k = d < depth ? *reinterpret_cast<const int*>(above + d * wp::int64(ancestor.strides[0])) : tail;
-        wp::{scalar} change = wp::dot(*reinterpret_cast<const wp::vec_t<3, wp::{scalar}>*>(rows + d * wp::int64(row.strides[0])), push);
-        {scaling}
-        *reinterpret_cast<wp::{scalar}*>(entries + k * wp::int64(x.strides[0])) += change;
+#endif
+    for (; d <= depth; ++d) {{
+        const int k = d < depth ? above[d] : tail;
+        {each}
     }}
+    {after}
 """
-)
-_SCALING = """
-        change *= *reinterpret_cast<const wp::{scalar}*>(
-            reinterpret_cast<const char*>(scale.data) + k * wp::int64(scale.strides[0]) + world * wp::int64(scale.strides[1]));
-"""
+_AT = "*reinterpret_cast<const triple*>(rows + d * row_step)"
+_X = "*reinterpret_cast<number*>(entries + k * step)"
+_SCALE = "*reinterpret_cast<const number*>(scales + k * wp::int64(scale.strides[0]))"
+_SCALES = "const char* scales = reinterpret_cast<const char*>(scale.data) + world * wp::int64(scale.strides[1]);"
+
+
+def _along_path(scalar: Any, each: str, before: str = "", after: str = "") -> str:
+    """What a function does at ``each`` degree of freedom k of a path, which lies at depth d of it."""
+    return _PATH.format(scalar=scalar.__name__, before=before, each=each, after=after)
 
 
 @functools.cache
@@ -51,7 +53,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     factor = factor_kernels(scalar)
 
-    @wp.func_native(_PRODUCT.format(scalar=scalar.__name__))
+    @wp.func_native(_along_path(scalar, f"total += {_AT} * {_X};", "triple total;", "return total;"))
     def path_product(
         row: wp.array2d(dtype=vec3),
         here: int,
@@ -64,7 +66,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     ) -> vec3:
         """The rows of one side, which begin at ``here``, times x."""
 
-    @wp.func_native(_PUSH.format(scalar=scalar.__name__, scaling=""))
+    @wp.func_native(_along_path(scalar, f"{_X} += wp::dot({_AT}, push);"))
     def push_path(
         row: wp.array2d(dtype=vec3),
         here: int,
@@ -78,7 +80,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     ):
         """Add the transposed rows of one side times ``push`` to x."""
 
-    @wp.func_native(_PUSH.format(scalar=scalar.__name__, scaling=_SCALING.format(scalar=scalar.__name__)))
+    @wp.func_native(_along_path(scalar, f"{_X} += wp::dot({_AT}, push) * {_SCALE};", _SCALES))
     def push_path_scaled(
         row: wp.array2d(dtype=vec3),
         here: int,

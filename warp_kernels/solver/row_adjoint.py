@@ -136,6 +136,10 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     contacts_bar.friction[item, world] = rows_bar.bound[constraint, world]
                 elif kind == FRICTION_LOSS:
                     common.add_at(friction_loss_bar, world, item, options.dt * rows_bar.bound[constraint, world])
+                elif kind == POINT:
+                    equalities_bar.anchor_bias[item, world] = b_bar
+                elif kind == ORIENTATION:
+                    equalities_bar.anchor_turn[item, world] = b_bar
             elif kind == CONTACT:
                 bouncing = bool(False)
                 if bounces.free.shape[0] > 0:
@@ -230,7 +234,11 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
                     frame = contacts.frame[item, world] * sign
                 elif kind == POINT:
-                    point = equalities.anchor_point[item, world]
+                    point = contact_rows.point_on_side(
+                        equalities.anchor_point, equalities.anchor_apart, side, item, world
+                    )
+                elif equalities.anchor_frame.shape[0] > 0:
+                    frame = equalities.anchor_frame[item, world] * sign
                 lever = point + (motions.origin[reference, world] - motions.origin[tree, world])
                 frame_bar = mat33()
                 lever_bar = vec3()
@@ -260,6 +268,10 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                         contacts_bar.apart[item, world] += (scalar(0.5) * sign) * lever_bar
                 elif kind == POINT:
                     equalities_bar.anchor_point[item, world] += lever_bar
+                    if equalities.anchor_apart.shape[0] > 0:
+                        equalities_bar.anchor_apart[item, world] += (scalar(0.5) * sign) * lever_bar
+                elif equalities.anchor_frame.shape[0] > 0:
+                    equalities_bar.anchor_frame[item, world] += frame_bar * sign
                 motions_bar.origin[reference, world] += lever_bar
                 motions_bar.origin[tree, world] -= lever_bar
             reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))

@@ -224,12 +224,18 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             anchor_point: midway between both anchors, relative to the origin of the reference tree [anchor, world], m.
             anchor_bias: of the points [anchor, world], m/s.
             anchor_turn: of the orientations [anchor, world], rad/s.
+            anchor_apart: from the first anchor to the second one, each of which moves with its own link under MuJoCo's law [anchor,
+                world], m; no rows where both move like the point midway.
+            anchor_frame: what the rows of an orientation are made of from the relative angular velocity, under that law
+                [anchor, world]; no rows where that is the identity.
         """
 
         coupling_bias: wp.array2d(dtype=scalar)
         anchor_point: wp.array2d(dtype=t.vec3)
         anchor_bias: wp.array2d(dtype=t.vec3)
         anchor_turn: wp.array2d(dtype=t.vec3)
+        anchor_apart: wp.array2d(dtype=t.vec3)
+        anchor_frame: wp.array2d(dtype=t.mat33)
 
     @wp.struct
     class Cones:
@@ -283,11 +289,15 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             contact: of each contact [max_contacts, world].
             limit: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1 [2 nv, world].
             loss: of dry friction [nv, world].
+            anchor: of points that coincide at 2 i, of orientations at 2 i + 1 [2 anchors, world]; their biases are among the equalities.
+            coupling: of joints that move together [couplings, world].
         """
 
         contact: wp.array2d(dtype=t.vec3)
         limit: wp.array2d(dtype=t.vec3)
         loss: wp.array2d(dtype=t.vec3)
+        anchor: wp.array2d(dtype=t.vec3)
+        coupling: wp.array2d(dtype=t.vec3)
 
     @wp.struct
     class Bounces:

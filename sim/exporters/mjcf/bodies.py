@@ -8,12 +8,12 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.exporters.losses import Losses
+from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.text import number, numbers, wxyz
 from sim.model.joint_types import name_in_files
 from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.model.poses import IDENTITY, compose, inverse
-from sim.model.softness import DEFAULT_SOFTNESS
 from warp_kernels import types as codes
 
 # MuJoCo refuses moving bodies with less mass or inertia than this.
@@ -139,9 +139,7 @@ class Bodies:
             if value := float(parameters[key][dof]):
                 joint.set(key.replace("_", ""), number(value))
         for suffix, softness in (("limit", model.limit_softness[dof]), ("friction", model.friction_softness[dof])):
-            if softness != DEFAULT_SOFTNESS:
-                joint.set(f"solref{suffix}", numbers(softness.solref))
-                joint.set(f"solimp{suffix}", numbers(softness.solimp))
+            set_softness(joint, softness, suffix)
         if kind == codes.FREE:
             return
         if place[:3].any():

@@ -16,7 +16,7 @@ from sim.exporters.mjcf.geoms import add_geoms
 from sim.exporters.mjcf.losses import lose_values
 from sim.exporters.text import numbers
 from sim.model.conventions import to_mujoco
-from sim.model.model import Model
+from sim.model.model import MUJOCO_INTEGRATORS, Model
 from sim.model.names import free_name
 from sim.output import check_target
 from warp_kernels import types as codes
@@ -71,6 +71,12 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     steps = {part.timestep for part in model.parts if part.timestep is not None}
     if len(steps) == 1:
         option.set("timestep", repr(steps.pop()))
+    options = {part.mujoco for part in model.parts if part.mujoco is not None}
+    if len(options) == 1:
+        (stated,) = options
+        option.set("integrator", MUJOCO_INTEGRATORS[stated.integrator])
+        option.set("cone", stated.cone)
+        option.set("impratio", repr(stated.impratio))
     asset = ET.SubElement(root, "asset")
     bodies = Bodies(ET.SubElement(root, "worldbody"), model, losses)
     add_geoms(asset, bodies, losses, meshes)

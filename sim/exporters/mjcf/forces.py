@@ -6,6 +6,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.exporters.mjcf.bodies import Bodies
+from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.text import number, numbers
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
@@ -30,13 +31,17 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
             if not welded:  # a point has no orientation
                 anchor = np.concatenate([anchor[:3], IDENTITY[3:]])
             constraint.set(f"site{place}", _site(bodies, f"{name}/{side}", link, anchor))
+        set_softness(constraint, equalities.anchor_softness[row])
+        if welded and equalities.anchor_torque_scale[row] != 1.0:
+            constraint.set("torquescale", number(equalities.anchor_torque_scale[row]))
     for row, name in enumerate(equalities.coupling_names):
         other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
         # MuJoCo measures coordinates from the positions in the file.
         start, followed = (model.q0[model.q_slice(joint)][0] for joint in (name, other))
         ratio, offset = (float(parameters[f"coupling_{key}"][row]) for key in ("ratio", "offset"))
         polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
-        ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=numbers(polynomial))
+        coupling = ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=numbers(polynomial))
+        set_softness(coupling, equalities.coupling_softness[row])
 
 
 def _site(bodies: Bodies, wanted: str, link: int, anchor: np.ndarray) -> str:

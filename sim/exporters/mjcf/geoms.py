@@ -10,9 +10,9 @@ from sim.exporters.files import MeshFiles, scaled
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.contacts import Surface, surface
+from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.text import number, numbers, wxyz
 from sim.model.model import Geometry
-from sim.model.softness import DEFAULT_SOFTNESS
 from warp_kernels import types as codes
 
 # Names, and the number of sizes that each uses.
@@ -75,9 +75,7 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
 
 
 def _set_softness(geom: ET.Element, geometry: Geometry) -> None:
-    if geometry.softness != DEFAULT_SOFTNESS:
-        geom.set("solref", numbers(geometry.softness.solref))
-        geom.set("solimp", numbers(geometry.softness.solimp))
+    set_softness(geom, geometry.softness)
     for key, value, usual in (
         ("solmix", geometry.softness_mix, 1.0), ("margin", geometry.contact_margin, 0.0)
     ):  # fmt: skip

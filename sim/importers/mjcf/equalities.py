@@ -1,9 +1,12 @@
 """Equality constraints of an MJCF file: points, welds and coupled joints."""
 
+from typing import Any
+
 import numpy as np
 
-from sim.importers.mjcf.reader import Reader, pose
+from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.model.poses import compose
+from sim.model.softness import Softness
 
 
 def add_equalities(reader: Reader) -> None:
@@ -43,7 +46,7 @@ def _add_coupling(reader: Reader, number: int, label: str) -> None:
     references = [float(model.qpos0[int(model.jnt_qposadr[joint])]) for joint in (first, second)]
     reader.builder.add_joint_coupling(
         reader.joints[first], reader.joints[second], ratio=ratio,
-        offset=references[0] + constant - ratio * references[1],
+        offset=references[0] + constant - ratio * references[1], softness=_softness(model, number),
     )  # fmt: skip
 
 
@@ -51,14 +54,24 @@ def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
     model = reader.file.model
     (link_a, a), (link_b, b) = _anchors(reader, number, kind)
     if kind == "connect":
-        reader.builder.add_point_constraint(name, link_a, link_b, position_a=a[:3], position_b=b[:3])
+        reader.builder.add_point_constraint(
+            name, link_a, link_b, position_a=a[:3], position_b=b[:3], softness=_softness(model, number)
+        )
         return
-    reader.builder.add_weld_constraint(
-        name, link_a, link_b, position_a=a[:3], orientation_a=a[3:], position_b=b[:3], orientation_b=b[3:]
-    )
     scale = float(model.eq_data[number, 10])
-    if scale == 0.0:
-        reader.notes.append(f"{reader.file.label('equality', number)}: torquescale 0 is ignored; use connect instead")
+    if scale <= 0.0:
+        reader.notes.append(
+            f"{reader.file.label('equality', number)}: torquescale {scale:g} is ignored; use connect instead"
+        )
+        scale = 1.0
+    reader.builder.add_weld_constraint(
+        name, link_a, link_b, position_a=a[:3], orientation_a=a[3:], position_b=b[:3], orientation_b=b[3:],
+        softness=_softness(model, number), torque_scale=scale,
+    )  # fmt: skip
+
+
+def _softness(model: Any, number: int) -> Softness:
+    return softness_of(model.eq_solref[number], model.eq_solimp[number])
 
 
 def _anchors(reader: Reader, number: int, kind: str) -> list[tuple[str, np.ndarray]]:

@@ -11,14 +11,14 @@ from sim.errors import MJCFWarning, ModelError
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
-from sim.importers.mjcf.file import read_mjcf
+from sim.importers.mjcf.file import MJCFFile, read_mjcf
 from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers, refuse_states
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.shapes import add_geometries
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.model.builder import ModelBuilder
-from sim.model.model import Keyframe, Part
+from sim.model.model import MUJOCO_INTEGRATORS, Keyframe, MujocoOptions, Part
 from sim.model.poses import compose
 from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
@@ -60,7 +60,8 @@ def add_mjcf(
     - ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of the law "mujoco", see
       :class:`sim.ContactOptions`; the law "hard" doesn't use them.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
-    - Gravity of the file, unless it is the default, becomes that of the world. The time step is in the part.
+    - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
+      ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
 
     Tendons, fluid forces, actuators with a state and other features without a counterpart here are skipped, with a
     :class:`sim.MJCFWarning` that names them; mocap and deformable bodies are an error.
@@ -87,8 +88,9 @@ def add_mjcf(
         add_equalities(reader)
         inputs = add_actuators(reader)
         part = builder.add_part(
-            label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep)
-        )
+            label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep),
+            mujoco=_options(file),
+        )  # fmt: skip
         for note in [*notes_on(file), *reader.notes]:
             warnings.warn(f"{file.path}: {note}", MJCFWarning, stacklevel=3)
     return part
@@ -135,3 +137,14 @@ def _state(reader: Reader, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarr
         q.append(x)
         qd.append(v)
     return np.concatenate(q), np.concatenate(qd)
+
+
+def _options(file: MJCFFile) -> MujocoOptions:
+    option, enums = file.model.opt, file.mujoco
+    integrator = next(
+        name
+        for name in MUJOCO_INTEGRATORS
+        if option.integrator == getattr(enums.mjtIntegrator, f"mjINT_{name.upper()}")
+    )
+    elliptic = option.cone == enums.mjtCone.mjCONE_ELLIPTIC
+    return MujocoOptions(integrator, "elliptic" if elliptic else "pyramidal", float(option.impratio))

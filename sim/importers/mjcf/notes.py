@@ -25,7 +25,6 @@ IRRELEVANT = {
     "mjDSBL_GRAVITY", "mjDSBL_WARMSTART", "mjDSBL_REFSAFE", "mjDSBL_SENSOR", "mjDSBL_MIDPHASE", "mjDSBL_EULERDAMP",
     "mjDSBL_AUTORESET", "mjDSBL_NATIVECCD", "mjDSBL_ISLAND", "mjDSBL_MULTICCD",
 }  # fmt: skip
-INTEGRATORS = {"mjINT_RK4": "RK4", "mjINT_IMPLICIT": "implicit", "mjINT_IMPLICITFAST": "implicitfast"}
 # Numbers that enter computations; their squares must not overflow.
 COMPUTED = {
     "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
@@ -35,8 +34,8 @@ COMPUTED = {
 }
 LARGEST = 1e30
 # Elements whose softness is read, and those for which it isn't.
-SOFT, UNREAD = ("geom", "jnt", "dof"), ("eq", "pair")
-OF_THE_SOFT_LAW = 'used by ContactOptions(law="mujoco") alone, see docs/contact.md'
+SOFT, UNREAD = ("geom", "jnt", "dof", "eq"), ("pair",)
+OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
 
 
 def refuse_bodies(file: MJCFFile) -> None:
@@ -157,11 +156,10 @@ def _forces(file: MJCFFile) -> list[str]:
 def _settings(file: MJCFFile) -> list[str]:
     """One note on settings that differ from their defaults and change MuJoCo's motion."""
     model, option = file.model, file.model.opt
-    ignored = [
-        f"integrator {text} (a step is semi-implicit Euler)"
-        for name, text in INTEGRATORS.items()
-        if option.integrator == int(getattr(file.mujoco.mjtIntegrator, name))
-    ]
+    ignored = []
+    integrators = file.mujoco.mjtIntegrator
+    if option.integrator == integrators.mjINT_IMPLICIT:
+        ignored.append("integrator implicit (there is implicitfast)")
     if option.noslip_iterations:
         ignored.append("noslip_iterations")
     if option.disableactuator:
@@ -169,7 +167,7 @@ def _settings(file: MJCFFile) -> list[str]:
     if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
         ignored.append("o_margin, o_solref, o_solimp, o_friction")
     if _is_soft(file, UNREAD):
-        ignored.append("solref and solimp of equality constraints and pairs")
+        ignored.append("solref and solimp of pairs")
     for what in ("sensor", "plugin", "skin"):
         count = int(file.array(f"n{what}", 0))
         if count:
@@ -179,7 +177,9 @@ def _settings(file: MJCFFile) -> list[str]:
         for what, present in (
             ("solref and solimp", _is_soft(file, SOFT)),
             ("margin of geoms", np.any(model.geom_margin)),
-            (f"impratio {option.impratio:g}, which is an option of its own", option.impratio != 1.0),
+            (f"impratio {option.impratio:g}", option.impratio != 1.0),
+            ("integrator RK4", option.integrator == integrators.mjINT_RK4),
+            ("integrator implicitfast", option.integrator == integrators.mjINT_IMPLICITFAST),
         )
         if present
     ]

@@ -22,8 +22,8 @@ from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
-from sim.usd.annotations import agreed, kept, kept_text, kept_texts
-from sim.usd.parts import kept_keyframes, part_label
+from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
+from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from warp_kernels import types as codes
 
 
@@ -181,6 +181,7 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str
             reader.add(
                 path, reader.builder.add_joint_coupling, joint_names[carrier.child], other,
                 ratio=found.ratio, offset=found.offset,
+                softness=kept_softness(reader.scene.prim(path), "coupling_softness"),
             )  # fmt: skip
 
 
@@ -216,7 +217,7 @@ def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -
             reader.builder.add_part(
                 name, [reader.names[body] for body in bodies], joints,
                 keyframes=_keyframes(reader, prim, [trees.carriers[body] or body for body in bodies], joints),
-                timestep=None if timestep is None else float(timestep[0]),
+                timestep=None if timestep is None else float(timestep[0]), mujoco=kept_mujoco_options(prim),
             )
         )  # fmt: skip
     return parts

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from sim.importers.usd.joints import Forest, Joint
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.model.poses import compose, inverse
-from sim.usd.annotations import kept_text
+from sim.usd.annotations import kept, kept_softness, kept_text
 
 # How far the bodies of a file may be from where its joints allow them to be [m, rad].
 MISFIT = 1e-3
@@ -86,7 +86,13 @@ def _weld(reader: Reader, joint: Joint, label: str, sides: list[Side]) -> None:
     reader.add(
         joint.path, reader.builder.add_weld_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=at_a[:3], orientation_a=at_a[3:], position_b=at_b[:3], orientation_b=at_b[3:],
+        softness=kept_softness(reader.scene.prim(joint.path), "softness"), torque_scale=_torque_scale(reader, joint),
     )  # fmt: skip
+
+
+def _torque_scale(reader: Reader, joint: Joint) -> float:
+    found = kept(reader.scene.prim(joint.path), "torque_scale", 1)
+    return 1.0 if found is None else float(found[0])
 
 
 def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np.ndarray) -> None:
@@ -96,6 +102,7 @@ def _hold(reader: Reader, joint: Joint, label: str, sides: list[Side], point: np
     reader.add(
         joint.path, reader.builder.add_point_constraint, label, reader.link_name(a), reader.link_name(b),
         position_a=positions[0], position_b=positions[1],
+        softness=kept_softness(reader.scene.prim(joint.path), "softness"),
     )  # fmt: skip
 
 

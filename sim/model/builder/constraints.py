@@ -3,6 +3,8 @@
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import is_positive
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, pose
 from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Vector, WorldSpec
 
@@ -18,6 +20,7 @@ class Constraints(WorldSpec):
         *,
         position_a: Vector = (0.0, 0.0, 0.0),
         position_b: Vector | None = None,
+        softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
         """Hold a point of one link on a point of another, as MuJoCo's ``connect``: closes a loop by a ball joint.
 
@@ -29,6 +32,7 @@ class Constraints(WorldSpec):
             link_b: second link, or "world".
             position_a: the point in link_a [m].
             position_b: the point in link_b [m]; None for where the first one is in the initial configuration.
+            softness: under MuJoCo's law.
 
         Returns:
             the name.
@@ -39,7 +43,15 @@ class Constraints(WorldSpec):
         b = None if position_b is None else pose(f"constraint '{name}': b", position_b, IDENTITY_QUATERNION)
         a = pose(f"constraint '{name}': a", position_a, IDENTITY_QUATERNION)
         return self._add_anchor(
-            AnchorSpec(name=name, link_a=link_a, link_b=link_b, anchor_a=a, anchor_b=b, welded=False)
+            AnchorSpec(
+                name=name,
+                link_a=link_a,
+                link_b=link_b,
+                anchor_a=a,
+                anchor_b=b,
+                welded=False,
+                softness=softness,
+            )
         )
 
     def add_weld_constraint(
@@ -52,6 +64,8 @@ class Constraints(WorldSpec):
         orientation_a: Vector = IDENTITY_QUATERNION,
         position_b: Vector | None = None,
         orientation_b: Vector | None = None,
+        softness: Softness = DEFAULT_SOFTNESS,
+        torque_scale: float = 1.0,
     ) -> str:
         """Hold a frame of one link on a frame of another, as MuJoCo's ``weld``.
 
@@ -67,6 +81,8 @@ class Constraints(WorldSpec):
             position_b: origin in link_b [m]; None together with orientation_b: where the frame of link_a is in the
                 initial configuration.
             orientation_b: orientation in link_b, quaternion xyzw.
+            softness: under MuJoCo's law.
+            torque_scale: what a rotation counts beside a displacement, under that law [m].
 
         Returns:
             the name.
@@ -80,11 +96,30 @@ class Constraints(WorldSpec):
         if position_b is not None and orientation_b is not None:
             b = pose(f"constraint '{name}': b", position_b, orientation_b)
         a = pose(f"constraint '{name}': a", position_a, orientation_a)
+        if not is_positive(torque_scale):
+            raise ModelError(f"constraint '{name}': torque_scale is {torque_scale!r}; it must be positive")
         return self._add_anchor(
-            AnchorSpec(name=name, link_a=link_a, link_b=link_b, anchor_a=a, anchor_b=b, welded=True)
+            AnchorSpec(
+                name=name,
+                link_a=link_a,
+                link_b=link_b,
+                anchor_a=a,
+                anchor_b=b,
+                welded=True,
+                softness=softness,
+                torque_scale=float(torque_scale),
+            )
         )
 
-    def add_joint_coupling(self, joint: str, other: str, *, ratio: float = 1.0, offset: float = 0.0) -> str:
+    def add_joint_coupling(
+        self,
+        joint: str,
+        other: str,
+        *,
+        ratio: float = 1.0,
+        offset: float = 0.0,
+        softness: Softness = DEFAULT_SOFTNESS,
+    ) -> str:
         """Make a joint follow another: q = ratio * q_other + offset, as URDF's ``mimic`` and MuJoCo's ``joint``.
 
         Both move; a force on either acts on both, as through a gear. The initial coordinate of ``joint`` is set to
@@ -95,6 +130,7 @@ class Constraints(WorldSpec):
             other: name of the joint that it follows.
             ratio: coordinate per coordinate of the other.
             offset: coordinate where the other's is zero [rad or m].
+            softness: under MuJoCo's law.
 
         Returns:
             the name of the joint.
@@ -109,7 +145,9 @@ class Constraints(WorldSpec):
             raise ModelError(f"{where}: it follows '{self.couplings[joint].other}' already")
         if not (np.isfinite(ratio) and np.isfinite(offset)):
             raise ModelError(f"{where}: ratio {ratio} and offset {offset} must be finite")
-        self.couplings[joint] = CouplingSpec(joint=joint, other=other, ratio=float(ratio), offset=float(offset))
+        self.couplings[joint] = CouplingSpec(
+            joint=joint, other=other, ratio=float(ratio), offset=float(offset), softness=softness
+        )
         return joint
 
     def _add_anchor(self, spec: AnchorSpec) -> str:

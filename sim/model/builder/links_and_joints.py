@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.joint_types import joint_type
-from sim.model.model import Keyframe, Part
+from sim.model.model import Keyframe, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_joint, check_link, check_name, finite, initial_coordinates, pose, unit
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, LinkSpec, Vector, WorldSpec
@@ -190,8 +190,9 @@ class LinksAndJoints(WorldSpec):
         *,
         keyframes: Mapping[str, Keyframe] | None = None,
         timestep: float | None = None,
+        mujoco: MujocoOptions | None = None,
     ) -> Part:
         """Group links and joints under a name, for :meth:`sim.Model.q_slice`; see :class:`sim.model.model.Part`."""
-        part = Part(name, tuple(links), tuple(joints), keyframes or {}, timestep)
+        part = Part(name, tuple(links), tuple(joints), keyframes or {}, timestep, mujoco)
         self.parts.append(part)
         return part

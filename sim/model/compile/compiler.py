@@ -14,7 +14,7 @@ from sim.model.compile.bodies import (
     joint_of_each_link,
     merge_links,
 )
-from sim.model.compile.constraints import coupled_dofs, fit_followers, place_anchors
+from sim.model.compile.constraints import centre_of_mass, coupled_dofs, fit_followers, place_anchors
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
 from sim.model.compile.exclusions import excluded_pairs, pair_frictions
 from sim.model.compile.parameters import collect_parameters
@@ -23,7 +23,7 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
-from sim.model.specs import IDENTITY_QUATERNION, WorldSpec
+from sim.model.specs import WorldSpec
 from warp_kernels import types as codes
 
 
@@ -55,10 +55,9 @@ def _geometries(world: WorldSpec, home: Homes) -> list[Geometry]:
         if spec.link not in home:
             raise ModelError(f"geometry '{spec.geometry.name}': unknown link '{spec.link}'")
         link, base = home[spec.link]
-        com = world.links[spec.link].com if spec.link in world.links else np.zeros(3)
         place = compose(base, spec.geometry.placement)
-        weighed_at = compose(base, np.array([*com, *IDENTITY_QUATERNION]))[:3]
-        placed.append(replace(spec.geometry, link=link, placement=place, weighed_at=tuple(weighed_at.tolist())))
+        weighed_at = tuple(centre_of_mass(world, home, spec.link).tolist())
+        placed.append(replace(spec.geometry, link=link, placement=place, weighed_at=weighed_at))
     return placed
 
 
@@ -131,6 +130,7 @@ def _equalities(
     """The equality constraints, and the anchors a and b [num_anchors, 7]."""
     anchors, couplings = list(world.anchors.values()), list(world.couplings.values())
     dofs = coupled_dofs(couplings, [body.joint for body in bodies], layout.joint_qd_start)
+    begun = {body.joint.name: body.joint.q0 for body in bodies}
     fit_followers(couplings, bodies)
     links, anchor_a, anchor_b = place_anchors(anchors, home, bodies, (layout.link_tail_dof >= 0).tolist())
     equalities = Equalities(
@@ -138,8 +138,15 @@ def _equalities(
         anchor_link_a=links[:, 0],
         anchor_link_b=links[:, 1],
         anchor_welded=np.array([spec.welded for spec in anchors], dtype=np.int32),
+        anchor_softness=tuple(spec.softness for spec in anchors),
+        anchor_torque_scale=np.array([spec.torque_scale for spec in anchors], dtype=np.float64),
+        anchor_weighed_at=np.array(
+            [[centre_of_mass(world, home, link) for link in (spec.link_a, spec.link_b)] for spec in anchors]
+        ).reshape(-1, 2, 3),
         coupling_names=tuple(world.couplings),
         coupling_dof=dofs[:, 0],
         coupling_other=dofs[:, 1],
+        coupling_softness=tuple(spec.softness for spec in couplings),
+        coupling_q0=np.array([begun[spec.joint] for spec in couplings], dtype=np.float64).reshape(-1),
     )
     return equalities, anchor_a, anchor_b

@@ -8,7 +8,13 @@ from sim.errors import ModelError
 from sim.model.compile.bodies import Body, Homes
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.poses import compose, inverse
-from sim.model.specs import AnchorSpec, CouplingSpec, JointSpec
+from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, JointSpec, WorldSpec
+
+
+def centre_of_mass(world: WorldSpec, home: Homes, link: str) -> np.ndarray:
+    """Of a link alone, in the one that it belongs to [3]; that of the world lies in its origin."""
+    com = world.links[link].com if link in world.links else np.zeros(3)
+    return compose(home[link][1], np.array([*com, *IDENTITY_QUATERNION]))[:3]
 
 
 def place_anchors(

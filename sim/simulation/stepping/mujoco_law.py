@@ -26,20 +26,29 @@ class MujocoLaw:
     Attributes:
         geometry_inverse_weight: mean inverse mass of the point that each geometry is weighed at, over three directions
             (``body_invweight0`` of MuJoCo's bodies); zero of the world [num_geometries], 1/kg.
+        anchor_inverse_weight: of point and weld constraints the same of both links, and of their rotations likewise
+            [num_anchors, 2], 1/kg and 1/(kg m^2).
+        anchor_torque_scale: what a rotation counts beside a displacement [num_anchors], m.
         dof_inverse_weight: entries of the diagonal of M^-1, of spherical and free joints the means over three (its
             ``dof_invweight0``) [nv], 1/kg or 1/(kg m^2).
         pair_solref, pair_solimp: of the contacts of each pair [num_pairs].
         pair_margin: the distance at which they begin to act [num_pairs], m.
         limit_solref, limit_solimp: of joint limits [nv].
         loss_solref, loss_solimp: of dry friction [nv].
+        anchor_solref, anchor_solimp: of point and weld constraints [num_anchors].
+        coupling_solref, coupling_solimp: of joints that move together [num_couplings].
         largest_margin: of all pairs [m].
     """
 
     def __init__(self, model: Model, collision: CollisionModel):
         device, t = collision.pair_a.device, warp_types(model.scalar)
-        of_geometries, of_dofs = _inverse_weights(replace(model, dtype="float64"))
-        self.geometry_inverse_weight: wp.array = wp.array(of_geometries, dtype=model.scalar, device=device)
-        self.dof_inverse_weight: wp.array = wp.array(of_dofs, dtype=model.scalar, device=device)
+        weights = InverseWeights(replace(model, dtype="float64"))
+        self.geometry_inverse_weight: wp.array = wp.array(weights.geometries(), dtype=model.scalar, device=device)
+        self.anchor_inverse_weight: wp.array = wp.array(weights.anchors(), dtype=t.vec2, device=device)
+        self.dof_inverse_weight: wp.array = wp.array(weights.dofs(), dtype=model.scalar, device=device)
+        equalities = model.equalities
+        scales = equalities.anchor_torque_scale
+        self.anchor_torque_scale: wp.array = wp.array(scales, dtype=model.scalar, device=device)
 
         def upload(softness: Sequence[Softness]) -> tuple[wp.array, wp.array]:
             solref = np.array([each.solref for each in softness]).reshape(-1, 2)
@@ -57,6 +66,8 @@ class MujocoLaw:
         self.largest_margin = float(margins.max(initial=0.0))
         self.limit_solref, self.limit_solimp = upload(model.limit_softness)
         self.loss_solref, self.loss_solimp = upload(model.friction_softness)
+        self.anchor_solref, self.anchor_solimp = upload(equalities.anchor_softness)
+        self.coupling_solref, self.coupling_solimp = upload(equalities.coupling_softness)
 
 
 def pair_softness(a: Geometry, b: Geometry) -> Softness:
@@ -84,7 +95,6 @@ def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
         "contact_stiffness of geometries": layout.compliant,
         "torsional and rolling friction": layout.resisting,
         "swing and twist limits of spherical joints": len(layout.cones),
-        "point and weld constraints and coupled joints": layout.equalities,
         "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
     }
     for what, present in left.items():
@@ -95,23 +105,52 @@ def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
             )
 
 
-def _inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    q = model.q0[None]
-    inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
-    poses = forward_kinematics(model, q).numpy()[0]
-    rows = jacobian(model, q, model.link_names).numpy()[0]
+class InverseWeights:
+    """MuJoCo's approximate inverse masses, of the model's initial configuration.
 
-    def inverse_weight(geometry: Geometry) -> float:
-        link = geometry.link
+    Args:
+        model: in float64.
+    """
+
+    def __init__(self, model: Model):
+        q = model.q0[None].copy()
+        q[0, model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
+        self.model = model
+        self._inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
+        self._poses = forward_kinematics(model, q).numpy()[0]
+        self._rows = jacobian(model, q, model.link_names).numpy()[0]
+
+    def translation(self, link: int, point: Sequence[float]) -> float:
+        """Mean over three directions of the inverse mass of a point of a link; zero for the world."""
         if link < 0:
             return 0.0
-        arm = Rotation.from_quat(poses[link, 3:]).apply(geometry.weighed_at)
-        linear = rows[link, 3:] + np.cross(rows[link, :3], arm, axisa=0, axisc=0)
-        return float(np.trace(linear @ inverse @ linear.T)) / 3.0
+        arm = Rotation.from_quat(self._poses[link, 3:]).apply(point)
+        return self._mean(self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0))
 
-    of_geometries = np.array([inverse_weight(geometry) for geometry in model.geometries])
-    of_dofs = np.diag(inverse).copy()
-    for kind, start in zip(model.joint_type, model.joint_qd_start, strict=True):
-        for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
-            of_dofs[first : first + 3] = of_dofs[first : first + 3].mean()
-    return of_geometries, of_dofs
+    def rotation(self, link: int) -> float:
+        """Likewise of rotations."""
+        return 0.0 if link < 0 else self._mean(self._rows[link, :3])
+
+    def geometries(self) -> np.ndarray:
+        """Where each geometry is weighed [num_geometries]."""
+        return np.array([self.translation(each.link, each.weighed_at) for each in self.model.geometries])
+
+    def anchors(self) -> np.ndarray:
+        """Of both links of each point and weld constraint together: translation and rotation [num_anchors, 2]."""
+        found = np.zeros((len(self.model.equalities.anchor_names), 2))
+        for side, links in enumerate((self.model.equalities.anchor_link_a, self.model.equalities.anchor_link_b)):
+            for row, link in enumerate(links):
+                point = self.model.equalities.anchor_weighed_at[row, side]
+                found[row] += self.translation(link, point), self.rotation(link)
+        return found
+
+    def dofs(self) -> np.ndarray:
+        """Of each degree of freedom; of spherical and free joints the means over three [nv]."""
+        found = np.diag(self._inverse).copy()
+        for kind, start in zip(self.model.joint_type, self.model.joint_qd_start, strict=True):
+            for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
+                found[first : first + 3] = found[first : first + 3].mean()
+        return found
+
+    def _mean(self, rows: np.ndarray) -> float:
+        return float(np.trace(rows @ self._inverse @ rows.T)) / 3.0

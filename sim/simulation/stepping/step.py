@@ -17,6 +17,7 @@ from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
+from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.constraint import constraint_kernels
@@ -25,6 +26,7 @@ from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
+from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -74,10 +76,11 @@ class Step(Workspace):
         self._free_dynamics()
         if self.max_constraints:
             run_contacts(self)
-            self._equalities()
             self._cones()
             if self.by_mujoco:
                 self._references()
+            else:
+                self._equalities()
             self._list_constraints()
             self._solve_constraints()
         self._launch(impulse_kernels(self.scalar).apply_impulses, self.num_worlds)
@@ -91,6 +94,9 @@ class Step(Workspace):
         kernel = integrate_kernels(self.scalar).integrate
         dim = (self.model.num_links, self.num_worlds)
         self._launch(kernel, dim, tape=True, qd=self.qd_path)
+
+    def show_contacts(self) -> None:
+        """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""
 
     def _kinematics(self) -> None:
         run_kinematics(self.device_model, self.q, self)
@@ -108,7 +114,7 @@ class Step(Workspace):
             self._launch(kernel, (self.model.num_links, self.num_worlds))
         self._launch(
             aba_kernels(self.scalar).aba,
-            (self.model.num_trees, self.num_worlds),
+            self._trees_of_worlds,
             tau=self.joint_force,
             dt=self.ahead,
             friction_loss=self.device_model.none(self.scalar),  # dry friction is a constraint here
@@ -135,6 +141,14 @@ class Step(Workspace):
             dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
             self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
         self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
+        kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
+        if counts["anchor"]:
+            motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}
+            kernel = acceleration_kernels(self.scalar).link_motion
+            self._launch(kernel, self._trees_of_worlds, tape=True, qdd=self.no_acceleration, **motion)
+            self._launch(kernels.anchor_references, (counts["anchor"], self.num_worlds), tape=True, **given)
+        if counts["coupling"]:
+            self._launch(kernels.coupling_references, (counts["coupling"], self.num_worlds), tape=True, **given)
 
     def _list_constraints(self) -> None:
         """Which constraints there are in each world, which of them act on each other, and their rows."""
@@ -181,7 +195,7 @@ class Step(Workspace):
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
         self._launch(
             aba_kernels(self.scalar).solve_mass_matrix,
-            (self.model.num_trees, self.num_worlds),
+            self._trees_of_worlds,
             tau=push,
             qdd=result,
             armature=self.damped_armature,
@@ -194,6 +208,10 @@ class Step(Workspace):
             kernel = warm_start_kernels(self.scalar).match_constraints
             self._launch(kernel, self.num_worlds, slot_identity=identity)
         self._launch(pgs_kernels(self.scalar, self.contact_options.friction).pgs_solve, self.num_worlds)
+
+    @property
+    def _trees_of_worlds(self) -> tuple[int, int]:
+        return (self.model.num_trees, self.num_worlds)
 
     @property
     def _every_constraint(self) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
@@ -56,7 +57,7 @@ class DifferentiableStep(Step):
 
         self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
-        self._adjoint_memory = _shared_gradients(self._differentiated(), self.device)
+        self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
         # What reaches the impulses other than by the next velocity.
         reached = self.bouncing or self.num_sensors
         self.further_impulse_bar = self.impulse.grad if reached else worlds_last(0, t.vec3)
@@ -73,17 +74,15 @@ class DifferentiableStep(Step):
         self._allocate_bounce_adjoint()
         smoothed = constraints if self.contact_options.gradient_smoothing > 0.0 else 0
         self.held_share, self.row_inverse_mass, self.distance_share = (worlds_last(smoothed, scalar) for _ in range(3))
+        # Only where the Delassus matrix, or R, has a derivative.
+        self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
+        self.own_mass_bar, self.own_mass_bar_diagonal = (worlds_last(0, scalar) for _ in range(2))
         if self.newton:
-            self.own_bar = worlds_last(constraints, t.vec3)
-            if self.by_mujoco:
-                self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
-            else:
-                self._allocate_responses()
+            self._allocate_own_adjoint()
         elif self.contact_options.adjoint == "unrolled":
             self._allocate_unrolled()
         else:
             self.value = worlds_last(constraints, t.vec3)
-            self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
         self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
         self.mass_bar_diagonal = worlds_last(nv, scalar)
         self.actuator_row_bar = worlds_last(m.nu, t.vec3)
@@ -101,6 +100,7 @@ class DifferentiableStep(Step):
             *([self.impulse] if self.bouncing or self.num_sensors else []),
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
+            self.anchor_reference, self.coupling_reference, self.bias_velocity, self.bias_acceleration,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
@@ -126,7 +126,19 @@ class DifferentiableStep(Step):
         self.own_bar = worlds_last(constraints, t.mat33)
         self.scale_bar = worlds_last(constraints, t.vec3)
         self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
-        self._allocate_responses()
+        self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
+
+    def _allocate_own_adjoint(self) -> None:
+        """What the way back through R needs, by Newton's method."""
+
+        def worlds_last(count: int, dtype: Any = self.scalar) -> wp.array:
+            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
+
+        self.own_bar = worlds_last(self.max_constraints, self.device_model.types.vec3)
+        if self.max_constraints and not self.by_mujoco:
+            self.coupled_response = self._responses()
+            self.own_mass_bar = worlds_last(int(self.model.dof_depth.sum()))
+            self.own_mass_bar_diagonal = worlds_last(self.model.nv)
 
     def _allocate_bounce_adjoint(self) -> None:
         """What the way back through times of impact needs; empty where nothing bounces."""
@@ -139,12 +151,10 @@ class DifferentiableStep(Step):
         self.bounces_bar = fill(self.structs.Bounces, **{name: worlds_last(constraints) for name in names})
         self.lag_weight, self.free_weight = (worlds_last(dofs) for _ in range(2))
 
-    def _allocate_responses(self) -> None:
-        """What impulses do to the trees that they act on."""
+    def _responses(self) -> wp.array:
+        """Room for what each constraint does to the trees that it acts on."""
         shape = (self.max_incidences * self.trees.max_tree_dofs, self.num_worlds)
-        self.constraint_response, self.coupled_response = (
-            wp.zeros(shape, dtype=self.device_model.types.vec3, device=self.device) for _ in range(2)
-        )
+        return wp.zeros(shape, dtype=self.device_model.types.vec3, device=self.device)
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recording of the way back adds to."""
@@ -257,7 +267,6 @@ class DifferentiableStep(Step):
         self._launch(damping_kernels(self.scalar).damping_adjoint, (self.model.nv, self.num_worlds))
 
     def _newton_adjoint(self) -> None:
-        kernels = impulse_kernels(self.scalar)
         smoothed = self.contact_options.gradient_smoothing > 0.0
         friction = self.contact_options.friction
         solver = newton_adjoint_kernels(self.scalar, CONES[friction] if self.by_mujoco else friction, smoothed)
@@ -270,7 +279,7 @@ class DifferentiableStep(Step):
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)
-        self._launch_over_constraints(kernels.own_response)
+        self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
 
     def _solution_adjoint(self) -> None:
         """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""
@@ -306,12 +315,8 @@ class DifferentiableStep(Step):
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity_adjoint
             self._launch(kernel, (self.model.num_links, self.num_worlds))
 
-    @property
-    def _trees_of_worlds(self) -> tuple[int, int]:
-        return (self.model.num_trees, self.num_worlds)
 
-
-def _shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:
+def shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:
     """Give each array a gradient, all in one piece of memory that is returned."""
     alignment = 64
     sizes = [-(-array.size * wp.types.type_size_in_bytes(array.dtype) // alignment) * alignment for array in arrays]

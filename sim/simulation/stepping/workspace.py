@@ -188,6 +188,8 @@ class Workspace:
         self.anchor_point, self.anchor_bias, self.anchor_turn = (
             worlds_last(counts["anchor"], t.vec3) for _ in range(3)
         )
+        soft_anchors = counts["anchor"] if self.by_mujoco else 0
+        self.anchor_apart, self.anchor_frame = worlds_last(soft_anchors, t.vec3), worlds_last(soft_anchors, t.mat33)
         self.cone_gap = worlds_last(len(self.layout.cones), scalar)
         self.cone_row = worlds_last(len(self.layout.cones), t.vec3)
         self._allocate_references()
@@ -226,8 +228,9 @@ class Workspace:
         self.iterate = fill(
             structs.Iterate,
             **{name: worlds_last(nv, self.scalar) for name in ("z", "residual", "step", "work")},
-            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept")},
+            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept", "step_length")},
             own=worlds_last(constraints, t.mat33),
+            softness=worlds_last(constraints, t.vec2),
             held=worlds_last(constraints, self.scalar),
         )
         self.system = fill(
@@ -253,6 +256,7 @@ class Workspace:
         self.damping_weight, self.damping_push, self.damped_armature = (
             wp.zeros_like(self.damping_loss) for _ in range(3)
         )
+        self.servo_damping = worlds_last(0, self.scalar)
         links = self.model.num_links if self.by_mujoco else 0
         self.damped_scratch: dict[str, Any] = {
             "acceleration": worlds_last(links, t.spatial),
@@ -264,6 +268,13 @@ class Workspace:
         }
         self.contact_reference = worlds_last(contacts, t.vec3)
         self.limit_reference, self.loss_reference = worlds_last(2 * nv, t.vec3), worlds_last(nv, t.vec3)
+        anchors, couplings = (self.model.counts[name] if self.by_mujoco else 0 for name in ("anchor", "coupling"))
+        self.anchor_reference = worlds_last(2 * anchors, t.vec3)
+        # Motion of links whose coordinates don't accelerate, which turns the rows of point and weld constraints.
+        moving = self.model.num_links if anchors else 0
+        self.bias_velocity, self.bias_acceleration = (worlds_last(moving, t.spatial) for _ in range(2))
+        self.no_acceleration = wp.zeros_like(self.qd) if anchors else self.device_model.none(self.scalar)
+        self.coupling_reference = worlds_last(couplings, t.vec3)
 
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
@@ -330,6 +341,8 @@ class Workspace:
             contact=self.contact_reference,
             limit=self.limit_reference,
             loss=self.loss_reference,
+            anchor=self.anchor_reference,
+            coupling=self.coupling_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:

@@ -16,18 +16,20 @@ FILES = (
 STATES, APART = 30, 6
 
 
+@pytest.mark.parametrize("integrator", ["euler", "rk4"])
 @pytest.mark.parametrize("name", FILES)
-def test_one_step(name):
+def test_one_step(name, integrator):
     path = GYMNASIUM / f"{name}.xml"
     if not path.is_file():
         pytest.skip(f"{path} is not installed")
     peer = mujoco.MjModel.from_xml_path(str(path))
-    peer.opt.integrator, peer.opt.tolerance, peer.opt.iterations = mujoco.mjtIntegrator.mjINT_EULER, 0.0, 200
+    theirs = {"euler": mujoco.mjtIntegrator.mjINT_EULER, "rk4": mujoco.mjtIntegrator.mjINT_RK4}
+    peer.opt.integrator, peer.opt.tolerance, peer.opt.iterations = theirs[integrator], 0.0, 200
     peer.opt.density = peer.opt.viscosity = 0.0  # there is no medium here
     assert peer.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
     model = load_quietly(path)
     contact = sim.ContactOptions(law="mujoco", friction="pyramid", impratio=float(peer.opt.impratio))
-    simulator = sim.Simulator(model, peer.opt.timestep, STATES, "cpu", contact)
+    simulator = sim.Simulator(model, peer.opt.timestep, STATES, "cpu", contact, integrator=integrator)
     chance, data = np.random.default_rng(0), mujoco.MjData(peer)
     q, qd, before, after, touching = [], [], [], [], 0
     controls = chance.uniform(-0.4, 0.4, size=(STATES, peer.nu))

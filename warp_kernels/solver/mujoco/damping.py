@@ -21,6 +21,16 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     module = kernel_module("mujoco_damping", scalar)
 
+    @wp.func
+    def implicit_damping(
+        damping: wp.array2d(dtype=scalar), servo_damping: wp.array2d(dtype=scalar), world: int, k: int
+    ):
+        """That of the joint and, where there are any (no rows without), of its actuators."""
+        total = common.value_of(damping, world, k)
+        if servo_damping.shape[0] > 0:
+            total += servo_damping[k, world]
+        return total
+
     @wp.kernel(module=module, enable_backward=False)
     def damping_momentum(
         # Model
@@ -31,13 +41,14 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         qd: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
+        servo_damping: wp.array2d(dtype=scalar),
         # Data out
         damped_armature: wp.array2d(dtype=scalar),
         damping_push: wp.array2d(dtype=scalar),
     ):
         """Over [world, dof]. damped_armature: what stands on the diagonal, h D included; damping_push: h D (v - qd)."""
         k, world = wp.tid()
-        own = dt * common.value_of(damping, world, k)
+        own = dt * implicit_damping(damping, servo_damping, world, k)
         damped_armature[world, k] = common.value_of(armature, world, k) + own
         damping_push[world, k] = own * (qd_solved[world, k] - qd[world, k])
 
@@ -59,6 +70,8 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
         dt: scalar,
         # Parameters
         damping: wp.array2d(dtype=scalar),
+        # Data in
+        servo_damping: wp.array2d(dtype=scalar),
         # Adjoint in
         qd_next_bar: wp.array2d(dtype=scalar),
         damping_weight: wp.array2d(dtype=scalar),
@@ -68,7 +81,7 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """From w, the damping_weight [world, dof]. What reaches M and D is added in :mod:`warp_kernels.solver.impulse`."""
         k, world = wp.tid()
-        back = dt * common.value_of(damping, world, k) * damping_weight[world, k]
+        back = dt * implicit_damping(damping, servo_damping, world, k) * damping_weight[world, k]
         qd_solved_bar[world, k] = qd_next_bar[world, k] - back
         qd_bar[world, k] += back
 

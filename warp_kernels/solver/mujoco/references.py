@@ -160,4 +160,13 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         limit_reference[2 * k, world] = below
         limit_reference[2 * k + 1, world] = above
 
-    return SimpleNamespace(module=module, contact_references=contact_references, joint_references=joint_references)
+    return SimpleNamespace(
+        module=module,
+        contact_references=contact_references,
+        joint_references=joint_references,
+        rates=rates,
+        impedance=impedance,
+        reference=reference,
+        solref_of=solref_of,
+        solimp_of=solimp_of,
+    )

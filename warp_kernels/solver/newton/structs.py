@@ -60,6 +60,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             held: normal impulses that bound friction in a convex round [nc, world].
             swept: impulses of Gauss-Seidel [nc, world].
             own: matrix of each constraint alone, R included [nc, world].
+            softness: R of the first row and of the others [nc, world].
+            step_length: of an update of each row's swept impulse [nc, world].
         """
 
         z: wp.array2d(dtype=scalar)
@@ -72,6 +74,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         held: wp.array2d(dtype=scalar)
         swept: wp.array2d(dtype=t.vec3)
         own: wp.array2d(dtype=t.mat33)
+        softness: wp.array2d(dtype=t.vec2)
+        step_length: wp.array2d(dtype=t.vec3)
 
     @wp.struct
     class System:

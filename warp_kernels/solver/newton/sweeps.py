@@ -36,15 +36,20 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
     zero = scalar(0.0)
 
     @wp.func
-    def resistances(grip: vec2):
-        """R of the three rows; zero where nothing moves."""
+    def softness(grip: vec2):
+        """R of the first row and of the others; zero where nothing moves."""
         first = zero
         others = zero
         if grip[0] > zero:
             first = scalar(1.0) / grip[0]
         if grip[1] > zero:
             others = scalar(1.0) / grip[1]
-        return vec3(first, others, others)
+        return vec2(first, others)
+
+    @wp.func
+    def yielding(softness: vec2, impulse: vec3):
+        """R times the impulse."""
+        return vec3(softness[0] * impulse[0], softness[1] * impulse[1], softness[1] * impulse[2])
 
     @wp.func
     def torsion_bounds(contact: int, world: int, problem: Problem, iterate: Iterate):
@@ -55,12 +60,13 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def start(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Without impulses; the matrices of the constraints alone are kept."""
+        """Without impulses; what all sweeps need of the constraints is kept."""
         for k in range(nv):
             iterate.z[k, world] = zero
         for i in range(count):
             iterate.swept[i, world] = vec3()
-            own = wp.diag(resistances(problem.grip[i, world]))
+            soft = softness(problem.grip[i, world])
+            own = wp.diag(vec3(soft[0], soft[1], soft[1]))
             for side in range(2):
                 here = 2 * i + side
                 tail = constraints.tail[here, world]
@@ -72,6 +78,8 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
                     far = products.whole_entry(i, side, d, world, paths, constraints, problem.row)
                     own += wp.outer(near, far) * problem.inverse_mass[k, world]
             iterate.own[i, world] = own
+            iterate.softness[i, world] = soft
+            iterate.step_length[i, world] = f.step_lengths(own)
 
     @wp.func
     def find_motion(
@@ -92,7 +100,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         old = iterate.swept[i, world]
         own = iterate.own[i, world]
         column = vec3(own[0, 0], own[1, 0], own[2, 0])
-        scale = f.step_lengths(own)
+        scale = iterate.step_length[i, world]
         if problem.grip[i, world][0] == zero:
             return vec3()
         if kind < FRICTION_LOSS:
@@ -120,7 +128,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             if not every and wp.dot(old, old) == zero:
                 continue
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
-            value += wp.cw_mul(resistances(problem.grip[i, world]), old)
+            value += yielding(iterate.softness[i, world], old)
             new = updated(i, world, value, constraints, problem, iterate)
             change = new - old
             if wp.dot(change, change) > zero:
@@ -157,7 +165,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         for i in range(count):
             kind = constraints.kind[i, world]
             swept = iterate.swept[i, world]
-            held = -wp.cw_mul(resistances(problem.grip[i, world]), swept)
+            held = -yielding(iterate.softness[i, world], swept)
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             if kind < FRICTION_LOSS:
                 if swept[0] > zero:

@@ -135,4 +135,10 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
             error * (options.erp / common.recovery(options, world)), -options.max_correction, options.max_correction
         )
 
-    return SimpleNamespace(module=module, evaluate_anchors=evaluate_anchors, evaluate_couplings=evaluate_couplings)
+    return SimpleNamespace(
+        module=module,
+        evaluate_anchors=evaluate_anchors,
+        evaluate_couplings=evaluate_couplings,
+        placed_origin=placed_origin,
+        anchor_orientation=anchor_orientation,
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import ACTUATOR, CONTACT, FRICTION_LOSS, UPPER_LIMIT, warp_types
+from warp_kernels.types import ACTUATOR, CONTACT, COUPLING, FRICTION_LOSS, POINT, UPPER_LIMIT, warp_types
 
 
 @functools.cache
@@ -19,7 +19,7 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def is_referred(references: References, kind: int):
         """Whether the law of a constraint is MuJoCo's."""
-        return references.limit.shape[0] > 0 and kind < ACTUATOR
+        return references.limit.shape[0] > 0 and kind != ACTUATOR
 
     @wp.func
     def limit_place(kind: int, dof: int):
@@ -38,6 +38,10 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return references.contact[item, world]
         if kind == FRICTION_LOSS:
             return references.loss[item, world]
+        if kind == COUPLING:
+            return references.coupling[item, world]
+        if kind >= POINT:
+            return references.anchor[2 * item + kind - POINT, world]
         return references.limit[limit_place(kind, item), world]
 
     @wp.func
@@ -49,6 +53,10 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             references_bar.contact[item, world] += bar
         elif kind == FRICTION_LOSS:
             references_bar.loss[item, world] += bar
+        elif kind == COUPLING:
+            references_bar.coupling[item, world] += bar
+        elif kind >= POINT:
+            references_bar.anchor[2 * item + kind - POINT, world] += bar
         else:
             references_bar.limit[limit_place(kind, item), world] += bar
 

@@ -1,0 +1,44 @@
+"""The settings with which a simulator steps a model as MuJoCo steps its file."""
+
+from typing import Any
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.simulation.options import ContactOptions
+
+FRICTION = {"elliptic": "cone", "pyramidal": "pyramid"}
+
+
+def mujoco_settings(model: Model) -> dict[str, Any]:
+    """Time step, integrator and contact options of the MJCF file that a model was read from.
+
+    ``sim.Simulator(model, **sim.mujoco_settings(model))`` steps as MuJoCo does, by its soft contacts; docs/contact.md
+    says how exactly.
+
+    Args:
+        model: read from an MJCF file, or with several parts from files that agree.
+
+    Returns:
+        ``dt``, ``integrator`` and ``contact``, arguments of :class:`sim.Simulator`.
+
+    Raises:
+        ModelError: for a model without a part from an MJCF file, for files that disagree, and for the integrator
+            "implicit".
+    """
+    stated = {(part.timestep, part.mujoco): part.name for part in model.parts if part.mujoco is not None}
+    if not stated:
+        raise ModelError("mujoco_settings: no part of the model comes from an MJCF file; give dt and options by hand")
+    if len(stated) > 1:
+        raise ModelError(
+            f"mujoco_settings: the parts {', '.join(stated.values())} have different options in their files; give dt, "
+            "integrator and ContactOptions(law='mujoco') by hand"
+        )
+    ((timestep, options),) = stated
+    assert options is not None
+    if options.integrator == "implicit":
+        raise ModelError(
+            "mujoco_settings: there is no integrator 'implicit'; give dt, integrator='implicitfast' and "
+            "ContactOptions(law='mujoco') by hand"
+        )
+    contact = ContactOptions(law="mujoco", friction=FRICTION[options.cone], impratio=options.impratio)
+    return {"dt": timestep, "integrator": options.integrator, "contact": contact}

@@ -1,0 +1,165 @@
+"""A step of the classical Runge-Kutta method as MuJoCo takes it: four times all that leads to an acceleration."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import warp as wp
+
+from sim.simulation.stepping.step_adjoint import DifferentiableStep, shared_gradients
+from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
+
+# What share of a whole step leads from the first stage to each, with the rate and the change of the one before.
+SHARES = (0.0, 0.5, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The state at which a stage looks, and what it finds there.
+
+    Attributes:
+        q: coordinates [num_worlds, nq].
+        qd: velocities [num_worlds, nv].
+        rate: of coordinates, of a quaternion as a rotation vector since the first stage [num_worlds, nv].
+        change: what a step with the acceleration found there adds to velocities, along the axes of links
+            [num_worlds, nv].
+    """
+
+    q: wp.array
+    qd: wp.array
+    rate: wp.array
+    change: wp.array
+
+
+class RungeKuttaStep(DifferentiableStep):
+    """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage.
+
+    Working arrays of the step serve one stage after the other; their states are kept, and the way back runs each again.
+    """
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self._kernels = runge_kutta_kernels(self.scalar)
+        self._stage_adjoints: wp.array | None = None
+        self.stages = [Stage(*(wp.zeros_like(x) for x in (self.q, self.qd, self.qd, self.qd))) for _ in SHARES]
+        self._no_rate = wp.zeros_like(self.qd)
+        self.mean_rate, self.mean_change = (wp.zeros_like(self.qd) for _ in range(2))
+        self.stage_residual = wp.zeros_like(self.residual)
+        self.stage_contact_overflow, self.stage_constraint_overflow = (
+            wp.zeros_like(self.contact_overflow) for _ in range(2)
+        )
+
+    def forward(self) -> None:
+        """All stages, then the step; q and qd are again what they were."""
+        self._run_stages()
+        self._combine_stages()
+        self._copy_state(self.stages[0], self)
+
+    def store(self, **reports: Any) -> None:
+        """As for any step; the residual is the largest of all stages, and what found no room is that of all."""
+        of_stages = {
+            name: getattr(self, f"stage_{name}") for name in ("residual", "contact_overflow", "constraint_overflow")
+        }
+        super().store(**of_stages, **reports)
+
+    def prepare_backward(self) -> None:
+        """As for any step, and the gradients of the stages."""
+        super().prepare_backward()
+        if self._stage_adjoints is None:
+            self._tau_total, self._control_total = wp.zeros_like(self.tau), wp.zeros_like(self.control)
+            parts = [array for stage in self.stages for array in vars(stage).values()]
+            self._stage_adjoints = shared_gradients([*parts, self.mean_rate, self.mean_change], self.device)
+
+    def run_adjoint(self) -> None:
+        """All stages again, then back through one after the other."""
+        assert self._stage_adjoints is not None, "prepare_backward comes first"
+        for array in (self._stage_adjoints, self._tau_total, self._control_total):
+            array.zero_()
+        self._run_stages()
+        with wp.Tape() as tape:
+            self._combine_stages()
+        tape.backward()
+        for number in reversed(range(len(SHARES))):
+            self._stage_adjoint(number)
+        first = self.stages[0]
+        found = (first.q.grad, first.qd.grad, self._tau_total, self._control_total)
+        self.clear_adjoints()
+        self._add_adjoint(found, (self.q.grad, self.qd.grad, self.tau.grad, self.control.grad))
+
+    def show_contacts(self) -> None:
+        """The first stage of the last step again, whose contacts are those of the state before it."""
+        self._launch(checkpoint_kernels(self.scalar).move_cursor, 1, by=-1)
+        self.load()
+        self.to_next_velocity()
+
+    def _run_stages(self) -> None:
+        for array in (self.stage_residual, self.stage_contact_overflow, self.stage_constraint_overflow):
+            array.zero_()
+        self._copy_state(self, self.stages[0])
+        for number, stage in enumerate(self.stages):
+            if number > 0:
+                self._go_to_stage(number)
+                self._copy_state(stage, self)
+            self.to_next_velocity()
+            self._keep_stage(number)
+            self._launch(self._kernels.add_reports, self.num_worlds)
+
+    def _stage_adjoint(self, number: int) -> None:
+        """From the adjoints of a stage's rate and change to those of its state and of what led there."""
+        stage = self.stages[number]
+        self.clear_adjoints()
+        self.qd_solved.grad.zero_()
+        self._copy_state(stage, self)
+        with wp.Tape() as tape:
+            self.record_velocity(tape)
+            self._keep_stage(number)
+        tape.backward()
+        found = (self.q.grad, self.qd.grad, self.tau.grad, self.control.grad)
+        self._add_adjoint(found, (stage.q.grad, stage.qd.grad, self._tau_total, self._control_total))
+        if number > 0:
+            with wp.Tape() as tape:
+                self._go_to_stage(number)
+            tape.backward()
+
+    def _damp(self) -> None:
+        """Nothing: damping is among the forces."""
+
+    def _damping_adjoint(self) -> None:
+        """Nothing; the adjoint of qd_solved is that of the stage's change."""
+
+    def _keep_stage(self, number: int) -> None:
+        stage = self.stages[number]
+        rates = {"rate_before": self.stages[number - 1].rate if number else self._no_rate, "rate": stage.rate}
+        share = self.scalar(SHARES[number])
+        self._launch(self._kernels.keep_stage, self._links, tape=True, share=share, change=stage.change, **rates)
+
+    def _go_to_stage(self, number: int) -> None:
+        stage, before = self.stages[number], self.stages[number - 1]
+        self._advance(SHARES[number], before.rate, before.change, stage.q, stage.qd)
+
+    def _combine_stages(self) -> None:
+        dim = (self.model.nv, self.num_worlds)
+        for name, mean in (("rate", self.mean_rate), ("change", self.mean_change)):
+            parts = dict(zip(("first", "second", "third", "fourth"), (vars(s)[name] for s in self.stages), strict=True))
+            self._launch(self._kernels.combine, dim, tape=True, mean=mean, **parts)
+        self._advance(1.0, self.mean_rate, self.mean_change, self.q_next, self.qd_next)
+
+    def _advance(self, share: float, rate: wp.array, change: wp.array, q: wp.array, qd: wp.array) -> None:
+        first = self.stages[0]
+        begun = {"q_first": first.q, "rate_first": first.rate, "rate": rate, "change": change}
+        kernel = self._kernels.advance
+        self._launch(kernel, self._links, tape=True, share=self.scalar(share), q_there=q, qd_there=qd, **begun)
+
+    def _copy_state(self, source: Any, target: Any) -> None:
+        arrays = {"q_from": source.q, "qd_from": source.qd, "q_to": target.q, "qd_to": target.qd}
+        self._launch(self._kernels.copy_state, self.num_worlds, **arrays)
+
+    def _add_adjoint(self, found: tuple[wp.array, ...], totals: tuple[wp.array, ...]) -> None:
+        names = ("q", "qd", "tau", "control")
+        arrays: dict[str, Any] = {f"{name}_bar": bar for name, bar in zip(names, found, strict=True)}
+        arrays |= {f"{name}_total": total for name, total in zip(names, totals, strict=True)}
+        self._launch(self._kernels.add_adjoint, self.num_worlds, **arrays)
+
+    @property
+    def _links(self) -> tuple[int, int]:
+        return (self.model.num_links, self.num_worlds)

@@ -1,0 +1,89 @@
+"""A simulator with the settings of a file, and where there are none."""
+
+import warnings
+
+import mujoco
+import numpy as np
+import pytest
+
+import sim
+from tests.contact.mujoco.scenes import SOLIMP, SOLREF, XML
+from tests.importers.mjcf_zoo import load_quietly
+from tests.importers.reference import GYMNASIUM
+
+OPTIONS = [
+    {"integrator": "RK4"},
+    {"integrator": "implicitfast", "cone": "elliptic", "impratio": "7"},
+    {"cone": "elliptic", "timestep": "0.003"},
+    {},
+]
+
+
+def written(folder, **options: str):
+    """A file with these options; the contact solver goes on to the end."""
+    path = folder / "scene.xml"
+    values = {"solref": " ".join(map(str, SOLREF)), "solimp": " ".join(map(str, SOLIMP))}
+    text = XML.format(dt=0.004, cone="pyramidal", impratio=1.0, box=3, **values)
+    stated = {"timestep": "0.004", **options}
+    attributes = " ".join(f'{name}="{value}"' for name, value in stated.items())
+    old = text[text.index("<option") : text.index("/>") + 2]
+    path.write_text(text.replace(old, f'<option {attributes} tolerance="0" iterations="200"/>'))
+    return path
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_step_with_the_settings_of_the_file(tmp_path, options):
+    path = written(tmp_path, **options)
+    peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
+    settings = sim.mujoco_settings(model)
+    assert settings["integrator"] == options.get("integrator", "Euler").lower()
+    simulator = sim.Simulator(model, **settings)
+    data = mujoco.MjData(peer)
+    qd = np.linspace(-0.5, 0.5, model.nv)
+    data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
+    mujoco.mj_step(peer, data)
+    end = simulator.step(simulator.state(model.q0, qd))
+    qpos, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
+    np.testing.assert_allclose(qvel, data.qvel, atol=1e-11)
+    np.testing.assert_allclose(qpos, data.qpos, atol=1e-13)
+
+
+def test_they_come_back_from_other_formats(tmp_path):
+    from sim.exporters import write_mjcf
+    from sim.usd import write_usd
+
+    model = load_quietly(written(tmp_path, **OPTIONS[1]))
+    expected = model.parts[0].mujoco
+    assert expected == sim.model.model.MujocoOptions("implicitfast", "elliptic", 7.0)
+    write_mjcf(tmp_path / "again.xml", model)
+    assert load_quietly(tmp_path / "again.xml").parts[0].mujoco == expected
+    poses = sim.forward_kinematics(model, model.q0[None])
+    again = sim.load(write_usd(tmp_path / "again.usdc", model, poses, fps=30), dtype="float64")
+    assert {part.mujoco for part in again.parts if part.mujoco} == {expected}
+    assert sim.mujoco_settings(again) == sim.mujoco_settings(model)
+
+
+def test_the_ant_of_gymnasium():
+    if not (GYMNASIUM / "ant.xml").is_file():
+        pytest.skip("gymnasium is not installed")
+    settings = sim.mujoco_settings(load_quietly(GYMNASIUM / "ant.xml"))
+    assert settings["dt"] == 0.01
+    assert settings["integrator"] == "rk4"
+    assert settings["contact"] == sim.ContactOptions(law="mujoco", friction="pyramid")
+
+
+def test_what_is_refused(tmp_path):
+    ball = sim.ModelBuilder()
+    ball.add_sphere(radius=0.1, mass=1.0)
+    with pytest.raises(sim.ModelError, match="no part of the model comes from an MJCF file"):
+        sim.mujoco_settings(ball.finalize())
+    with pytest.raises(sim.ModelError, match="there is no integrator 'implicit'"):
+        sim.mujoco_settings(load_quietly(written(tmp_path, integrator="implicit")))
+    both = sim.ModelBuilder()
+    for number, integrator in enumerate(("RK4", "Euler")):
+        path = written(tmp_path, integrator=integrator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sim.MJCFWarning)
+            both.add_mjcf(path, name=integrator, position=(0, 5 * number, 0))
+    with pytest.raises(sim.ModelError, match="the parts RK4, Euler have different options"):
+        sim.mujoco_settings(both.finalize())

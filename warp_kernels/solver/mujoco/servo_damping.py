@@ -1,0 +1,116 @@
+"""The velocity gains of actuators on the degrees of freedom that they drive, which MuJoCo's integrator "implicitfast" adds to joint damping.
+
+An actuator with gear g and the force ``F_c - g k v`` resists its joint with ``g^2 k``, unless its force is at a limit.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.actuators import actuator_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import solver_structs
+from warp_kernels.types import TORQUE, kernel_module, warp_types
+
+
+@functools.cache
+def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision, one thread per world."""
+    f = actuator_functions(scalar)
+    common = row_functions(scalar)
+    Gains = solver_structs(scalar).Gains
+    vec3 = warp_types(scalar).vec3
+    module = kernel_module("servo_damping", scalar)
+    zero = scalar(0.0)
+
+    @wp.func
+    def input_of(gains: Gains, control: wp.array2d(dtype=scalar), world: int, i: int):
+        lower = common.value_of(gains.control_lower, world, i)
+        return wp.clamp(control[world, i], lower, common.value_of(gains.control_upper, world, i))
+
+    @wp.func
+    def resistance(kind: int, u: scalar, position: scalar, velocity: scalar, gains: Gains, world: int, i: int):
+        """k of an actuator whose joint has this position and velocity times the gear; zero at a limit of its force."""
+        if kind == TORQUE:
+            return zero
+        law = f.force_law(kind, u, position, gains, world, i)
+        force = law[0] - law[2] * velocity
+        centre = common.value_of(gains.force_centre, world, i)
+        if wp.abs(force - centre) >= common.value_of(gains.force_limit, world, i):
+            return zero
+        return law[2]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def add_servo_damping(
+        # Model
+        actuator_kind: wp.array(dtype=int),
+        actuator_dof: wp.array(dtype=int),
+        dof_q: wp.array(dtype=int),
+        # Parameters
+        gains: Gains,
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        control: wp.array2d(dtype=scalar),
+        # Data out
+        servo_damping: wp.array2d(dtype=scalar),
+    ):
+        """servo_damping: [dof, world]."""
+        world = wp.tid()
+        for k in range(servo_damping.shape[0]):
+            servo_damping[k, world] = zero
+        for i in range(actuator_dof.shape[0]):
+            k = actuator_dof[i]
+            g = common.value_of(gains.gear, world, i)
+            u = input_of(gains, control, world, i)
+            slope = resistance(actuator_kind[i], u, g * q[world, dof_q[k]], g * qd[world, k], gains, world, i)
+            servo_damping[k, world] += g * g * slope
+
+    @wp.kernel(module=module, enable_backward=False)
+    def servo_damping_adjoint(
+        # Model
+        actuator_kind: wp.array(dtype=int),
+        actuator_dof: wp.array(dtype=int),
+        dof_q: wp.array(dtype=int),
+        dt: scalar,
+        # Parameters
+        gains: Gains,
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
+        control: wp.array2d(dtype=scalar),
+        damping_loss: wp.array2d(dtype=scalar),
+        # Adjoint in
+        damping_weight: wp.array2d(dtype=scalar),
+        # Adjoint out
+        control_bar: wp.array2d(dtype=scalar),
+        gains_bar: Gains,
+    ):
+        """What reaches gains and control through the damping, whose adjoint is that of :mod:`warp_kernels.solver.mujoco.damping`."""
+        world = wp.tid()
+        for i in range(actuator_dof.shape[0]):
+            k = actuator_dof[i]
+            kind = actuator_kind[i]
+            g = common.value_of(gains.gear, world, i)
+            u = input_of(gains, control, world, i)
+            position = g * q[world, dof_q[k]]
+            slope = resistance(kind, u, position, g * qd[world, k], gains, world, i)
+            if slope == zero:
+                continue
+            change = damping_loss[world, k] - qd_solved[world, k] + qd[world, k]
+            bar = dt * damping_weight[world, k] * change
+            common.add_at(gains_bar.gear, world, i, scalar(2.0) * g * slope * bar)
+            input_bar = f.law_adjoint(kind, u, position, vec3(zero, zero, g * g * bar), gains, world, i, gains_bar)
+            if control[world, i] < common.value_of(gains.control_lower, world, i):
+                common.add_at(gains_bar.control_lower, world, i, input_bar[0])
+            elif control[world, i] > common.value_of(gains.control_upper, world, i):
+                common.add_at(gains_bar.control_upper, world, i, input_bar[0])
+            else:
+                control_bar[world, i] += input_bar[0]
+
+    return SimpleNamespace(
+        module=module, add_servo_damping=add_servo_damping, servo_damping_adjoint=servo_damping_adjoint
+    )

@@ -1,0 +1,219 @@
+"""The way back from R, a share of each constraint's own inverse masses, to its rows and to the mass matrix.
+
+With M = L' D L, rows Z = J L^-1 of a constraint and own_bar, the adjoint of the squares z D^-1 z' of its rows,
+
+    G = 2 own_bar D^-1 Z L'^-1    reaches the rows J,    -Z' G    L at ancestors,    -own_bar Z^2 / D^2    D,
+
+all of it along the constraint's paths alone. What has reached L and D goes back through the factorisation, from the roots to the leaves.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+from warp_kernels.types import kernel_module, warp_types
+
+# Warp's own access to an array looks at the sign of every index, which takes longer than the product.
+_TAKE_ABOVE = """
+    using number = wp::{scalar};
+    using triple = wp::vec_t<3, number>;
+    const char* factor = reinterpret_cast<const char*>(factor_l.data) + first * wp::int64(factor_l.strides[0]) + world * wp::int64(factor_l.strides[1]);
+    char* bars = reinterpret_cast<char*>(bar.data) + first * wp::int64(bar.strides[0]) + world * wp::int64(bar.strides[1]);
+    const char* responses = reinterpret_cast<const char*>(response.data) + at * wp::int64(response.strides[0]) + world * wp::int64(response.strides[1]);
+    const int* above = reinterpret_cast<const int*>(ancestor.data) + first;
+    triple total;
+    for (int e = 0; e < depth; ++e) {{
+        const triple other = *reinterpret_cast<const triple*>(responses + above[e] * wp::int64(response.strides[0]));
+        total += *reinterpret_cast<const number*>(factor + e * wp::int64(factor_l.strides[0])) * other;
+        if (is_new)
+            *reinterpret_cast<number*>(bars + e * wp::int64(bar.strides[0])) -= wp::dot(z, other);
+    }}
+    return total;
+"""
+_TAKE_PAIRS = """
+    using number = wp::{scalar};
+    const wp::int64 bar_step = bar.strides[0], step = factor_l.strides[0];
+    const char* factor = reinterpret_cast<const char*>(factor_l.data) + first * step + world * wp::int64(factor_l.strides[1]);
+    char* bars = reinterpret_cast<char*>(bar.data) + world * wp::int64(bar.strides[1]);
+    const char* pairs = bars + pair * bar_step;
+    bars += first * bar_step;
+    number total = 0;
+    for (int e = 0; e < count; ++e) {{
+        const number entry = *reinterpret_cast<const number*>(pairs + e * bar_step);
+        total += entry * *reinterpret_cast<const number*>(factor + e * step);
+        *reinterpret_cast<number*>(bars + e * bar_step) -= weight * entry;
+    }}
+    return total;
+"""
+
+
+@functools.cache
+def own_adjoint_kernels(scalar: Any) -> SimpleNamespace:
+    """The kernel of one precision, one thread per world."""
+    vec3 = warp_types(scalar).vec3
+    factor = factor_kernels(scalar)
+    products = product_functions(scalar)
+    module = kernel_module("newton.own_adjoint", scalar)
+
+    @wp.func_native(_TAKE_ABOVE.format(scalar=scalar.__name__))
+    def take_above(
+        ancestor: wp.array(dtype=int),
+        first: int,
+        depth: int,
+        at: int,
+        z: vec3,
+        is_new: bool,
+        factor_l: wp.array2d(dtype=scalar),
+        response: wp.array2d(dtype=vec3),
+        bar: wp.array2d(dtype=scalar),
+        world: int,
+    ) -> vec3:
+        """What a degree of freedom's row of L makes of the responses above it; where ``is_new``, that row's adjoint."""
+
+    @wp.func_native(_TAKE_PAIRS.format(scalar=scalar.__name__))
+    def take_pairs(
+        first: int,
+        pair: int,
+        count: int,
+        weight: scalar,
+        factor_l: wp.array2d(dtype=scalar),
+        bar: wp.array2d(dtype=scalar),
+        world: int,
+    ) -> scalar:
+        """Take ``weight`` times the entries from ``pair`` on from those from ``first`` on. Returns the former times L's from ``first`` on."""
+
+    @wp.func
+    def shared_length(constraint: int, world: int, paths: Paths, constraints: Constraints):
+        """How many degrees of freedom the paths of both sides share, from the root on."""
+        a = constraints.tail[2 * constraint, world]
+        b = constraints.tail[2 * constraint + 1, world]
+        length = int(0)
+        if a >= 0 and b >= 0:
+            most = wp.min(paths.dof_depth[a], paths.dof_depth[b]) + 1
+            while length < most and factor.path_dof(
+                paths.dof_depth, paths.dof_row_start, paths.ancestor, a, length
+            ) == factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, b, length):
+                length += 1
+        return length
+
+    @wp.func
+    def go_along(
+        constraint: int,
+        side: int,
+        new: int,
+        world: int,
+        paths: Paths,
+        trees: TreeDofs,
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        constraints: Constraints,
+        couplings: Couplings,
+        own_bar: vec3,
+        coupled_response: wp.array2d(dtype=vec3),
+        own_mass_bar: wp.array2d(dtype=scalar),
+        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
+    ):
+        """G along the path of one side, and the adjoints of L and D where it is ``new``, from that depth on."""
+        tail = constraints.tail[2 * constraint + side, world]
+        tree = trees.dof_tree[tail]
+        at = couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
+        at -= trees.tree_dof_start[tree]
+        for d in range(paths.dof_depth[tail] + 1):
+            k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+            first = paths.dof_row_start[k]
+            z = products.whole_entry(constraint, side, d, world, paths, constraints, row)
+            response = scalar(2.0) * factor_d[k, world] * wp.cw_mul(own_bar, z)
+            if d >= new:
+                own_mass_bar_diagonal[k, world] -= scalar(0.5) * factor_d[k, world] * wp.dot(response, z)
+            response -= take_above(
+                paths.ancestor, first, d, at, z, d >= new, factor_l, coupled_response, own_mass_bar, world
+            )
+            coupled_response[at + k, world] = response
+
+    @wp.func
+    def factorisation_adjoint(
+        world: int,
+        paths: Paths,
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        mass_bar: wp.array2d(dtype=scalar),
+        mass_bar_diagonal: wp.array2d(dtype=scalar),
+    ):
+        """From the adjoints of L and D, in place, to those of the mass matrix.
+
+        The factorisation takes l_j D l_i of each degree of freedom from the entries of its ancestors i and j.
+        """
+        for k in range(paths.dof_depth.shape[0]):
+            first = paths.dof_row_start[k]
+            pivot = scalar(1.0) / factor_d[k, world]
+            pivot_bar = mass_bar_diagonal[k, world]
+            for d in range(paths.dof_depth[k]):
+                j = paths.ancestor[first + d]
+                below = factor_l[first + d, world]
+                own = mass_bar_diagonal[j, world] * below
+                pairs = take_pairs(first, paths.dof_row_start[j], d, pivot * below, factor_l, mass_bar, world)
+                pivot_bar -= (own + pairs) * below
+                mass_bar[first + d, world] -= pivot * (scalar(2.0) * own + pairs)
+            for d in range(paths.dof_depth[k]):
+                bar = mass_bar[first + d, world] * factor_d[k, world]
+                mass_bar[first + d, world] = bar
+                pivot_bar -= bar * factor_l[first + d, world]
+            mass_bar_diagonal[k, world] = pivot_bar
+
+    @wp.kernel(module=module, enable_backward=False)
+    def own_adjoint(
+        # Model
+        paths: Paths,
+        trees: TreeDofs,
+        # Data in
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        constraints: Constraints,
+        couplings: Couplings,
+        # Adjoint in
+        own_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        coupled_response: wp.array2d(dtype=vec3),
+        own_mass_bar: wp.array2d(dtype=scalar),
+        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
+    ):
+        """coupled_response: G, at the degrees of freedom of both paths. own_mass_bar: packed, and its diagonal, of the mass matrix."""
+        world = wp.tid()
+        for at in range(own_mass_bar.shape[0]):
+            own_mass_bar[at, world] = scalar(0.0)
+        for k in range(own_mass_bar_diagonal.shape[0]):
+            own_mass_bar_diagonal[k, world] = scalar(0.0)
+        count = constraints.count[world]
+        for constraint in range(count):
+            new = int(0)
+            for side in range(2):
+                if constraints.tail[2 * constraint + side, world] >= 0:
+                    go_along(
+                        constraint,
+                        side,
+                        new,
+                        world,
+                        paths,
+                        trees,
+                        factor_l,
+                        factor_d,
+                        row,
+                        constraints,
+                        couplings,
+                        own_bar[constraint, world],
+                        coupled_response,
+                        own_mass_bar,
+                        own_mass_bar_diagonal,
+                    )
+                new = shared_length(constraint, world, paths, constraints)
+        if count > 0:
+            factorisation_adjoint(world, paths, factor_l, factor_d, own_mass_bar, own_mass_bar_diagonal)
+
+    return SimpleNamespace(module=module, own_adjoint=own_adjoint)
