@@ -5,6 +5,7 @@ environments side by side: PPO learns from 64 of them, SAC makes one update for 
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,11 +81,12 @@ class Trained:
     seconds: float
 
 
-def train_baseline(method: str, task: str, seconds: float, seed: int) -> Trained:
+def train_baseline(method: str, task: str, task_options: Mapping[str, Any], seconds: float, seed: int) -> Trained:
     """Train by "ppo" or "sac" for some seconds, with one thread like the trainings beside it."""
     kind, envs, settings = ALGORITHMS[method]
     environments = VecNormalize(
-        StableBaselines3VecEnv(make(task, envs, device="cpu", seed=seed, threads=1)), gamma=settings["gamma"]
+        StableBaselines3VecEnv(make(task, envs, device="cpu", seed=seed, threads=1, **task_options)),
+        gamma=settings["gamma"],
     )
     torch.set_num_threads(1)
     model = kind("MlpPolicy", environments, seed=seed, device="cpu", **settings)

@@ -39,6 +39,10 @@ SOLVERS = {
     "50 sweeps, adjoint of the solution": sim.ContactOptions(solver="pgs", adjoint="implicit"),
     "at most 20 sweeps, to 1e-4 m/s": sim.ContactOptions(solver="pgs", sweeps=20, tolerance=1e-4),
 }
+LAWS = {
+    "MuJoCo's law, Euler": {"law": "mujoco"},
+    "MuJoCo's law, RK4": {"law": "mujoco", "integrator": "rk4"},
+}
 WARM = 30  # steps before the measurement, after which the robots touch the ground
 
 
@@ -65,10 +69,12 @@ def main() -> None:
             )
         arm = ours(make_task("PandaReach"), options.seconds, ARMS, options.device)
         records.append({"task": "PandaReach", "envs": ARMS, **arm, "machine": before})
-        for name, contact in SOLVERS.items():
-            found = ours(with_contact("Ant", contact), options.seconds, options.envs, options.device)
+        ants = {name: with_contact("Ant", contact) for name, contact in SOLVERS.items()}
+        ants |= {name: make_task("Ant", **law) for name, law in LAWS.items()}
+        for name, ant in ants.items():
+            found = ours(ant, options.seconds, options.envs, options.device)
             records.append({"task": "Ant", "solver": name, "envs": options.envs, **found, "machine": before})
-        for record in records[-1 - len(SOLVERS) :]:
+        for record in records[-1 - len(ants) :]:
             print({name: value for name, value in record.items() if name != "machine"})
     options.json.parent.mkdir(parents=True, exist_ok=True)
     write_text(options.json, json.dumps(records, indent=1) + "\n")

@@ -38,12 +38,24 @@ class Case:
             gradient in :mod:`examples.rl.sac`; "ppo" or "sac" of :mod:`bench.baselines`.
         minutes: longest time.
         iterations: most of them, for methods that have a number.
+        law: of contact, "hard" or "mujoco", of robots.
     """
 
     task: str
     method: str
     minutes: float
     iterations: int = 0
+    law: str = "hard"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from all others."""
+        return (self.task, self.method, self.law)
+
+    @property
+    def task_options(self) -> dict[str, str]:
+        """What the task is made with."""
+        return {"law": self.law} if self.task in ROBOTS else {}
 
 
 APG_ITERATIONS = {1: 200, 2: 200, 3: 200, 4: 400, 5: 400, 6: 400, 7: 1000}
@@ -59,6 +71,7 @@ CASES = [
     *(Case("CartpoleSwingup", method, 5.0) for method in ALGORITHMS),
     Case("PandaReach", "shac", 5.0, 300),
     *(Case(robot, method, 5.0, 400) for robot in ROBOTS[:3] for method in ("shac", *ALGORITHMS)),
+    *(Case(robot, method, 5.0, 400, "mujoco") for robot in ROBOTS[:3] for method in ("shac", "ppo")),
 ]
 TASKS = list(dict.fromkeys(case.task for case in CASES))
 METHODS = list(dict.fromkeys(case.method for case in CASES))
@@ -76,25 +89,31 @@ def main() -> None:
     if options.json.is_file():
         record = json.loads(options.json.read_text())
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    done = {(row["task"], row["method"], row["seed"]) for row in record["rows"]}
+    done = {(*key_of(row), row["seed"]) for row in record["rows"]}
     chosen = [case for case in CASES if case.task in options.tasks and case.method in options.methods]
     wanted = [(case, seed) for case in chosen for seed in range(options.seeds)]
-    left = [each for each in wanted if (each[0].task, each[0].method, each[1]) not in done]
-    order = [(case.task, case.method) for case in CASES]
+    left = [(case, seed) for case, seed in wanted if (*case.key, seed) not in done]
+    order = [case.key for case in CASES]
     for case, seed in tqdm(left, unit="training"):
         record["rows"].append(measure(case, seed))
-        record["rows"].sort(key=lambda row: (order.index((row["task"], row["method"])), row["seed"]))
+        record["rows"].sort(key=lambda row: (order.index(key_of(row)), row["seed"]))
         write_text(options.json, json.dumps(record, indent=1) + "\n")
+
+
+def key_of(row: dict[str, Any]) -> tuple[str, str, str]:
+    """The key of the case that a record is of."""
+    return (row["task"], row["method"], row.get("law", "hard"))
 
 
 def measure(case: Case, seed: int) -> dict[str, Any]:
     """Train, and play."""
     policy, figures = (train_baseline_of if case.method in ALGORITHMS else train_ours)(case, seed)
-    found = evaluate(policy, case.task, {}, "cpu")
+    found = evaluate(policy, case.task, case.task_options, "cpu")
     row: dict[str, Any] = {
         "task": case.task,
         "seed": seed,
         "method": case.method,
+        "law": case.law,
         "processor": machine()["processor"],
         **figures,
         "return": float(found["returns"].mean()),
@@ -104,7 +123,11 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     if case.task == "CartpoleSwingup":
         row["upright"] = float((found["observation"][:, 3] > 0.9).float().mean())
     if case.task in ROBOTS:
-        for place, figures in (("here", here(policy, case.task, seed)), ("mujoco", in_mujoco(policy, case.task, seed))):
+        places = {
+            "here": here(policy, case.task, case.task_options, seed),
+            "mujoco": in_mujoco(policy, case.task, seed),
+        }
+        for place, figures in places.items():
             row[place] = {name: float(values.mean()) for name, values in figures.items()}
     return row
 
@@ -124,14 +147,14 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
 
 def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
     """Train without gradients through the simulator."""
-    found = train_baseline(case.method, case.task, 60.0 * case.minutes, seed)
+    found = train_baseline(case.method, case.task, case.task_options, 60.0 * case.minutes, seed)
     return found.policy, {"envs": found.envs, "steps": found.steps, "seconds": round(found.seconds, 1)}
 
 
 def make_learner(case: Case, seed: int) -> tuple[Learner, int]:
     """What the commands of :mod:`examples.rl` train, and the environment steps of an iteration."""
     if case.method == "shac":
-        learner = shac.learner_of(case.task, case.iterations, seed)
+        learner = shac.learner_of(case.task, case.iterations, seed, task_options=case.task_options)
         return learner, learner.settings.horizon
     env = make(case.task, 16, device="cpu", differentiable=case.method == "apg")
     if case.method == "apg":

@@ -23,7 +23,7 @@ from examples import processes
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
 from examples.rl.networks import Policy
-from examples.rl.training import train, training_parser, write_training
+from examples.rl.training import physics, train, training_parser, write_training
 from sim.envs import VectorEnv, make
 from sim.errors import ModelError
 
@@ -129,9 +129,10 @@ def main() -> None:
     options = parse_example(parser, counts=("envs",))
     make_folder(parser, options.out)
     file = options.out / "interrupted.npz" if processes.join() == 0 else None
-    task = {"noise": options.noise, "substeps": options.substeps} if options.task.startswith("Pendulum") else {}
+    pendulum = {"noise": options.noise, "substeps": options.substeps} if options.task.startswith("Pendulum") else {}
+    task = {**pendulum, **physics(options)}
     names = ("task", "seed", "envs", "iterations", "rate", "deviation", "noise", "substeps", "adjoint_clip")
-    problem = {name: getattr(options, name) for name in names}
+    problem = {name: getattr(options, name) for name in names} | physics(options)
     with Progress(file, problem, options.restart) as kept:
         env = make(
             options.task, options.envs, device=options.device, differentiable=True, adjoint_clip=options.adjoint_clip,

@@ -34,7 +34,7 @@ from torch import nn
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
 from examples.rl.networks import Policy, layers
-from examples.rl.training import train, training_parser, write_training
+from examples.rl.training import physics, train, training_parser, write_training
 from sim.envs import Task, VectorEnv, make_task
 from sim.errors import ModelError
 
@@ -375,9 +375,10 @@ def main() -> None:
     parser.add_argument("--substeps", type=int, default=8, help="of a pendulum, for each action (8)")
     options = parse_example(parser, counts=("envs", "updates", "extras"))
     make_folder(parser, options.out)
-    task = {"substeps": options.substeps} if options.task.startswith("Pendulum") else {}
+    pendulum = {"substeps": options.substeps} if options.task.startswith("Pendulum") else {}
+    task = {**pendulum, **physics(options)}
     names = ("task", "seed", "iterations", "envs", "enhance", "near", "extras", "first_order", "updates", "substeps")
-    problem = {name: getattr(options, name) for name in names}
+    problem = {name: getattr(options, name) for name in names} | physics(options)
     with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
         env = VectorEnv(make_task(options.task, **task), options.envs, device="cpu")
         chosen = {name: getattr(options, name) for name in ("enhance", "near", "extras", "first_order", "updates")}

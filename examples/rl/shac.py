@@ -16,6 +16,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from examples import processes
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
 from examples.rl.networks import Policy, Value
-from examples.rl.training import train, training_parser, write_training
+from examples.rl.training import physics, train, training_parser, write_training
 from sim.envs import VectorEnv, make
 
 
@@ -225,10 +226,21 @@ def lambda_returns(
 # leave the place where it can stand, which takes more noise, a wider bound and a longer view.
 WALKING = {"envs": 256, "horizon": 16, "deviation": 0.1, "adjoint_clip": 3.0}
 HOPPING = {**WALKING, "deviation": 0.3, "adjoint_clip": 30.0, "discount": 0.995}
-PRESETS: dict[str, dict[str, float]] = {"Hopper": HOPPING, **dict.fromkeys(("Ant", "HalfCheetah", "Humanoid"), WALKING)}
+HOPPING_ON_SOFT_GROUND = {**HOPPING, "deviation": 0.5, "adjoint_clip": 3.0}
+PRESETS: dict[str, dict[str, float]] = {
+    "Hopper": HOPPING,
+    **dict.fromkeys(("Ant", "AntPaper", "HalfCheetah", "Humanoid"), WALKING),
+}
 
 
-def learner_of(task: str, iterations: int, seed: int, device: str | None = "cpu", **chosen: float) -> Shac:
+def learner_of(
+    task: str,
+    iterations: int,
+    seed: int,
+    device: str | None = "cpu",
+    task_options: Mapping[str, Any] = MappingProxyType({}),
+    **chosen: float,
+) -> Shac:
     """A learner with the defaults of the task.
 
     Args:
@@ -236,11 +248,17 @@ def learner_of(task: str, iterations: int, seed: int, device: str | None = "cpu"
         iterations: after which the learning rates have fallen.
         seed: of everything random.
         device: of the environment.
+        task_options: of the task, such as ``law``.
         chosen: what differs from the defaults: of :class:`Settings`, ``envs`` and ``adjoint_clip``.
     """
-    options = {"envs": 64, "adjoint_clip": math.inf, **PRESETS.get(task, {}), **chosen}
+    preset = PRESETS.get(task, {})
+    if task == "Hopper" and task_options.get("law") == "mujoco":
+        preset = HOPPING_ON_SOFT_GROUND
+    options = {"envs": 64, "adjoint_clip": math.inf, **preset, **chosen}
     envs, clip = int(options.pop("envs")), options.pop("adjoint_clip")
-    env = make(task, envs, device=device, differentiable=True, adjoint_clip=clip, threads=processes.threads())
+    env = make(
+        task, envs, device=device, differentiable=True, adjoint_clip=clip, threads=processes.threads(), **task_options
+    )
     return Shac(env, Settings(**options), iterations, seed)  # type: ignore[arg-type]
 
 
@@ -264,12 +282,13 @@ def main() -> None:
     make_folder(parser, options.out)
     file = options.out / "interrupted.npz" if processes.join() == 0 else None
     chosen = {name: getattr(options, name) for name in about if getattr(options, name) is not None}
-    learner = learner_of(options.task, options.iterations, options.seed, options.device, **chosen)
+    task = physics(options)
+    learner = learner_of(options.task, options.iterations, options.seed, options.device, task, **chosen)
     problem = {name: getattr(options, name) for name in ("task", "seed", "iterations")}
-    with Progress(file, {**problem, "chosen": str(chosen)}, options.restart) as kept:
+    with Progress(file, {**problem, **task, "chosen": str(chosen)}, options.restart) as kept:
         training = train(learner, options.iterations, 60.0 * options.minutes, learner.settings.horizon, kept)
         if processes.number() == 0:
-            write_training(options, "shac", learner, training, {})
+            write_training(options, "shac", learner, training, task)
 
 
 if __name__ == "__main__":

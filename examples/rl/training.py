@@ -110,7 +110,16 @@ def training_parser(description: str | None, *, task: str, out: str, iterations:
     names = ", ".join(["Pendulum-1 ...", *(name for name in TASKS if name != "Pendulum")])
     parser.add_argument("task", nargs="?", default=task, help=f"{names} ({task})")
     parser.add_argument("--minutes", type=float, default=math.inf, help="longest time, besides --iterations")
+    about = {"law": "of contact, hard (as without this) or mujoco", "integrator": "of the law mujoco, euler or rk4"}
+    for name, text in about.items():
+        parser.add_argument(f"--{name}", help=f"{text}; of the robots of gymnasium")
     return parser
+
+
+def physics(options: argparse.Namespace) -> dict[str, str]:
+    """The options of a task that say how contact and time are dealt with; those that were given."""
+    given = {"law": options.law, "integrator": options.integrator}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def train(learner: Learner, iterations: float, seconds: float, horizon: int, kept: Progress) -> Training:

@@ -1,11 +1,12 @@
 """Environments by name."""
 
+import inspect
 import re
 from typing import Any
 
 from sim.envs.task import Task
 from sim.envs.tasks.cartpole import CartpoleSwingup
-from sim.envs.tasks.gymnasium_robots import Ant, HalfCheetah, Hopper, Humanoid
+from sim.envs.tasks.gymnasium_robots import Ant, AntPaper, HalfCheetah, Hopper, Humanoid
 from sim.envs.tasks.panda_reach import PandaReach
 from sim.envs.tasks.pendulum import Pendulum
 from sim.envs.vector_env import VectorEnv
@@ -15,6 +16,7 @@ TASKS: dict[str, type[Task]] = {
     "Pendulum": Pendulum,
     "CartpoleSwingup": CartpoleSwingup,
     "Ant": Ant,
+    "AntPaper": AntPaper,
     "Hopper": Hopper,
     "HalfCheetah": HalfCheetah,
     "Humanoid": Humanoid,
@@ -30,14 +32,18 @@ def make_task(name: str, **options: Any) -> Task:
         **options: of the task's class.
 
     Raises:
-        ModelError: for an unknown name.
+        ModelError: for an unknown name or option.
     """
     pendulum = re.fullmatch(r"Pendulum-(\d+)", name)
-    if pendulum:
-        return Pendulum(int(pendulum[1]), **options)
-    if name not in TASKS:
+    given = {"links": int(pendulum[1]), **options} if pendulum else options
+    kind = "Pendulum" if pendulum else name
+    if kind not in TASKS:
         raise ModelError(f"unknown environment '{name}'; known are Pendulum-1, Pendulum-2 ... and {', '.join(TASKS)}")
-    return TASKS[name](**options)
+    known = inspect.signature(TASKS[kind]).parameters
+    for option in given:
+        if option not in known:
+            raise ModelError(f"the environment '{name}' has no option '{option}'; it has {', '.join(known)}")
+    return TASKS[kind](**given)
 
 
 def make(

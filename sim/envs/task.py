@@ -60,6 +60,7 @@ class Task(ABC):
     Attributes:
         dt: time step of the simulation [s].
         frame_skip: steps for each action.
+        integrator: of the simulator, see :class:`sim.Simulator`.
         max_episode_length: environment steps after which an episode is truncated.
         action_low: least action, one number or one for each entry.
         action_high: greatest action, likewise. What an actuator gets is clamped between both.
@@ -68,6 +69,7 @@ class Task(ABC):
 
     dt: float = 1 / 240
     frame_skip: int = 4
+    integrator: str = "euler"
     max_episode_length: int = 1000
     action_low: float | Sequence[float] = -1.0
     action_high: float | Sequence[float] = 1.0

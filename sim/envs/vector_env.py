@@ -94,7 +94,9 @@ class VectorEnv:
         self.autoreset_mode = autoreset_mode
         self.adjoint_clip = float(adjoint_clip)
         self.differentiable = differentiable
-        self.simulator = Simulator(task.model(), task.dt, num_envs, device, task.contact(), threads=threads)
+        self.simulator = Simulator(
+            task.model(), task.dt, num_envs, device, task.contact(), threads=threads, integrator=task.integrator
+        )
         if self.simulator.model.dtype != task.dtype:
             raise ModelError(f"the task's dtype is {task.dtype}, but its model has {self.simulator.model.dtype}")
         self.generator = torch.Generator(self.device)

@@ -6,7 +6,7 @@ import torch
 import sim.envs
 from sim.envs import VectorEnv
 
-NAMES = ("Pendulum-2", "CartpoleSwingup", "Ant", "Hopper", "HalfCheetah", "Humanoid", "PandaReach")
+NAMES = ("Pendulum-2", "CartpoleSwingup", "Ant", "AntPaper", "Hopper", "HalfCheetah", "Humanoid", "PandaReach")
 STEPS = 3
 
 

@@ -122,6 +122,25 @@ def test_robots_are_rewarded_as_in_gymnasium(name):
         assert bool(terminated[row]) == (name != "HalfCheetah" and not theirs.is_healthy)
 
 
+def test_the_ant_of_the_paper():
+    """Heavier by 1 kg a link, without armature; its own reward and scale of velocities."""
+    env, file = (sim.envs.make(name, 3, device="cpu", seed=0, dtype="float64") for name in ("AntPaper", "Ant"))
+    model, of_file = env.simulator.model, file.simulator.model
+    np.testing.assert_allclose(model.parameters["mass"], of_file.parameters["mass"] + 1.0)
+    assert not model.parameters["armature"].any()
+    assert of_file.parameters["armature"].any()
+    env.reset()
+    observation, _ = env.reset()
+    _, qvel = sim.to_mujoco(model, env.state.q, env.state.qd)
+    assert observation.shape == (3, 27)
+    torch.testing.assert_close(observation[:, 13:], 0.05 * qvel)
+    before = sim.torch.Robot(model).centre_of_mass(env.state.q)[:, 0]
+    action = torch.full((3, 8), 0.3, dtype=torch.float64)
+    _, reward, *_ = env.step(action)
+    velocity = (sim.torch.Robot(model).centre_of_mass(env.state.q)[:, 0] - before) / 0.05
+    torch.testing.assert_close(reward, 1.0 + velocity - 0.5 * 8 * 0.09)
+
+
 def test_without_gymnasium_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(sim.ModelError, match=r"ant.xml is a file of gymnasium.*pip install 'backswing\[rl\]'"):
@@ -172,17 +191,17 @@ def test_what_is_left_to_the_pose_of_a_panda():
         np.testing.assert_allclose(seen[:, 17:], [[0.0, math.sin(0.3), 0.0]] * 3, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["Ant", "HalfCheetah"])
-def test_robots_step_as_in_mujoco_under_its_law(name):
-    """An environment step beside MuJoCo's with the integrator "Euler": the observation after it."""
+@pytest.mark.parametrize(("name", "integrator"), [("Ant", "rk4"), ("Ant", "euler"), ("HalfCheetah", "euler")])
+def test_robots_step_as_in_mujoco_under_its_law(name, integrator):
+    """An environment step beside MuJoCo's: the observation after it."""
     mujoco = pytest.importorskip("mujoco")
     gymnasium = pytest.importorskip("gymnasium")
-    contact = sim.ContactOptions(law="mujoco", friction="pyramid")
-    env = sim.envs.make(name, 6, device="cpu", seed=0, dtype="float64", contact=contact)
+    env = sim.envs.make(name, 6, device="cpu", seed=0, dtype="float64", law="mujoco", integrator=integrator)
     env.reset()
     options = {"include_cfrc_ext_in_observation": False} if name == "Ant" else {}
     theirs = gymnasium.make(f"{name}-v5", **options).unwrapped
-    theirs.model.opt.integrator, theirs.model.opt.tolerance = mujoco.mjtIntegrator.mjINT_EULER, 0.0
+    integrators = {"euler": mujoco.mjtIntegrator.mjINT_EULER, "rk4": mujoco.mjtIntegrator.mjINT_RK4}
+    theirs.model.opt.integrator, theirs.model.opt.tolerance = integrators[integrator], 0.0
     generator, touching = torch.Generator().manual_seed(0), 0
     for _ in range(12):
         qpos, qvel = (x.numpy() for x in sim.to_mujoco(env.simulator.model, env.state.q, env.state.qd))

@@ -1,14 +1,16 @@
 """Robots of gymnasium's MuJoCo tasks, version 5, read from the files that gymnasium installs.
 
 Reward, ends, starts and observations are those of version 5 without the terms of contact forces. Contact is hard unless
-MuJoCo's law is chosen. docs/learning.md says what else differs.
+MuJoCo's law is chosen; with that and its integrator a step is MuJoCo's. docs/learning.md says what else differs.
 """
 
 import importlib.util
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from sim.envs.task import DTYPES, Task, TaskState
@@ -33,7 +35,9 @@ class GymnasiumRobot(Task):
 
     Args:
         dtype: "float32" or "float64".
-        contact: options of the contact solver; ``ContactOptions(law="mujoco", friction="pyramid")`` is MuJoCo's.
+        law: "hard", or "mujoco" for MuJoCo's contacts (:class:`sim.ContactOptions`).
+        integrator: with MuJoCo's law, "euler" or "rk4" (:class:`sim.Simulator`); the files of Ant, Hopper and
+            Humanoid ask for the latter, which takes four times as long.
 
     Attributes:
         file: name of the MJCF.
@@ -53,9 +57,10 @@ class GymnasiumRobot(Task):
     control_weight: float
     healthy_reward: float
 
-    def __init__(self, dtype: str = "float32", contact: ContactOptions | None = None):
+    def __init__(self, dtype: str = "float32", law: str = "hard", integrator: str = "euler"):
         super().__init__(dtype)
-        self._contact = ContactOptions() if contact is None else contact
+        self.integrator = integrator
+        self._contact = ContactOptions(law=law, friction="pyramid" if law == "mujoco" else "cone")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MJCFWarning)  # docs/learning.md says what differs
             self._model = load(gymnasium_file(self.file), dtype=dtype)
@@ -65,7 +70,7 @@ class GymnasiumRobot(Task):
         return self._model
 
     def contact(self) -> ContactOptions:
-        """As given."""
+        """Of the law that was chosen."""
         return self._contact
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
@@ -127,6 +132,29 @@ class Ant(GymnasiumRobot):
         return (height >= 0.2) & (height <= 1.0)
 
 
+class AntPaper(Ant):
+    """The ant of Qiao et al. (ICML 2021), as their published code has it.
+
+    It takes the file's armature for mass: each link has 1 kg more, and no armature. The reward is 1 + v_x - 0.5 |a|^2,
+    with the velocity of the centre of mass, and a policy sees velocities times 0.05.
+    """
+
+    def __init__(self, dtype: str = "float32", law: str = "hard", integrator: str = "euler"):
+        super().__init__(dtype, law, integrator)
+        given = self._model.parameters
+        heavier = {"mass": given["mass"] + 1.0, "armature": np.zeros_like(given["armature"])}
+        self._model = replace(self._model, parameters={**given, **heavier})
+        self._robot = Robot(self._model)
+
+    def seen_velocity(self, qvel: torch.Tensor) -> torch.Tensor:
+        """Scaled down."""
+        return 0.05 * qvel
+
+    def place(self, state: TaskState) -> torch.Tensor:
+        """Of the centre of mass."""
+        return self._robot.to(state.q.device).centre_of_mass(state.q)[:, 0]
+
+
 class Hopper(GymnasiumRobot):
     """Hopper-v5."""
 
@@ -172,8 +200,8 @@ class Humanoid(GymnasiumRobot):
     action_low: float | Sequence[float] = -0.4
     action_high: float | Sequence[float] = 0.4
 
-    def __init__(self, dtype: str = "float32"):
-        super().__init__(dtype)
+    def __init__(self, dtype: str = "float32", law: str = "hard", integrator: str = "euler"):
+        super().__init__(dtype, law, integrator)
         self._robot = Robot(self._model)
 
     def place(self, state: TaskState) -> torch.Tensor:
