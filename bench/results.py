@@ -36,10 +36,6 @@ all steps: at the end of the motion the ball is at the target (throw) or lies th
 the unknown is the friction with which a racecar stops at the target. A target counts as reached when the distance falls
 below 1 cm, in friction below 1 mm, within 50 iterations. Iterations and seconds are those of the targets reached.
 
-The figures below, and those of CMA-ES and of the estimates, were measured with `solver="pgs"`, which was the default
-then. With Newton's method, the default now, `python -m bench.optimise --targets 3` reached 52 of 52 targets: medians of
-8 iterations in throw, 6.5 in settle, 4.5 in golf and 3 in friction.
-
 Throws start from torques that hold the arm still for half a second and then let the ball drop; golf starts from zero
 torques. If the ball stayed in the hand, the optimisation would get stuck: it would stretch the arm out towards the
 target, where no gradient tells it to let go.

@@ -47,6 +47,7 @@ class Problem:
         qd_weight: the same for qd [steps + 1, nv].
         impulses: impulses of a warm start for the first step: values [max_constraints, 3] and keys
             [max_constraints, 2].
+        integrator: of the simulator.
     """
 
     model: Model
@@ -57,10 +58,13 @@ class Problem:
     q_weight: np.ndarray
     qd_weight: np.ndarray
     impulses: tuple[np.ndarray, np.ndarray] | None = None
+    integrator: str = "euler"
 
     def simulator(self, num_worlds: int, parameters: dict[str, np.ndarray]) -> Simulator:
         """Make a simulator with ``num_worlds`` worlds."""
-        return Simulator(self.model, self.dt, num_worlds, self.device, self.contact, parameters)
+        return Simulator(
+            self.model, self.dt, num_worlds, self.device, self.contact, parameters, integrator=self.integrator
+        )
 
     def _state(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray) -> State:
         impulses = None

@@ -119,7 +119,10 @@ def _doubled(
         for name, value in simulator.parameter_values().items()
     }
     exact = replace(simulator.contact, gradient_smoothing=0.0)
-    double = Simulator(replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, exact, parameters)
+    double = Simulator(
+        replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, exact, parameters,
+        integrator=simulator.integrator,
+    )  # fmt: skip
     started = simulator.first_impulses(state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     trajectory = double.rollout(start_state(double, q, qd, impulses), tau, steps, control=control)
@@ -186,7 +189,7 @@ def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], wor
         impulses = trajectory.impulses.value.numpy()[0, world], trajectory.impulses.key.numpy()[0, world]
     return Problem(
         simulator.model, simulator.dt, simulator.contact, simulator.device, values, weights[0][:, world],
-        weights[1][:, world], impulses,
+        weights[1][:, world], impulses, simulator.integrator,
     )  # fmt: skip
 
 
