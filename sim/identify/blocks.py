@@ -41,6 +41,11 @@ class Block:
     upper: float
     prior: Prior | None
 
+    @property
+    def scale(self) -> np.ndarray:
+        """About how large changes of the free numbers are [p]."""
+        return np.ones(len(self.start))
+
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The value of each place, for free numbers [..., p]."""
         raise NotImplementedError
@@ -67,6 +72,12 @@ class Numbers(Block):
             raise ModelError(f"'{name}': it starts from {start:g}, but must lie between {lower:g} and {upper:g}")
         first = torch.tensor([start], dtype=torch.float64)
         return cls(name, (place,), ((name, unit),), first, lower, upper, prior)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """See :class:`Block`."""
+        size = abs(float(self.start[0]))
+        return np.array([size if size > 0.0 else getattr(self.prior, "deviation", 1.0)])
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """See :class:`Block`."""
@@ -108,6 +119,11 @@ class Vector(Block):
         quantity, _, owner = name.partition(" of ")
         labels = tuple((f"{quantity}_{axis} of {owner}", unit) for axis in "xyz")
         return cls(name, (place,), labels, start.double(), -np.inf, np.inf, prior)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """See :class:`Block`."""
+        return np.full(3, getattr(self.prior, "deviation", 0.1))
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """See :class:`Block`."""

@@ -37,15 +37,37 @@ class UnknownSet(Protocol):
         units: their units [m].
         start: free numbers that a search starts from [p].
         lower, upper: their bounds [p].
+        scale: about how large their changes are [p].
         touched: names of the parameters that depend on them.
     """
 
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    start: torch.Tensor
-    lower: np.ndarray
-    upper: np.ndarray
-    touched: tuple[str, ...]
+    @property
+    def names(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    @property
+    def units(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    @property
+    def start(self) -> torch.Tensor:  # noqa: D102
+        ...
+
+    @property
+    def lower(self) -> np.ndarray:  # noqa: D102
+        ...
+
+    @property
+    def upper(self) -> np.ndarray:  # noqa: D102
+        ...
+
+    @property
+    def scale(self) -> np.ndarray:  # noqa: D102
+        ...
+
+    @property
+    def touched(self) -> tuple[str, ...]:  # noqa: D102
+        ...
 
     def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Whole parameters [..., n, ...] for free numbers [..., p]."""
@@ -94,6 +116,7 @@ class Unknowns:
         self.start = torch.cat([block.start for block in self.blocks])
         self.lower = np.concatenate([np.full(len(block.start), block.lower) for block in self.blocks])
         self.upper = np.concatenate([np.full(len(block.start), block.upper) for block in self.blocks])
+        self.scale = np.concatenate([block.scale for block in self.blocks])
         self.touched = tuple(dict.fromkeys(place.parameter for block in self.blocks for place in block.places))
 
     def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -153,7 +176,7 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     if quantity in OF_LINKS:
         return [(quantity, {name: [link] for link, name in enumerate(model.link_names)})]
     if quantity in OF_ACTUATORS:
-        return [(f"actuator_{quantity}", {actuator.name: [k] for k, actuator in enumerate(model.actuators)})]
+        return [(f"actuator_{quantity}", {name: [k] for k, name in enumerate(model.actuator_names)})]
     joints = {
         name: list(range(part.start, part.stop))
         for name in model.joint_names
@@ -217,6 +240,12 @@ class FunctionUnknowns:
     upper: np.ndarray
     function: "ParameterFunction"
     priors: tuple[Prior | None, ...] = ()
+
+    @property
+    def scale(self) -> np.ndarray:
+        """About how large their changes are [p]."""
+        size = self.start.abs().numpy()
+        return np.where(size > 0.0, size, 1.0)
 
     @property
     def touched(self) -> tuple[str, ...]:
