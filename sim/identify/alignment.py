@@ -53,8 +53,8 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
         log.require("qd", "qdd")
         robot = as_robot(model)
         with torch.no_grad():
-            motion = (as_tensor(robot, value) for value in (log.q, log.qd, log.qdd))
-            should = robot.inverse_dynamics(*motion).cpu().double().numpy()
+            q, qd, qdd = (as_tensor(robot, value) for value in (log.q, log.qd, log.qdd))
+            should = robot.inverse_dynamics(q, qd, qdd).cpu().double().numpy()
     else:
         raise ModelError(f"channel is '{channel}'; it must be 'qd', or 'tau' with the robot")
     measured = getattr(log, channel)

@@ -87,7 +87,7 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
     if not len(used):
         raise ModelError("the regressor has no column other than zero: no parameter has an effect")
     # An orthogonal change of the rows first: what follows is then independent of the number of samples.
-    triangle = np.linalg.qr(regressor[:, used] / norms[used], mode="r")
+    triangle: np.ndarray = np.asarray(np.linalg.qr(regressor[:, used] / norms[used], mode="r"))
     factor, order = scipy.linalg.qr(triangle, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(factor))
     rank = int((diagonal > tolerance * diagonal[0]).sum())
@@ -100,7 +100,7 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
     determined = _alone(triangle, rank)
     return BaseParameters(
         tuple(names), chosen, combinations, float(singular[0] / singular[-1]),
-        tuple(names[column] for column, alone in zip(used, determined, strict=True) if alone),
+        tuple(names[int(column)] for column, alone in zip(used, determined, strict=True) if alone),
         tuple(names[column] for column in sorted(set(range(columns)) - set(used.tolist()))),
     )  # fmt: skip
 

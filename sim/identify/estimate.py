@@ -128,7 +128,7 @@ def solve(
     pull = np.diag(WEAK / scale)
     return scipy.optimize.least_squares(
         lambda x: np.append(residuals.values(x), pull @ (x - x0)), x0,
-        lambda x: np.vstack([residuals.jacobian(x), pull]), bounds, method="trf", x_scale=scale, ftol=1e-10, xtol=1e-10,
+        lambda x: np.vstack([residuals.jacobian(x), pull]), bounds, method="trf", x_scale=scale, ftol=1e-9, xtol=1e-9,
         gtol=1e-12, max_nfev=max_evaluations,
     )  # fmt: skip
 
@@ -145,18 +145,21 @@ class Residuals:
         raise NotImplementedError
 
 
-def priors_and_slopes(unknowns: UnknownSet, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far free numbers [p] are from the priors [k], and the derivatives of that [k, p]."""
-    point = torch.as_tensor(x)
-    deviations = unknowns.prior_deviations(point)
-    if not len(deviations):
-        return np.zeros(0), np.zeros((0, len(x)))
-    return deviations.numpy(), jacobian(unknowns.prior_deviations, x)
+def prior_deviations(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
+    """How far free numbers [p] are from the priors [k], in standard deviations."""
+    return unknowns.prior_deviations(torch.as_tensor(x)).numpy()
+
+
+def prior_slopes(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
+    """The derivatives of that [k, p]."""
+    if not len(prior_deviations(unknowns, x)):
+        return np.zeros((0, len(x)))
+    return jacobian(unknowns.prior_deviations, x)
 
 
 def jacobian(function: object, x: np.ndarray) -> np.ndarray:
     """Derivatives [m, p] of a function of PyTorch from free numbers [p] to numbers [m]."""
-    found = torch.autograd.functional.jacobian(function, torch.as_tensor(x))
+    found = torch.autograd.functional.jacobian(function, torch.as_tensor(x), vectorize=True)
     assert isinstance(found, torch.Tensor)
     return found.numpy()
 
@@ -175,7 +178,7 @@ def describe(
         evaluations: how often the residuals were computed.
     """
     covariance, lost = covariance_of(information)
-    _, slopes = priors_and_slopes(unknowns, x)
+    slopes = prior_slopes(unknowns, x)
     before, free_before = covariance_of(slopes.T @ slopes)
     readings = unknowns.readings(torch.as_tensor(x)).numpy()
     slope = jacobian(unknowns.readings, x)

@@ -42,8 +42,8 @@ class Log:
     control: np.ndarray | None = None
     source: str = "log"
 
-    def __post_init__(self):
-        time = np.asarray(self.time, dtype=np.float64)
+    def __post_init__(self) -> None:
+        time = np.array(self.time, dtype=np.float64)
         if time.ndim != 1 or len(time) < 2:
             raise ModelError(f"{self.source}: time has shape {time.shape}; it needs at least two rows")
         object.__setattr__(self, "time", time)
@@ -58,7 +58,7 @@ class Log:
             value = getattr(self, name)
             if value is None:
                 continue
-            array = np.asarray(value, dtype=np.float64)
+            array = np.array(value, dtype=np.float64)
             expected = (len(time), channel_width(self.model, name))
             if array.shape != expected:
                 raise ModelError(f"{self.source}: {name} has shape {array.shape}; expected {expected}")
@@ -136,6 +136,7 @@ class Log:
         Raises:
             ModelError: for a window of too few rows, uneven intervals, and joints with quaternions without qd.
         """
+        self._require_derivable()
         self._require_even("differentiated")
         length = 2 * round(0.5 * window * self.rate) + 1
         if not order < length <= len(self):
@@ -156,6 +157,7 @@ class Log:
             noise: standard deviation of what is differentiated, for all joints or for each: splines are as smooth as
                 that allows.
         """
+        self._require_derivable()
         deviations = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.model.nv,))
         if not (deviations > 0.0).all():
             raise ModelError(f"{self.source}: noise is {noise}; it must be positive")
@@ -187,17 +189,20 @@ class Log:
         return self._of_channels(lambda name, value: value - np.asarray(offset) if name == channel else value)
 
     def _with_derivatives(self, derivative: Any) -> "Log":
-        if self.model.nq != self.model.nv and self.qd is None:
-            raise ModelError(f"{self.source}: coordinates with quaternions can't be differentiated; measure qd")
         if self.qd is not None:
             return replace(self, qd=derivative(self.qd, 0), qdd=derivative(self.qd, 1))
         return replace(self, q=derivative(self.q, 0), qd=derivative(self.q, 1), qdd=derivative(self.q, 2))
 
+    def _require_derivable(self) -> None:
+        if self.model.nq != self.model.nv and self.qd is None:
+            raise ModelError(f"{self.source}: coordinates with quaternions can't be differentiated; measure qd")
+
     def _of_channels(self, change: Any, **others: Any) -> "Log":
         there = {name: getattr(self, name) for name in CHANNELS}
-        return replace(
-            self, **{name: None if value is None else change(name, value) for name, value in there.items()}, **others
-        )
+        changed: dict[str, Any] = {
+            name: None if value is None else change(name, value) for name, value in there.items()
+        }
+        return replace(self, **changed, **others)
 
     def _require_even(self, what: str) -> None:
         steps = np.diff(self.time)

@@ -17,7 +17,7 @@ class Normal:
     mean: float
     deviation: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _require_positive(self, "deviation")
 
     @property
@@ -37,7 +37,7 @@ class LogNormal:
     median: float
     deviation: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _require_positive(self, "median", "deviation")
 
     @property
@@ -64,7 +64,7 @@ class InertialPrior:
     com: float = 0.02
     shape: float = 0.3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _require_positive(self, "mass", "com", "shape")
 
     def deviations(self, bodies: Bodies, drawn: Bodies) -> torch.Tensor:

@@ -196,7 +196,7 @@ def _log(
 
 def _made(path: Any, model: Model, channels: Mapping[str, np.ndarray]) -> Log:
     try:
-        return Log(model, source=str(path), **channels)  # type: ignore[arg-type]
+        return Log(model, source=str(path), **channels)
     except ModelError as error:
         raise ImportFileError(path, str(error).removeprefix(f"{path}: ")) from None
 

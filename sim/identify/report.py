@@ -4,6 +4,7 @@ import base64
 import html
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sim.output import write_file
 
 Fit = TorqueFit | TrajectoryFit
 ALIKE = 0.95  # correlation above which two values are named together
+MOST_NAMES = 12  # that are listed in one sentence
 UNLIKELY = 1e-3  # probability of the residuals below which the model is called wrong
 BLUE, RED, GREY = "#26639e", "#c0392b", "#9aa3ab"
 STYLE = """body { font: 15px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
@@ -53,9 +55,9 @@ def cannot_tell(fit: Fit) -> list[str]:
     endless = [name for name in estimate.not_told if np.isinf(estimate.deviation(name))]
     prior = [name for name in estimate.not_told if name not in endless]
     if prior:
-        lines.append(f"Hardly more than was known before: {', '.join(prior)}.")
+        lines.append(f"Hardly more than was known before: {_listed(prior)}.")
     if endless:
-        lines.append(f"Nothing at all by themselves: {', '.join(endless)}. They stay near the first guess.")
+        lines.append(f"Not determined by themselves, values shown are one choice of many: {_listed(endless)}.")
     lines += [f"These may change together without any effect: {words}." for words in estimate.undetermined]
     alike = np.argwhere(np.triu(np.abs(estimate.correlation), 1) > ALIKE)
     lines += [
@@ -88,7 +90,8 @@ def plot(fit: Fit) -> Any:
     names = dof_names(_model(fit))
     rows = -(-len(names) // 3)
     figure = Figure(figsize=(12.0, 4.0 + 2.2 * rows), constrained_layout=True)
-    above, below = figure.subfigures(2, 1, height_ratios=(4.0, 2.2 * rows))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(4.0, 2.2 * rows))
+    above, below = parts
     left, right = above.subplots(1, 2, width_ratios=(2, 1))
     _draw_values(left, fit.estimate)
     _draw_residuals(right, fit, names)
@@ -151,7 +154,7 @@ def _summary(fit: Fit) -> str:
 
 
 def _rows(estimate: Estimate) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for k, name in enumerate(estimate.names):
         note = "at its bound" if name in estimate.at_bound else ""
         note = "not determined by the data" if name in estimate.not_told else note
@@ -188,7 +191,7 @@ def _of_the_motion(fit: TorqueFit) -> list[str]:
         "together with others."
     ]
     if base.never:
-        lines.append(f"No effect on any joint force: {', '.join(base.never)}.")
+        lines.append(f"No effect on any joint force: {_listed(base.never)}.")
     return lines
 
 
@@ -196,6 +199,12 @@ def _base(fit: Fit) -> str:
     if not isinstance(fit, TorqueFit):
         return ""
     return f"<h2>Combinations that the motion determines</h2>\n{_list(fit.base.words())}\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{len(names)} values, {', '.join(names[: MOST_NAMES - 2])} ... {names[-1]}"
 
 
 def _list(lines: list[str]) -> str:

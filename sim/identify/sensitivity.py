@@ -8,6 +8,7 @@ motion, however many measurements and unknowns there are.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -103,7 +104,7 @@ class Worlds:
             rows: number of states, the first included.
         """
         with torch.no_grad():
-            given = self._parameters(x)
+            given: dict[str, Any] = self._parameters(x)
             states = rollout(
                 self.simulator(x), q.to(self.dtype), qd.to(self.dtype), *self._inputs(inputs),
                 steps=(rows - 1) * self.hold, hold=self.hold, **given,
@@ -141,7 +142,7 @@ class Worlds:
             # The last part begins earlier where it would be shorter: all have one number of worlds.
             first = min(begin, rows * worlds - count)
             some = slice(first, first + count)
-            found = self._of_some(numbers[some], q[some], qd[some], flat.map(lambda each, s=some: each[s]))  # type: ignore[misc]
+            found = self._of_some(numbers[some], q[some], qd[some], flat.map(lambda each, s=some: each[s]))
             parts.append(found[begin - first :])
         whole = torch.cat(parts).unflatten(0, (rows, worlds))
         return whole.split([self.model.nq + self.model.nv, x.shape[1]], dim=-1)  # type: ignore[return-value]
@@ -149,9 +150,8 @@ class Worlds:
     def _of_some(self, x: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Derivatives of states one interval later [worlds, nx, nx + p]."""
         inner = [each.detach().requires_grad_() for each in (q, qd, x)]
-        later = step(
-            self.simulator(x), inner[0], inner[1], *self._inputs(inputs), hold=self.hold, **self._parameters(inner[2])
-        )
+        given: dict[str, Any] = self._parameters(inner[2])
+        later = step(self.simulator(x), inner[0], inner[1], *self._inputs(inputs), hold=self.hold, **given)
         rows = []
         for part in later:
             for component in part.unbind(1):

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.identify.estimate import Residuals, priors_and_slopes
+from sim.identify.estimate import Residuals, prior_deviations, prior_slopes
 from sim.identify.segments import Segments
 from sim.identify.sensitivity import Motion, Worlds
 from sim.identify.unknowns import UnknownSet
@@ -53,7 +53,7 @@ class Shooting(Residuals):
     def values(self, x: np.ndarray) -> np.ndarray:
         """See :class:`Residuals`."""
         motion = self.motion(x)
-        parts = [self._misfits(motion).numpy().ravel(), priors_and_slopes(self.unknowns, x[: self.size])[0]]
+        parts = [self._misfits(motion).numpy().ravel(), prior_deviations(self.unknowns, x[: self.size])]
         if self.extra:
             parts += [self._gap(motion, self._changes(x), *each).numpy() for each in self.segments.following]
         return np.concatenate(parts)
@@ -69,7 +69,7 @@ class Shooting(Residuals):
         whole[..., : self.size] = own[..., : self.size]
         for world in range(count if self.extra else 0):
             whole[:, world, :, self._place(world)] = own[:, world, :, self.size :]
-        _, prior = priors_and_slopes(self.unknowns, x[: self.size])
+        prior = prior_slopes(self.unknowns, x[: self.size])
         parts = [whole.reshape(-1, len(x)), np.pad(prior, ((0, 0), (0, self.extra)))]
         for before, after, row in self.segments.following if self.extra else ():
             of_end, of_start = self._gap_slopes(motion, changes, before, after, row)

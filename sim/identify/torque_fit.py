@@ -9,7 +9,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.base_parameters import BaseParameters, base_parameters
-from sim.identify.estimate import Estimate, Residuals, describe, jacobian, priors_and_slopes, solve
+from sim.identify.estimate import Estimate, Residuals, describe, jacobian, prior_deviations, prior_slopes, solve
 from sim.identify.inertial import to_linear
 from sim.identify.log import Log
 from sim.identify.priors import Prior
@@ -139,7 +139,7 @@ class _Reduced(Residuals):
     def __init__(self, unknowns: Unknowns, used: np.ndarray, weighted: np.ndarray, target: np.ndarray):
         self.unknowns = unknowns
         self.used = torch.as_tensor(used)
-        triangle = np.linalg.qr(np.column_stack([weighted, target]), mode="r")
+        triangle: np.ndarray = np.asarray(np.linalg.qr(np.column_stack([weighted, target]), mode="r"))
         self.factor, self.target = triangle[:-1, :-1], triangle[:-1, -1]
 
     def numbers(self, x: torch.Tensor) -> torch.Tensor:
@@ -152,13 +152,12 @@ class _Reduced(Residuals):
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """See :class:`Residuals`."""
-        prior, _ = priors_and_slopes(self.unknowns, x)
-        return np.append(self.factor @ self.numbers(torch.as_tensor(x)).numpy() - self.target, prior)
+        numbers = self.numbers(torch.as_tensor(x)).numpy()
+        return np.append(self.factor @ numbers - self.target, prior_deviations(self.unknowns, x))
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """See :class:`Residuals`."""
-        _, slopes = priors_and_slopes(self.unknowns, x)
-        return np.vstack([self.factor @ jacobian(self.numbers, x), slopes])
+        return np.vstack([self.factor @ jacobian(self.numbers, x), prior_slopes(self.unknowns, x)])
 
 
 def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Columns, np.ndarray]:
@@ -178,10 +177,10 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
             assert log.qd is not None
             assert log.qdd is not None
             assert log.tau is not None
-            motion = [as_tensor(robot, value[rows]) for value in (log.q, log.qd, log.qdd)]
+            q, qd, qdd = (as_tensor(robot, value[rows]) for value in (log.q, log.qd, log.qdd))
             with torch.no_grad():
-                matrix = torque_regressor(robot, *motion, joint_columns=JOINT_COLUMNS)
-                known = robot.inverse_dynamics(*motion) - matrix @ pi[: matrix.shape[-1]]
+                matrix = torque_regressor(robot, q, qd, qdd, joint_columns=JOINT_COLUMNS)
+                known = robot.inverse_dynamics(q, qd, qdd) - matrix @ pi[: matrix.shape[-1]]
                 offsets = torch.eye(robot.nv).to(matrix).expand(*matrix.shape[:2], robot.nv)
                 matrix = torch.cat([matrix, offsets], dim=-1)
                 known = known + matrix[..., others] @ pi[others]
