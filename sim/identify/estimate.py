@@ -8,7 +8,7 @@ import scipy.optimize
 import scipy.stats
 import torch
 
-from sim.identify.unknowns import UnknownSet
+from sim.identify.unknown.unknowns import UnknownSet
 
 MOST_WORDS, MOST_LINES = 5, 5  # of what changes together; of more combinations only their number is told
 LITTLE = 0.9  # a deviation above this share of the prior's says that the data tells next to nothing
@@ -35,6 +35,7 @@ class Estimate:
         measured: how many numbers were measured.
         evaluations: how often the residuals were computed.
         undetermined: combinations of unknowns that nothing determines, in words.
+        converged: whether the search ended because it could get no better.
     """
 
     names: tuple[str, ...]
@@ -51,6 +52,7 @@ class Estimate:
     measured: int
     evaluations: int
     undetermined: tuple[str, ...] = ()
+    converged: bool = True
 
     def __getitem__(self, name: str) -> float:
         """A value by its name."""
@@ -165,18 +167,22 @@ def jacobian(function: object, x: np.ndarray) -> np.ndarray:
 
 
 def describe(
-    unknowns: UnknownSet, x: np.ndarray, information: np.ndarray, chi_square: float, measured: int, evaluations: int
+    unknowns: UnknownSet,
+    found: scipy.optimize.OptimizeResult,
+    information: np.ndarray,
+    chi_square: float,
+    measured: int,
 ) -> Estimate:
     """An estimate by Laplace's approximation: the covariance is the inverse of the information at the best fit.
 
     Args:
         unknowns: what was looked for.
-        x: the best free numbers [p].
+        found: the end of the search; the first of its free numbers are those of the unknowns [p].
         information: J'J of all residuals and priors there [p, p].
         chi_square: sum of squared residuals.
         measured: how many numbers were measured.
-        evaluations: how often the residuals were computed.
     """
+    x = found.x[: len(unknowns.lower)]
     covariance, lost = covariance_of(information)
     slopes = prior_slopes(unknowns, x)
     before, free_before = covariance_of(slopes.T @ slopes)
@@ -191,8 +197,8 @@ def describe(
     return Estimate(
         unknowns.names, unknowns.units, readings, unknowns.readings(unknowns.start).numpy(), deviations,
         _deviations(slope, before, free_before), correlation, x, covariance,
-        tuple(name for name, at in zip(unknowns.names, touched, strict=True) if at), chi_square, measured, evaluations,
-        _words(unknowns.names, lost @ slope.T),
+        tuple(name for name, at in zip(unknowns.names, touched, strict=True) if at), chi_square, measured, int(found.nfev),
+        _words(unknowns.names, lost @ slope.T), found.status > 0,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.base_parameters import base_parameters, random_states
-from sim.identify.log import Log
+from sim.identify.logs.log import Log
 from sim.identify.regressor import as_robot, as_tensor, column_names, torque_regressor
 from sim.model.model import Model
 from sim.torch.robot.robot import Robot

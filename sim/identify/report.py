@@ -14,7 +14,7 @@ from sim.errors import ModelError
 from sim.identify.estimate import CONFIDENCE, Estimate
 from sim.identify.regressor import dof_names
 from sim.identify.torque_fit import TorqueFit
-from sim.identify.trajectory_fit import TrajectoryFit
+from sim.identify.trajectories.fit import TrajectoryFit
 from sim.output import write_file
 
 Fit = TorqueFit | TrajectoryFit
@@ -59,6 +59,8 @@ def cannot_tell(fit: Fit) -> list[str]:
     if endless:
         lines.append(f"Not determined by themselves, values shown are one choice of many: {_listed(endless)}.")
     lines += [f"These may change together without any effect: {words}." for words in estimate.undetermined]
+    if not estimate.converged:
+        lines.append(f"The search had not converged after {estimate.evaluations} evaluations; raise max_evaluations.")
     alike = np.argwhere(np.triu(np.abs(estimate.correlation), 1) > ALIKE)
     lines += [
         f"{estimate.names[i]} and {estimate.names[j]} are hard to tell apart (correlation "

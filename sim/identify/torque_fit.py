@@ -10,9 +10,9 @@ import torch
 from sim.errors import ModelError
 from sim.identify.base_parameters import BaseParameters, base_parameters
 from sim.identify.estimate import Estimate, Residuals, describe, jacobian, prior_deviations, prior_slopes, solve
+from sim.identify.first_guess import first_guess, linear_solution
 from sim.identify.inertial import to_linear
-from sim.identify.log import Log
-from sim.identify.priors import Prior
+from sim.identify.logs.log import Log
 from sim.identify.regressor import (
     JOINT_COLUMNS,
     as_robot,
@@ -22,7 +22,8 @@ from sim.identify.regressor import (
     linear_parameters,
     torque_regressor,
 )
-from sim.identify.unknowns import TORQUE_OFFSET, Unknowns
+from sim.identify.unknown.priors import Prior
+from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns
 from sim.model.model import Model
 from sim.torch.robot.robot import Robot
 
@@ -94,7 +95,6 @@ def fit_torques(
             raise ModelError(f"joint forces don't determine {name} by inverse dynamics; there are {', '.join(LINEAR)}")
     logs = [logs] if isinstance(logs, Log) else list(logs)
     columns, rest = _regressors(robot, logs, wanted)
-    used, names = columns.used, columns.names
     matrix, wanted_tau = columns.matrix, rest
     free = _unconstrained(matrix, wanted_tau)
     deviations = np.sqrt((free**2).mean(axis=0)) if noise is None else np.asarray(noise, dtype=np.float64)
@@ -104,16 +104,18 @@ def fit_torques(
     weights = deviations * np.sqrt(together)
     weighted = (matrix / weights[:, None]).reshape(-1, matrix.shape[-1])
     target = (wanted_tau / weights).ravel()
-    residuals = _Reduced(wanted, used, weighted, target)
-    found = solve(wanted, wanted.start.numpy(), residuals, max_evaluations)
+    residuals = _Reduced(wanted, columns.used, weighted, target)
+    present = residuals.numbers(wanted.start).numpy()
+    start = first_guess(wanted, columns.places, linear_solution(residuals.factor, residuals.target, present))
+    found = solve(wanted, start, residuals, max_evaluations)
     slope = residuals.jacobian(found.x)
     numbers, first = (residuals.numbers(torch.as_tensor(x)).numpy() for x in (found.x, wanted.start.numpy()))
     left, before = (np.sqrt(((matrix @ each - wanted_tau) ** 2).mean(axis=0)) for each in (numbers, first))
     chi_square = float((((matrix @ numbers - wanted_tau) / deviations) ** 2).sum())
-    estimate = describe(wanted, found.x, slope.T @ slope, chi_square, wanted_tau.size, int(found.nfev))
+    estimate = describe(wanted, found, slope.T @ slope, chi_square, wanted_tau.size)
     return TorqueFit(
         _with_values(robot, wanted, found.x), estimate, deviations, together, left, before,
-        base_parameters(weighted, names), tuple(logs),
+        base_parameters(weighted, columns.names), tuple(logs),
         tuple(_split(matrix @ numbers + (_measured(logs) - wanted_tau), logs)),
     )  # fmt: skip
 
@@ -126,11 +128,13 @@ class _Columns:
         matrix: [samples, nv, n].
         used: their places among all columns, offsets last [n].
         names: [n].
+        places: for each parameter and entry its places among these columns.
     """
 
     matrix: np.ndarray
     used: np.ndarray
     names: tuple[str, ...]
+    places: dict[tuple[str, int], np.ndarray]
 
 
 class _Reduced(Residuals):
@@ -163,7 +167,8 @@ class _Reduced(Residuals):
 def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Columns, np.ndarray]:
     """The regressor of all samples [samples, nv, n], and the joint forces that it has to explain [samples, nv]."""
     names = column_names(robot, JOINT_COLUMNS) + tuple(f"torque_offset of {name}" for name in dof_names(robot.model))
-    used = _touched(unknowns, len(robot.link_names), robot.nv)
+    touched = _touched(unknowns, len(robot.link_names), robot.nv)
+    used = np.unique(np.concatenate(list(touched.values())))
     pi = torch.cat([linear_parameters(robot, JOINT_COLUMNS), robot.value("mass").new_zeros(robot.nv)]).detach()
     others = torch.ones(len(pi), dtype=torch.bool)
     others[torch.as_tensor(used)] = False
@@ -189,21 +194,21 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
     matrix_of_all = np.concatenate(parts)
     if matrix_of_all.shape[0] * robot.nv < len(used):
         raise ModelError(f"the logs have {matrix_of_all.shape[0]} samples for {len(used)} numbers; they are too short")
-    return _Columns(matrix_of_all, used, tuple(names[k] for k in used)), np.concatenate(targets)
+    places = {key: np.searchsorted(used, all_of_it) for key, all_of_it in touched.items()}
+    return _Columns(matrix_of_all, used, tuple(names[k] for k in used), places), np.concatenate(targets)
 
 
-def _touched(unknowns: Unknowns, links: int, nv: int) -> np.ndarray:
-    """Columns that the unknowns have an effect on."""
+def _touched(unknowns: Unknowns, links: int, nv: int) -> dict[tuple[str, int], np.ndarray]:
+    """Columns that the unknowns have an effect on, by parameter and entry; those of a link are ten."""
     starts = {name: 10 * links + k * nv for k, name in enumerate((*JOINT_COLUMNS, TORQUE_OFFSET))}
-    found: set[int] = set()
+    found: dict[tuple[str, int], np.ndarray] = {}
     for block in unknowns.blocks:
         for place in block.places:
             for entry in place.entries:
-                if place.parameter in INERTIAL:
-                    found |= set(range(10 * entry, 10 * entry + 10))
-                else:
-                    found.add(starts[place.parameter] + entry)
-    return np.array(sorted(found))
+                inertial = place.parameter in INERTIAL
+                columns = range(10 * entry, 10 * entry + 10) if inertial else [starts[place.parameter] + entry]
+                found[place.parameter, entry] = np.array(columns)
+    return found
 
 
 def _unconstrained(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:

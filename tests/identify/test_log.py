@@ -6,7 +6,7 @@ import pytest
 import sim
 from scenes import box
 from sim.identify import Log, align, read_csv, read_frame, read_npz, read_rosbag
-from sim.identify.alignment import delay
+from sim.identify.logs.alignment import delay
 
 RATE = 500.0
 

@@ -7,10 +7,10 @@ import torch
 import sim
 from scenes import box
 from sim.identify import FunctionUnknowns, InertialPrior, Log, LogNormal, Normal, fit_trajectories
-from sim.identify.segments import cut
-from sim.identify.sensitivity import Worlds
-from sim.identify.shooting import Shooting
-from sim.identify.unknowns import Unknowns
+from sim.identify.trajectories.segments import cut
+from sim.identify.trajectories.sensitivity import Worlds
+from sim.identify.trajectories.shooting import Shooting
+from sim.identify.unknown.unknowns import Unknowns
 
 DT = 0.002
 

@@ -9,13 +9,13 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.estimate import Estimate, describe, solve
-from sim.identify.log import Log
+from sim.identify.logs.log import Log
 from sim.identify.posterior import sample
-from sim.identify.priors import Prior
-from sim.identify.segments import Segments, cut
-from sim.identify.sensitivity import Motion, Worlds
-from sim.identify.shooting import Shooting
-from sim.identify.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
+from sim.identify.trajectories.segments import Segments, cut
+from sim.identify.trajectories.sensitivity import Motion, Worlds
+from sim.identify.trajectories.shooting import Shooting
+from sim.identify.unknown.priors import Prior
+from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.torch.robot.robot import Robot
@@ -139,7 +139,7 @@ def fit_trajectories(
     """Identify parameters as those whose simulated motion is nearest to what was measured.
 
     All logs, or segments of them, are worlds of one simulation. Gauss-Newton steps within a trust region follow from
-    the exact derivatives of all measurements (:mod:`sim.identify.sensitivity`).
+    the exact derivatives of all measurements (:mod:`sim.identify.trajectories.sensitivity`).
 
     Where motion is chaotic, or a log is long, errors of parameters and of the start grow until the sum of squares has
     many minima. Multiple shooting (``segment``) cuts it into motions whose initial states are unknowns too, and asks
@@ -181,8 +181,8 @@ def fit_trajectories(
     found = solve(wanted, np.append(first, states), problem, max_evaluations)
     slope, size = problem.jacobian(found.x), problem.size
     estimate = describe(
-        wanted, found.x[:size], problem.marginal(slope.T @ slope), problem.misfit(found.x),
-        int(problem.weight.count_nonzero()), int(found.nfev),
+        wanted, found, problem.marginal(slope.T @ slope), problem.misfit(found.x),
+        int(problem.weight.count_nonzero()),
     )  # fmt: skip
     values = wanted.parameters(torch.as_tensor(found.x[:size]))
     return TrajectoryFit(

@@ -5,9 +5,9 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.estimate import Residuals, prior_deviations, prior_slopes
-from sim.identify.segments import Segments
-from sim.identify.sensitivity import Motion, Worlds
-from sim.identify.unknowns import UnknownSet
+from sim.identify.trajectories.segments import Segments
+from sim.identify.trajectories.sensitivity import Motion, Worlds
+from sim.identify.unknown.unknowns import UnknownSet
 from sim.torch.robot.robot import Robot
 
 # Standard deviation of a gap between one segment's end and the next one's start, relative to that of a measurement: so

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.identify.blocks import Block, Bodies, Mass, Numbers, Place, Vector
-from sim.identify.priors import InertialPrior, Prior
 from sim.identify.regressor import dof_names
+from sim.identify.unknown.blocks import Block, Bodies, Mass, Numbers, Place, Vector
+from sim.identify.unknown.priors import InertialPrior, Prior
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 
@@ -138,7 +138,7 @@ class Unknowns:
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
         """See :class:`UnknownSet`."""
-        found = [block.prior_deviations(part) for block, part in self._parts(x) if block.prior is not None]
+        found = [block.prior_deviations(part) for block, part in self._parts(x)]
         return torch.cat(found, dim=-1) if found else x[..., :0]
 
     def _parts(self, x: torch.Tensor) -> list[tuple[Block, torch.Tensor]]:

@@ -7,9 +7,11 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.inertial import COLUMNS, ROWS
-from sim.identify.priors import InertialPrior, LogNormal, Normal, Prior
+from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior
 from sim.model.model import Model
 from sim.torch.robot.parametrisations import body_of_pseudo_inertia, from_log_cholesky, log_cholesky, pseudo_inertia
+
+LENGTHS = 3.0  # standard deviation of the logarithm of how far a body's mass is spread, where nothing is known
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class Block:
         raise NotImplementedError
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """How far they are from the prior, in standard deviations [..., k]."""
+        """How far they are from the prior, in standard deviations [..., k]; no columns without one."""
+        if self.prior is None:
+            return x[..., :0]
         assert isinstance(self.prior, Normal | LogNormal)
         return self.prior.deviations(self.readings(x))
 
@@ -135,6 +139,8 @@ class Vector(Block):
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
         """See :class:`Block`. The prior's mean is an offset from the start."""
+        if self.prior is None:
+            return x[..., :0]
         assert isinstance(self.prior, Normal)
         return self.prior.deviations(x - self.start.to(x))
 
@@ -175,11 +181,17 @@ class Bodies(Block):
         return torch.cat([mass[..., None], com, inertia[..., ROWS, COLUMNS]], dim=-1)
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
-        """See :class:`Block`."""
+        """See :class:`Block`. Without a prior only the lengths over which the mass is spread are known, to a factor.
+
+        Where noise makes a body look thinner than any that can exist, nothing else would keep its logarithms finite.
+        """
+        if self.prior is None:
+            return (x[..., _SPREAD] - self.start[_SPREAD].to(x)) / LENGTHS
         assert isinstance(self.prior, InertialPrior)
         mass, com, inertia = self.values(x)
         return self.prior.deviations((mass, com, inertia), tuple(each.to(x) for each in self.drawn))  # type: ignore[arg-type]
 
 
 _LOWER = np.tril_indices(4)
+_SPREAD = [0, 2, 5]  # the logarithms of those lengths times the root of the mass
 _FLAT = torch.as_tensor(4 * _LOWER[0] + _LOWER[1])

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.identify.log import Log
+from sim.identify.logs.log import Log
 from sim.identify.regressor import as_robot, as_tensor
 from sim.model.model import Model
 from sim.torch.robot.robot import Robot

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ImportFileError, ModelError
-from sim.identify.log import CHANNELS, Log, channel_names
+from sim.identify.logs.log import CHANNELS, Log, channel_names
 from sim.model.model import Model
 
 # A pattern with {joint} in it, or the name of each column in the order of the model.

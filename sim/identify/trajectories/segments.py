@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.identify.log import EVEN, Log
-from sim.identify.sensitivity import Inputs, as_states
+from sim.identify.logs.log import EVEN, Log
+from sim.identify.trajectories.sensitivity import Inputs, as_states
 from sim.model.model import Model
 
 MEASURED = ("q", "qd")
