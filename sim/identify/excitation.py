@@ -97,7 +97,7 @@ def excite(
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
     if harmonics < 3 or not period > 0.0 or starts < 1:
         raise ModelError(
-            f"harmonics {harmonics}, period {period:g} s, starts {starts}: at least 3, above 0, at least 1"
+            f"harmonics {harmonics}, period {period:g} s, starts {starts}: expected at least 3, above 0, at least 1"
         )
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
     weight = 1.0 / _per_joint(robot, "noise", noise)

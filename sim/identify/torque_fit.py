@@ -215,9 +215,8 @@ def _unconstrained(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
     """What linear least squares leaves of the joint forces [samples, nv], all joints weighted by their size."""
     size = np.maximum(np.sqrt((target**2).mean(axis=0)), 1e-12)
     weighted = (matrix / size[:, None]).reshape(-1, matrix.shape[-1])
-    scale = np.maximum(np.linalg.norm(weighted, axis=0), 1e-300)
-    numbers, *_ = np.linalg.lstsq(weighted / scale, (target / size).ravel(), rcond=1e-10)
-    return target - matrix @ (numbers / scale)
+    numbers = linear_solution(weighted, (target / size).ravel(), np.zeros(weighted.shape[1]))
+    return target - matrix @ numbers
 
 
 def _split(values: np.ndarray, logs: list[Log]) -> list[np.ndarray]:
