@@ -18,6 +18,12 @@ from warp_kernels import types as codes
 SCALAR = ("revolute", "prismatic")
 
 
+def dof_properties(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, Any]:
+    """All properties of a joint that carries a body, as arguments of the builder's ``add_joint``."""
+    own = damping_and_friction(reader.scene, prim, joint)
+    return own | limits(prim, joint) | springs(reader, prim, joint, own)
+
+
 def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
     """Limits of position, effort and velocity."""
     found: dict[str, float] = {}
@@ -88,7 +94,7 @@ def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
     kind = codes.POSITION if drive.stiffness else codes.VELOCITY
     if kind == codes.VELOCITY and not drive.damping:
         return motors
-    return [*motors, Actuator(joint.path.name, kind, 1.0, drive.stiffness, drive.damping, drive.max_force)]
+    return [*motors, Actuator(joint.name, kind, 1.0, drive.stiffness, drive.damping, drive.max_force)]
 
 
 def _annotated_springs(prim: Usd.Prim, joint: Joint) -> dict[str, float] | None:

@@ -61,7 +61,9 @@ def add_usd(
       constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``), and hinges two
       points on their axis; a prismatic joint that closes a loop is an error.
     - The frame of a link is that of its body, moved to the origin of the joint that carries it.
-    - A joint with six degrees of freedom must leave one axis free, or the three rotations.
+    - A joint with six degrees of freedom becomes the joint that its free axes are, or several in a row with massless
+      links between them: slides along x, y and z, then turns about x, y and z, or a ball for three turns without
+      limits or drives. Where nothing is locked, limited or driven it is left out.
     - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
       whatever the file's combine modes say.
     - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh

@@ -35,6 +35,8 @@ class Joint:
         in_tree: whether it may carry its child in the tree of joints.
         collides: whether its two bodies may collide.
         turned: whether parent and child are swapped with respect to the file.
+        chain: of type "chain", the joints that follow each other from the parent to the child; all in the joint frame.
+        freedom: the degree of freedom that it is in such a chain, such as "rotX".
     """
 
     path: Sdf.Path
@@ -51,14 +53,31 @@ class Joint:
     in_tree: bool = True
     collides: bool = False
     turned: bool = False
+    chain: tuple[Joint, ...] = ()
+    freedom: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its prim, with its degree of freedom in a chain."""
+        return f"{self.path.name}_{self.freedom}" if self.freedom else self.path.name
+
+    @property
+    def steps(self) -> tuple[Joint, ...]:
+        """The joints from the parent to the child: itself, or its chain."""
+        return self.chain or (self,)
 
     def swapped(self) -> Joint:
         """The same joint with parent and child swapped; its axis is reversed, so its coordinate keeps its sign."""
         if self.parent is None:
             raise ValueError("the world can't be a child")
+        return self.turned_round(parent=self.child, child=self.parent)
+
+    def turned_round(self, parent: Sdf.Path | None, child: Sdf.Path) -> Joint:
+        """The joint as seen from its other side, between these bodies."""
         return replace(
-            self, parent=self.child, child=self.parent, parent_frame=self.child_frame,
-            child_frame=self.parent_frame, axis=-self.axis, turned=not self.turned,
+            self, parent=parent, child=child, parent_frame=self.child_frame, child_frame=self.parent_frame,
+            axis=-self.axis, turned=not self.turned,
+            chain=tuple(replace(step, axis=-step.axis, turned=not step.turned) for step in reversed(self.chain)),
         )  # fmt: skip
 
 
@@ -172,15 +191,12 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
         found.primPath, "fixed", bodies[0], bodies[1] or Sdf.Path(), frames[0], frames[1],
         in_tree=not found.excludeFromArticulation, collides=found.collisionEnabled,
     )  # fmt: skip
-    joint = _typed(scene, joint, found)
-    if bodies[1] is None:
-        joint = replace(joint, parent=None, child=bodies[0], turned=True, axis=-joint.axis,
-                        parent_frame=frames[1], child_frame=frames[0])  # fmt: skip
-    return joint
+    typed = _typed(scene, joint, found)
+    return typed.turned_round(None, bodies[0]) if typed is not None and bodies[1] is None else typed
 
 
-def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
-    """Type, axis, limits and drive."""
+def _typed(scene: Scene, joint: Joint, found: Any) -> Joint | None:
+    """Type, axis, limits and drive; None for a joint that holds nothing."""
     for schema in scene.prim(found.primPath).GetPrimTypeInfo().GetAppliedAPISchemas():
         if schema in EQUALITIES:
             return replace(joint, type=EQUALITIES[schema], in_tree=False)
@@ -206,31 +222,42 @@ def _cone(scene: Scene, found: Any) -> float:
     return min(np.radians(min(angles)), np.pi) if angles and min(angles) > 0.0 else np.inf
 
 
-def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
-    """A joint with six degrees of freedom, some of which are locked."""
+def _general(scene: Scene, joint: Joint, found: Any) -> Joint | None:
+    """A joint with six degrees of freedom: those that aren't locked, one after the other; None if all are free.
+
+    Slides come first, then turns about x, y and z, each about the axis that the ones before have turned. Three turns
+    without limits or drives are a ball.
+    """
     limits = {pair.first: pair.second for pair in found.jointLimits}
     drives = {pair.first: pair.second for pair in found.jointDrives}
     if DOF.Distance in limits and limits[DOF.Distance].enabled:
         raise scene.error(found.primPath, "limits a distance, which is not supported; remove that limit")
-    free = {
-        dof for dof in (*TRANSLATIONS, *ROTATIONS)
-        if dof not in limits or not limits[dof].enabled or limits[dof].lower <= limits[dof].upper
-    }  # fmt: skip
-    unlimited = not any(_bounds(limits.get(dof)) for dof in free)
-    if not free:
-        return joint
-    if len(free) == 1:
-        (dof,) = free
-        type, name = ("prismatic", TRANSLATIONS[dof]) if dof in TRANSLATIONS else ("revolute", ROTATIONS[dof])
-        return _scalar(scene, replace(joint, type=type, axis=AXES[name]), limits.get(dof), drives.get(dof))
-    if free == set(ROTATIONS) and unlimited and not drives:
-        return replace(joint, type="spherical")
-    names = ", ".join(sorted(str(dof).rsplit(".", 1)[-1] for dof in free))
-    raise scene.error(
-        found.primPath,
-        f"leaves {names} free; supported are joints that leave one axis free, or the three rotations without limits "
-        "or drives. Build other joints from several",
+    slides, turns = (
+        [dof for dof in axes if dof not in limits or not limits[dof].enabled or limits[dof].lower <= limits[dof].upper]
+        for axes in (TRANSLATIONS, ROTATIONS)
     )
+
+    def step(dof: Any) -> Joint:
+        type, letter = ("prismatic", TRANSLATIONS[dof]) if dof in TRANSLATIONS else ("revolute", ROTATIONS[dof])
+        freedom = f"{'trans' if dof in TRANSLATIONS else 'rot'}{letter}"
+        return _scalar(
+            scene, replace(joint, type=type, axis=AXES[letter], freedom=freedom), limits.get(dof), drives.get(dof)
+        )
+
+    def unhindered(dofs: list[Any]) -> bool:
+        return not any(_bounds(limits.get(dof)) or (dof in drives and drives[dof].enabled) for dof in dofs)
+
+    if len(slides) + len(turns) == 6 and unhindered([*slides, *turns]):
+        return None
+    steps = [step(dof) for dof in slides]
+    if len(turns) == 3 and unhindered(turns):
+        steps.append(replace(joint, type="spherical", freedom="rot"))
+    else:
+        steps += [step(dof) for dof in turns]
+    steps = [each for each in steps if each.type != "fixed"]
+    if len(steps) > 1:
+        return replace(joint, type="chain", chain=tuple(steps))
+    return replace(steps[0], freedom="") if steps else joint
 
 
 def _check_limits(scene: Scene, found: Any) -> None:
