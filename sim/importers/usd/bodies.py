@@ -10,10 +10,11 @@ import numpy as np
 from pxr import Sdf, Usd
 from scipy.spatial.transform import Rotation
 
-from sim.importers.usd.chains import add_chain
-from sim.importers.usd.dofs import actuators, damping_and_friction, dof_properties
-from sim.importers.usd.joints import Forest, Joint
-from sim.importers.usd.loops import MISFIT, note_misfit
+from sim.importers.usd.joints.chains import add_chain
+from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties
+from sim.importers.usd.joints.forest import Forest
+from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.loops import MISFIT, note_misfit
 from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators

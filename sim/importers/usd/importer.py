@@ -23,9 +23,10 @@ from sim.importers.usd.bodies import (
 )
 from sim.importers.usd.filters import read_filters
 from sim.importers.usd.geometries import add_geometries, enabled_colliders
-from sim.importers.usd.joints import forest, read_joints
+from sim.importers.usd.joints.forest import forest
+from sim.importers.usd.joints.loops import close_loops
+from sim.importers.usd.joints.reading import read_joints
 from sim.importers.usd.layers import readable
-from sim.importers.usd.loops import close_loops
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
 from sim.importers.usd.shapes import colliders, seen_from

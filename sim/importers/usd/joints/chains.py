@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.importers.usd.dofs import dof_properties
-from sim.importers.usd.joints import AXES, Joint
-from sim.importers.usd.loops import MISFIT
+from sim.importers.usd.joints.dofs import dof_properties
+from sim.importers.usd.joints.joint import AXES, Joint
+from sim.importers.usd.joints.loops import MISFIT
 from sim.importers.usd.reader import ORIGIN, Reader
 from sim.model.names import free_name
 
