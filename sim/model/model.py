@@ -16,7 +16,7 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import counted
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from warp_kernels import types as codes
 

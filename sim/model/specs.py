@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.model.model import Geometry, Part
-from sim.model.sensors import Sensor
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from warp_kernels import types as codes
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.model.sensors import FRAME, LINK, SENSOR_KINDS, Sensor
+from sim.model.sensors.kinds import FRAME, LINK, SENSOR_KINDS
+from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from sim.torch.robot.robot import Robot
@@ -124,11 +126,11 @@ class _Motion:
             return self._subtree(sensor)
         return self._readers[sensor.kind](sensor)
 
-    def _of_joint(self, values: torch.Tensor, starts: Sequence[int], joint: str, count: int) -> torch.Tensor:
+    def _of_joint(self, values: torch.Tensor, starts: np.ndarray, joint: str, count: int) -> torch.Tensor:
         start = int(starts[self.model.joint_names.index(joint)])
         return values[..., start : start + count]
 
-    def _of_actuator(self, values: torch.Tensor, places: Sequence[int] | None, actuator: str) -> torch.Tensor:
+    def _of_actuator(self, values: torch.Tensor, places: np.ndarray | None, actuator: str) -> torch.Tensor:
         number = self.model.actuator_names.index(actuator)
         dof = int(self.model.actuator_dof[number])
         at = dof if places is None else int(places[dof])

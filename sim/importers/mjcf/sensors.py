@@ -5,7 +5,7 @@ import numpy as np
 from sim.importers.mjcf.reader import Reader, pose
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
-from sim.model.sensors import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, WHOLE
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, WHOLE
 from sim.model.specs import WORLD
 
 # The name in mjtSensor that isn't that of its element.

@@ -10,6 +10,7 @@ import numpy as np
 from pxr import Sdf, Usd
 from scipy.spatial.transform import Rotation
 
+from sim.errors import ModelError
 from sim.importers.usd.joints.chains import add_chain
 from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties
 from sim.importers.usd.joints.forest import Forest
@@ -26,6 +27,7 @@ from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
+from sim.usd.sensors import kept_sensors
 from warp_kernels import types as codes
 
 
@@ -190,6 +192,22 @@ def add_frames(reader: Reader) -> None:
             reader.add(
                 prim.GetPath(), reader.builder.add_frame, reader.prefix + name, reader.names[body], local[:3], local[3:]
             )
+
+
+def add_sensors(reader: Reader) -> None:
+    """Add the sensors that were written; those whose joints, actuators or frames are gone are noted."""
+    prim = reader.scene.stage.GetDefaultPrim()
+    for sensor in kept_sensors(prim) if prim else ():
+        target, reference = (
+            name if name == WORLD else reader.prefix + name for name in (sensor.target, sensor.reference)
+        )
+        try:
+            reader.builder.add_sensor(
+                reader.prefix + sensor.name, sensor.kind, target, reference=reference, lower=sensor.lower,
+                upper=sensor.upper,
+            )  # fmt: skip
+        except ModelError as error:
+            reader.scene.notes.append(f"left out: {error}")
 
 
 def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> list[Part]:

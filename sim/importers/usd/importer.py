@@ -19,6 +19,7 @@ from sim.importers.usd.bodies import (
     add_joint,
     add_link,
     add_parts,
+    add_sensors,
     name_links,
 )
 from sim.importers.usd.filters import read_filters
@@ -150,5 +151,6 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))
     add_geometries(reader, touching if collision else [], filters, visual)
     add_frames(reader)
+    add_sensors(reader)
     note_unread(scene)
     return add_parts(reader, trees, joint_names)

@@ -2,7 +2,8 @@
 
 from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES, is_scalar
-from sim.model.sensors import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, Sensor
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS
+from sim.model.sensors.sensor import Sensor
 from sim.model.spec_checks import check_name
 from sim.model.specs import WORLD, WorldSpec
 from warp_kernels import types as codes

@@ -23,7 +23,8 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
-from sim.model.sensors import LINK, SENSOR_KINDS, Sensor
+from sim.model.sensors.kinds import LINK, SENSOR_KINDS
+from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WorldSpec
 from warp_kernels import types as codes
 

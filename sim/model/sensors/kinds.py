@@ -1,8 +1,6 @@
-"""Sensors of a model: what they are called, what they look at, and how many numbers they give."""
+"""Kinds of sensors: what they are called, what they look at, and how many numbers they give."""
 
 from dataclasses import dataclass
-
-import numpy as np
 
 JOINT, BALL, ACTUATOR, FRAME, LINK, WHOLE = "joint", "ball joint", "actuator", "frame", "link", "world"
 
@@ -53,28 +51,3 @@ SENSOR_KINDS = {
     "kinetic_energy": SensorKind(WHOLE, 1, "e_kinetic"),
     "clock": SensorKind(WHOLE, 1, "clock"),
 }
-
-
-@dataclass(frozen=True)
-class Sensor:
-    """A sensor; :class:`sim.torch.Sensors` reads it.
-
-    Attributes:
-        name: unique name.
-        kind: one of :data:`SENSOR_KINDS`.
-        target: the joint, actuator, frame or link that it looks at; "world" for the whole world.
-        reference: the frame in which it measures; "world" for the world's.
-        lower, upper: what it gives is held between them.
-    """
-
-    name: str
-    kind: str
-    target: str
-    reference: str = "world"
-    lower: float = -np.inf
-    upper: float = np.inf
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers it gives."""
-        return SENSOR_KINDS[self.kind].numbers
