@@ -168,6 +168,9 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(actuator_dof.shape[0]):
             kind = actuator_kind[i]
             k = actuator_dof[i]
+            if k < 0:  # it drives a tendon
+                actuator_row[i, world] = vec3()
+                continue
             lower = common.value_of(gains.control_lower, world, i)
             upper = common.value_of(gains.control_upper, world, i)
             u = wp.clamp(control[world, i], lower, upper)
@@ -223,6 +226,8 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(actuator_dof.shape[0]):
             kind = actuator_kind[i]
             k = actuator_dof[i]
+            if k < 0:
+                continue
             lower = common.value_of(gains.control_lower, world, i)
             upper = common.value_of(gains.control_upper, world, i)
             u = wp.clamp(control[world, i], lower, upper)

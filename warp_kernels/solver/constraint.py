@@ -127,11 +127,12 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contact_resistance: wp.array2d(dtype=vec2),
         actuator_row: wp.array2d(dtype=vec3),
         cones: Cones,
+        tendon_active: wp.array2d(dtype=int),
         # Data out
         constraints: Constraints,
     ):
         """Contacts first, so that a contact's constraint is its slot; then those that resist spinning or rolling, limits that may be
-        reached, dry friction, actuators beyond their force limit, couplings, anchors.
+        reached, dry friction, actuators beyond their force limit, tendons, couplings, anchors.
         """
         world = wp.tid()
         count = int(0)
@@ -203,6 +204,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             if actuator_row[i, world][1] > scalar(0.0):
                 joint_constraint(count, world, ACTUATOR, i, actuator_dof[i], constraints)
                 count += 1
+        for i in range(tendon_active.shape[0]):
+            if tendon_active[i, world] == 1:
+                constraints.kind[count, world] = constrained.tendon_kind[i]
+                constraints.item[count, world] = i
+                for side in range(2):
+                    constraints.tail[2 * count + side, world] = constrained.tendon_tail[2 * i + side]
+                count += 1
         for i in range(constrained.coupling_dof.shape[0]):
             constraints.kind[count, world] = COUPLING
             constraints.item[count, world] = i
@@ -259,6 +267,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         paths: Paths,
         trees: TreeDofs,
         dof_q: wp.array(dtype=int),
+        constrained: Constrained,
         options: Options,
         # Parameters
         limits: Limits,
@@ -274,6 +283,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contacts: Contacts,
         equalities: Equalities,
         cones: Cones,
+        tendon_row: wp.array3d(dtype=scalar),
+        tendon_bound: wp.array2d(dtype=scalar),
         references: References,
         constraints: Constraints,
         # Data out
@@ -322,6 +333,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     value = vec3()
                     if is_geometric:
                         value = frame * geometric.motion(kind, motions.subspace[k, world], lever)
+                    elif reference_rows.is_of_tendon(kind):
+                        if constrained.tendon_side[item, k] == side:
+                            value[0] = tendon_row[item, k, world]
                     else:
                         value[0] = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
                     row[at + d, world] = value
@@ -358,6 +372,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     most = options.dt * common.value_of(friction_loss, world, item)
                 elif kind == COUPLING:
                     most = scalar(wp.inf)
+                elif reference_rows.is_of_tendon(kind):
+                    most = tendon_bound[item, world]
                 elif kind == POINT:
                     others = equalities.anchor_bias[item, world]
                 elif kind == ORIENTATION:

@@ -15,6 +15,7 @@ from sim.importers.mjcf.file import MJCFFile, read_mjcf
 from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers, refuse_states
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.shapes import add_geometries
+from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.model.builder import ModelBuilder
@@ -63,8 +64,8 @@ def add_mjcf(
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
       ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
 
-    Tendons, fluid forces, actuators with a state and other features without a counterpart here are skipped, with a
-    :class:`sim.MJCFWarning` that names them; mocap and deformable bodies are an error.
+    Tendons that wrap around geoms, fluid forces, actuators with a state and other features without a counterpart here
+    are skipped, with a :class:`sim.MJCFWarning` that names them; mocap and deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
     """
@@ -85,6 +86,7 @@ def add_mjcf(
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
         shapes = add_geometries(reader, surfaces, visual=visual, collision=collision, world=world_geometry)
         set_pairs(reader, surfaces, friction, shapes)
+        add_tendons(reader)
         add_equalities(reader)
         inputs = add_actuators(reader)
         part = builder.add_part(

@@ -11,13 +11,21 @@ from sim.model.names import some
 
 # Flags that disable a feature, and the arrays that are zero without it.
 ZEROED = {
-    "mjDSBL_CONSTRAINT": ("jnt_limited", "dof_frictionloss", "geom_contype", "geom_conaffinity", "eq_active0"),
+    "mjDSBL_CONSTRAINT": (
+        "jnt_limited",
+        "dof_frictionloss",
+        "tendon_limited",
+        "tendon_frictionloss",
+        "geom_contype",
+        "geom_conaffinity",
+        "eq_active0",
+    ),
     "mjDSBL_EQUALITY": ("eq_active0",),
-    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss",),
-    "mjDSBL_LIMIT": ("jnt_limited",),
+    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss", "tendon_frictionloss"),
+    "mjDSBL_LIMIT": ("jnt_limited", "tendon_limited"),
     "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
-    "mjDSBL_SPRING": ("jnt_stiffness",),
-    "mjDSBL_DAMPER": ("dof_damping",),
+    "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness"),
+    "mjDSBL_DAMPER": ("dof_damping", "tendon_damping"),
     "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
 }
 # Flags that don't affect what is read, or affect only MuJoCo's own solver.
@@ -131,7 +139,14 @@ def _forces(file: MJCFFile) -> list[str]:
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
     fluid = [key for key in ("density", "viscosity", "wind") if np.any(getattr(model.opt, key))]
     found = (
-        ("tendons", "tendon", range(model.ntendon), "with their springs, limits and forces"),
+        ("polynomial or yielding springs of tendons", "tendon",
+         np.flatnonzero(_rows(file.array("tendon_stiffnesspoly", [])) | _rows(file.array("tendon_springyield", []))),
+         "their linear part is kept"),
+        ("polynomial damping of tendons", "tendon", np.flatnonzero(_rows(file.array("tendon_dampingpoly", []))),
+         "its linear part is kept"),
+        ("armature of tendons", "tendon", np.flatnonzero(file.array("tendon_armature", [])), ""),
+        ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
+         "give each actuator its own"),
         ("limits of ball joints", "joint", np.flatnonzero(~scalar & model.jnt_limited.astype(bool)),
          "see swing_limit and twist_limit of add_joint"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),

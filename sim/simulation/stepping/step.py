@@ -73,10 +73,12 @@ class Step(Workspace):
         self._kinematics()
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
+        self.tendons.pull(self)
         self._free_dynamics()
         if self.max_constraints:
             run_contacts(self)
             self._cones()
+            self.tendons.constrain(self, self.law)
             if self.by_mujoco:
                 self._references()
             else:

@@ -63,6 +63,8 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
             servo_damping[k, world] = zero
         for i in range(actuator_dof.shape[0]):
             k = actuator_dof[i]
+            if k < 0:  # it drives a tendon
+                continue
             g = common.value_of(gains.gear, world, i)
             u = input_of(gains, control, world, i)
             slope = resistance(actuator_kind[i], u, g * q[world, dof_q[k]], g * qd[world, k], gains, world, i)
@@ -93,6 +95,8 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for i in range(actuator_dof.shape[0]):
             k = actuator_dof[i]
+            if k < 0:  # it drives a tendon
+                continue
             kind = actuator_kind[i]
             g = common.value_of(gains.gear, world, i)
             u = input_of(gains, control, world, i)
