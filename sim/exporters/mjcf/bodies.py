@@ -75,6 +75,17 @@ class Bodies:
         """Add a site at a pose [7] in a link that has a body of its own."""
         ET.SubElement(self.elements[link], "site", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]))
 
+    def site(self, wanted: str, link: int, placement: np.ndarray) -> str:
+        """The name of a site at a pose [7] in a link: that of a frame of the model, or a new one."""
+        frames = {frame.name: frame for frame in self.model.frames}
+        name = wanted
+        while name in frames:
+            if frames[name].link == link and np.allclose(frames[name].placement, placement, rtol=0.0, atol=1e-12):
+                return name
+            name += "_"
+        self.add_site(name, link, placement)
+        return name
+
     def weld_groups(self) -> tuple[np.ndarray, np.ndarray]:
         """For each link the first of the links welded together with it, and the same for the link that carries them.
 

@@ -91,7 +91,7 @@ def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
 
 def _why(kind: str) -> str:
     """Why a constraint of this kind is left out."""
-    return "its tendon is" if kind == "tendon" else f"constraints of type {kind} are not supported"
+    return "its tendon is left out" if kind == "tendon" else f"constraints of type {kind} are not supported"
 
 
 def _softness(model: Any, number: int) -> Softness:

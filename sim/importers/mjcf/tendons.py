@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sim.importers.mjcf.reader import Reader, softness_of
+from sim.model.conventions import MUJOCO_INFINITY
 
 
 def add_tendons(reader: Reader) -> None:
@@ -69,14 +70,14 @@ def _path(reader: Reader, tendon: int) -> list[Any]:
 
 def _properties(reader: Reader, tendon: int) -> dict[str, Any]:
     model = reader.file.model
-    limits = model.tendon_range[tendon].tolist() if model.tendon_limited[tendon] else (-np.inf, np.inf)
+    lower, upper = model.tendon_range[tendon].tolist() if model.tendon_limited[tendon] else (-np.inf, np.inf)
     rest = model.tendon_lengthspring[tendon]
     return {
         "stiffness": float(model.tendon_stiffness[tendon]),
         "damping": float(model.tendon_damping[tendon]),
         "rest_length": (float(rest[0]), float(rest[1])),
         "friction_loss": float(model.tendon_frictionloss[tendon]),
-        "limits": (float(limits[0]), float(limits[1])),
+        "limits": (lower if lower > -MUJOCO_INFINITY else -np.inf, upper if upper < MUJOCO_INFINITY else np.inf),
         "limit_margin": float(model.tendon_margin[tendon]),
         "limit_softness": softness_of(model.tendon_solref_lim[tendon], model.tendon_solimp_lim[tendon]),
         "friction_softness": softness_of(model.tendon_solref_fri[tendon], model.tendon_solimp_fri[tendon]),

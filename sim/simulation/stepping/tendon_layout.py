@@ -22,6 +22,23 @@ def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarra
     return np.array(rows, dtype=np.int32).reshape(-1, 4)
 
 
+def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> None:
+    """Refuse what the integrator "implicitfast" has implicit in MuJoCo and not here; raises ModelError naming it."""
+    tendons = model.tendons.names
+    if not tendons:
+        return
+    damped = [f"tendon '{tendons[t]}'" for t in _any_world(parameters["tendon_damping"] != 0.0)]
+    for key in ("actuator_kd", "actuator_kd_per_input"):
+        if model.nu:
+            gains = _any_world((parameters[key] != 0.0) & (model.actuator_tendon >= 0))
+            damped += [f"actuator '{model.actuator_names[k]}' on a tendon" for k in gains]
+    if damped:
+        raise ModelError(
+            f"Simulator: integrator='implicitfast' has no damping of tendons, which {damped[0]} has; choose "
+            "integrator='euler' or 'rk4'"
+        )
+
+
 def moving_dofs(model: Model, tendon: int) -> set[int]:
     """The degrees of freedom that a tendon's length may depend on."""
     found = {int(model.tendons.term_dof[term]) for term in model.tendons.terms(tendon)}

@@ -135,3 +135,87 @@ def test_gradients_with_rk4(tmp_path):
     c = case(model, 2, *start(model), contact=CONTACT, dt=DT)
     names = ["tendon_coefficient", "tendon_point", "tendon_stiffness", "tendon_upper_limit", "actuator_kp", "solimp"]
     check(replace(c, integrator="rk4", control=np.tile(CONTROL, (2, 1))), names)
+
+
+def test_written_again(tmp_path):
+    """Read, written and read: the same tendons, and in MuJoCo the same step."""
+    from sim.exporters import write_mjcf
+
+    path = written(tmp_path, "wide")
+    model = load_quietly(path)
+    write_mjcf(tmp_path / "again.xml", model)
+    again = load_quietly(tmp_path / "again.xml")
+    assert again.tendons.names == model.tendons.names
+    assert again.tendons.limit_softness == model.tendons.limit_softness
+    assert again.tendons.friction_softness == model.tendons.friction_softness
+    assert again.tendons.coupling_softness == model.tendons.coupling_softness
+    for name, value in model.parameters.items():
+        if name.startswith("tendon") and name != "tendon_polynomial":
+            np.testing.assert_allclose(again.parameters[name], value, rtol=1e-12, atol=1e-14, err_msg=name)
+    ends = []
+    for file in (path, tmp_path / "again.xml"):
+        peer = mujoco.MjModel.from_xml_path(str(file))
+        data = mujoco.MjData(peer)
+        q, qd = start(model)
+        data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+        data.ctrl = CONTROL
+        mujoco.mj_step(peer, data)
+        ends.append(data.qvel.copy())
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
+
+
+def test_lengths_are_counted_from_the_start_of_the_file(tmp_path):
+    """A model that begins elsewhere than its tied lengths count from is written with a shifted polynomial."""
+    from sim.exporters import write_mjcf
+
+    builder = sim.ModelBuilder()
+    for k in range(2):
+        builder.add_link(f"b{k}", mass=1.0, inertia=(1, 1, 1))
+        builder.add_joint(f"x{k}", "prismatic", parent="world", child=f"b{k}", axis=(1, 0, 0), q0=(0.3 + k,))
+        builder.add_fixed_tendon(f"t{k}", {f"x{k}": 2.0})
+    builder.add_tendon_coupling("tie", "t0", "t1", polynomial=(0.1, 0.5, 0.2, 0.3, -0.1), reference=(0.2, 0.4))
+    write_mjcf(tmp_path / "tie.xml", builder.finalize("float64"))
+    peer = mujoco.MjModel.from_xml_path(str(tmp_path / "tie.xml"))
+    data = mujoco.MjData(peer)
+    data.qpos = (0.05, 0.6)
+    mujoco.mj_forward(peer, data)
+    expected = 2.0 * 0.05 - 0.2 - np.polynomial.polynomial.polyval(2.0 * 0.6 - 0.4, (0.1, 0.5, 0.2, 0.3, -0.1))
+    np.testing.assert_allclose(data.efc_pos, expected, rtol=1e-12)
+
+
+def test_what_has_no_tendons_says_so(tmp_path):
+    from sim.exporters import write_urdf
+    from sim.usd import write_usd
+
+    model = load_quietly(written(tmp_path))
+    poses = sim.forward_kinematics(model, model.q0[None])
+    with pytest.warns(sim.USDWarning, match=r"left out: tendons \('sum', 'across'"):
+        write_usd(tmp_path / "scene.usda", model, poses, fps=30)
+    with pytest.raises(sim.ModelError, match="describes one robot"):
+        write_urdf(tmp_path / "scene.urdf", model)
+    with pytest.raises(sim.ModelError, match="implicitfast' has no damping of tendons, which tendon 'sum' has"):
+        sim.Simulator(model, DT, integrator="implicitfast", contact=CONTACT)
+
+
+WRAPPING = """
+<mujoco><worldbody>
+  <site name="a" pos="0 0 1"/>
+  <body name="arm"><joint name="j" type="hinge" axis="0 1 0"/><geom name="pin" size="0.1"/><site name="b"/></body>
+</worldbody>
+<tendon><spatial name="cord"><site site="a"/><geom geom="pin"/><site site="b"/></spatial></tendon>
+<equality><tendon tendon1="cord"/></equality>
+<actuator><motor name="pull" tendon="cord"/></actuator></mujoco>
+"""
+
+
+def test_a_tendon_around_a_geom_is_left_out_by_name(tmp_path):
+    path = tmp_path / "wrap.xml"
+    path.write_text(WRAPPING)
+    with pytest.warns(sim.MJCFWarning) as said:
+        sim.load(path)
+    notes = [str(each.message).split(": ", 1)[1] for each in said]
+    assert notes == [
+        "left out: tendon 'cord' (line 6), which wraps around a sphere; let it run through sites of the bodies instead",
+        "left out: equality 0 (line 7), since its tendon is left out",
+        "left out: actuator 'pull' (line 8), whose tendon is left out",
+    ]
