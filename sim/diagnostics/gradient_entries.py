@@ -185,7 +185,7 @@ def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
         "coupling": ("joint", model.equalities.coupling_names),
         "actuator": ("actuator", model.actuator_names),
         "tendon": ("tendon", model.tendons.names),
-        "tendon coupling": ("constraint", model.tendons.coupling_names),
-        **{f"tendon {part}": ("tendon", owners_of(model.tendons, part)) for part in ("term", "point")},
+        "tendon_coupling": ("constraint", model.tendons.coupling_names),
+        **{f"tendon_{part}": ("tendon", owners_of(model.tendons, part)) for part in ("term", "point")},
     }[per]
     return f"{what} '{names[item]}'", ""

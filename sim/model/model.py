@@ -327,9 +327,9 @@ class Model:
             "coupling": len(self.equalities.coupling_names),
             "actuator": self.nu,
             "tendon": len(self.tendons.names),
-            "tendon term": len(self.tendons.term_dof),
-            "tendon point": len(self.tendons.point_link),
-            "tendon coupling": len(self.tendons.coupling_names),
+            "tendon_term": len(self.tendons.term_dof),
+            "tendon_point": len(self.tendons.point_link),
+            "tendon_coupling": len(self.tendons.coupling_names),
         }
 
     @property

@@ -19,7 +19,7 @@ class ParameterSpec:
     Attributes:
         per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.equalities.Equalities`),
-            "actuator", "tendon", "tendon term", "tendon point" or "tendon coupling" (see
+            "actuator", "tendon", "tendon_term", "tendon_point" or "tendon_coupling" (see
             :class:`sim.model.tendons.tendons.Tendons`), or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
@@ -83,9 +83,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),
     "coupling_offset": ParameterSpec("coupling", (), "rad or m", "its coordinate where the other's is zero"),
     "tendon_coefficient": ParameterSpec(
-        "tendon term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
+        "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
     ),
-    "tendon_point": ParameterSpec("tendon point", (3,), "m", "a point of a spatial tendon in its link"),
+    "tendon_point": ParameterSpec("tendon_point", (3,), "m", "a point of a spatial tendon in its link"),
     "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
     "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
     "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
@@ -95,7 +95,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "tendon_upper_limit": ParameterSpec("tendon", (), "m", "greatest length of a tendon"),
     "tendon_limit_margin": ParameterSpec("tendon", (), "m", "distance before a limit at which it becomes active"),
     "tendon_polynomial": ParameterSpec(
-        "tendon coupling", (5,), "powers of m", "length of a tied tendon as a polynomial of another's"
+        "tendon_coupling", (5,), "powers of m", "length of a tied tendon as a polynomial of another's"
     ),
     "actuator_gear": ParameterSpec(
         "actuator", (), "-", "joint force per actuator force; actuator motion per joint motion"

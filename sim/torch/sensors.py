@@ -64,8 +64,8 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
     for name, tendon in zip(model.actuator_names, model.actuator_tendon.tolist(), strict=True):
         if tendon >= 0:
             raise ModelError(
-                f"actuator_forces: actuator '{name}' acts on tendon '{model.tendons.names[tendon]}', whose length isn't "
-                "among the coordinates; there are forces of actuators of joints alone"
+                f"actuator_forces: actuator '{name}' acts on tendon '{model.tendons.names[tendon]}', whose length "
+                "isn't among the coordinates; there are forces of actuators of joints alone"
             )
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
         torch.as_tensor(simulator.parameter(f"actuator_{name}"), dtype=q.dtype, device=q.device)

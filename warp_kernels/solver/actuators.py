@@ -141,6 +141,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def actuate(
         # Model
+        joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
@@ -165,12 +166,10 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(tau.shape[1]):
             joint_force[world, k] = tau[world, k]
             implicit[k, world] = scalar(0.0)
-        for i in range(actuator_dof.shape[0]):
+        for number in range(joint_actuator.shape[0]):
+            i = joint_actuator[number]
             kind = actuator_kind[i]
             k = actuator_dof[i]
-            if k < 0:  # it drives a tendon
-                actuator_row[i, world] = vec3()
-                continue
             lower = common.value_of(gains.control_lower, world, i)
             upper = common.value_of(gains.control_upper, world, i)
             u = wp.clamp(control[world, i], lower, upper)
@@ -195,6 +194,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=adjoint_module, enable_backward=False)
     def actuator_adjoint(
         # Model
+        joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
@@ -223,11 +223,10 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         comes on top here.
         """
         world = wp.tid()
-        for i in range(actuator_dof.shape[0]):
+        for number in range(joint_actuator.shape[0]):
+            i = joint_actuator[number]
             kind = actuator_kind[i]
             k = actuator_dof[i]
-            if k < 0:
-                continue
             lower = common.value_of(gains.control_lower, world, i)
             upper = common.value_of(gains.control_upper, world, i)
             u = wp.clamp(control[world, i], lower, upper)

@@ -22,6 +22,7 @@ from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
+from warp_kernels.solver.rows.factored import factored_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.joints import joint_row_functions
 from warp_kernels.solver.rows.limits import limit_functions
@@ -51,7 +52,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     contact_rows = contact_row_functions(scalar)
     bounce = bounce_functions(scalar)
-    geometric = geometric_functions(scalar)
+    geometric, factored = geometric_functions(scalar), factored_row_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     limit = limit_functions(scalar)
@@ -267,7 +268,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         paths: Paths,
         trees: TreeDofs,
         dof_q: wp.array(dtype=int),
-        constrained: Constrained,
         options: Options,
         # Parameters
         limits: Limits,
@@ -283,8 +283,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contacts: Contacts,
         equalities: Equalities,
         cones: Cones,
-        tendon_row: wp.array3d(dtype=scalar),
-        tendon_bound: wp.array2d(dtype=scalar),
         references: References,
         constraints: Constraints,
         # Data out
@@ -299,6 +297,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.is_of_tendon(kind):  # see warp_kernels.solver.tendons.constraint_rows
+                continue
             item = constraints.item[constraint, world]
             share = reference_rows.reference(references, kind, item, world)[2]
             free_velocity = vec3()
@@ -333,9 +333,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     value = vec3()
                     if is_geometric:
                         value = frame * geometric.motion(kind, motions.subspace[k, world], lever)
-                    elif reference_rows.is_of_tendon(kind):
-                        if constrained.tendon_side[item, k] == side:
-                            value[0] = tendon_row[item, k, world]
                     else:
                         value[0] = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
                     row[at + d, world] = value
@@ -343,14 +340,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     before += value[0] * qd[world, k]
                     speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
                     size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
-                # Multiply by L'^-1: deepest first.
-                for back in range(depth):
-                    d = depth - back
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    value = row[at + d, world]
-                    first = paths.dof_row_start[k]
-                    for e in range(d):
-                        row[at + e, world] -= factor_l[first + e, world] * value
+                factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
             rows.rhs[constraint, world] = free_velocity
             if rows.size.shape[0] > 0:
                 rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
@@ -359,6 +349,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # In a loop of its own: what it takes needs no registers beside what the rows take.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.is_of_tendon(kind):
+                continue
             item = constraints.item[constraint, world]
             bias = vec2()  # and softness
             most = scalar(0.0)
@@ -372,8 +364,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     most = options.dt * common.value_of(friction_loss, world, item)
                 elif kind == COUPLING:
                     most = scalar(wp.inf)
-                elif reference_rows.is_of_tendon(kind):
-                    most = tendon_bound[item, world]
                 elif kind == POINT:
                     others = equalities.anchor_bias[item, world]
                 elif kind == ORIENTATION:

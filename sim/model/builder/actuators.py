@@ -61,8 +61,8 @@ class Actuators(WorldSpec):
 
         Raises:
             ModelError: for a duplicate name, an unknown joint or tendon, both or neither, a joint that is neither
-                revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain, values that are
-                negative or not finite, an empty range, and one of forces with a single infinite bound.
+                revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain, values that
+                are negative or not finite, an empty range, and one of forces with a single infinite bound.
         """
         name = str(joint or tendon) if name is None else name
         check_name(name, self.actuators, "actuator")

@@ -38,14 +38,14 @@ def _owner(model: Model, per: str, index: int) -> str:
         "coupling": model.equalities.coupling_names,
         "actuator": model.actuator_names,
         "tendon": model.tendons.names,
-        "tendon coupling": model.tendons.coupling_names,
-        **{f"tendon {part}": owners_of(model.tendons, part) for part in ("term", "point")},
+        "tendon_coupling": model.tendons.coupling_names,
+        **{f"tendon_{part}": owners_of(model.tendons, part) for part in ("term", "point")},
     }
     kind = {
         "anchor": "constraint",
         "coupling": "coupling of joint",
-        "tendon coupling": "constraint",
-        "tendon term": "tendon",
-        "tendon point": "tendon",
+        "tendon_coupling": "constraint",
+        "tendon_term": "tendon",
+        "tendon_point": "tendon",
     }.get(per, per)
     return f"{kind} '{names[per][index]}'" if per in names else {"world": "the world", "height": "a heightfield"}[per]
