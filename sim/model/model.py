@@ -220,6 +220,7 @@ class Model:
         actuator_tendon: the tendon that it drives [nu], -1 where it drives a joint.
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
             of actuators and of tendons are there only if there is one.
+        kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
         massless_links: names of moving links without mass, which can't be simulated.
         pair_frictions: of pairs of geometries that have one of their own.
         limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
@@ -256,6 +257,7 @@ class Model:
     actuator_dof: np.ndarray
     actuator_tendon: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
+    kinematic_links: tuple[str, ...] = ()
     massless_links: tuple[str, ...] = ()
     pair_frictions: tuple[PairFriction, ...] = ()
     limit_softness: tuple[Softness, ...] = ()

@@ -90,6 +90,7 @@ class JointSpec:
     twist_limit: float = np.inf
     limit_softness: Softness = DEFAULT_SOFTNESS
     friction_softness: Softness = DEFAULT_SOFTNESS
+    kinematic: bool = False
     q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 

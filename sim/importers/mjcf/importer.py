@@ -60,12 +60,13 @@ def add_mjcf(
       of ``<pair>``. With what else is in the scene it is the product.
     - ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of the law "mujoco", see
       :class:`sim.ContactOptions`; the law "hard" doesn't use them.
+    - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
       ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
 
     Tendons that wrap around geoms, fluid forces, actuators with a state and other features without a counterpart here
-    are skipped, with a :class:`sim.MJCFWarning` that names them; mocap and deformable bodies are an error.
+    are skipped, with a :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
     """

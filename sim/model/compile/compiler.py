@@ -108,6 +108,7 @@ def _model(
         q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
         link_parent=layout.link_parent,
         joint_type=np.array([joint.type for joint in joints], dtype=np.int32),
+        kinematic_links=tuple(body.name for body in bodies if body.joint.kinematic),
         joint_axis=np.array([joint.axis for joint in joints]).reshape(-1, 3),
         joint_q_start=layout.joint_q_start,
         joint_qd_start=layout.joint_qd_start,
