@@ -33,6 +33,7 @@ from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.tendon_layout import require_explicit_tendons
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.types import SPHERICAL
 
@@ -283,6 +284,8 @@ class Worlds(ABC):
         if self.contact.law == "mujoco":
             require_mujoco_law(self.model, layout)
             law = MujocoLaw(self.model, collision)
+        if self.integrator == "implicitfast":
+            require_explicit_tendons(self.model, self._values)
 
         def make_step(first: int, last: int) -> DifferentiableStep:
             parameters = {name: self._slice(name, first, last) for name in self._values}
