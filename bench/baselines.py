@@ -20,7 +20,7 @@ from sim.envs import make
 from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
 
 FOREVER = 1_000_000_000  # steps; the time ends a training
-PPO_SETTINGS = {"n_steps": 64, "batch_size": 512, "n_epochs": 10, "gae_lambda": 0.95, "gamma": 0.99}
+PPO_SETTINGS: dict[str, Any] = {"n_steps": 64, "batch_size": 512, "n_epochs": 10, "gae_lambda": 0.95, "gamma": 0.99}
 SAC_SETTINGS = {"learning_starts": 5000, "train_freq": 1, "gradient_steps": -1, "batch_size": 256, "gamma": 0.99}
 ALGORITHMS: dict[str, tuple[type[BaseAlgorithm], int, dict[str, Any]]] = {
     "ppo": (PPO, 64, PPO_SETTINGS),

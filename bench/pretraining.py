@@ -31,7 +31,8 @@ from sim.envs import make
 from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
 from sim.output import write_text
 
-TASK, LAW = "Ant", {"law": "mujoco"}
+TASK = "Ant"
+LAW: dict[str, Any] = {"law": "mujoco"}
 ENVS = ALGORITHMS["ppo"][1]
 WAYS = ("here", "MuJoCo", "MuJoCo, twice as long", "here, then MuJoCo")
 PAPER = {"MuJoCo": "868 ± 77", "here, then MuJoCo": "1735 ± 1066"}
@@ -89,7 +90,7 @@ def in_theirs(seed: int) -> VecEnv:
 
 
 def _one_of_theirs() -> gymnasium.Env:
-    options = {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0.0}
+    options: dict[str, Any] = {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0.0}
     return Monitor(DtypeObservation(gymnasium.make(f"{TASK}-v5", **options), np.float32))
 
 

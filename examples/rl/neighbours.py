@@ -85,7 +85,8 @@ class FirstOrder:
         low, high = self.env.action_low, self.env.action_high
         change = (slope @ (action.clamp(low, high) - taken.clamp(low, high)).unsqueeze(-1)).squeeze(-1)
         turn, faster = change.split(qd.shape[1], dim=1)
-        begun = TaskState(*(x.repeat_interleave(count, dim=0) for x in (before.q, before.qd, before.steps)))
+        old_q, old_qd, steps = (rows[name].repeat_interleave(count, dim=0) for name in ("q", "qd", "steps"))
+        begun = TaskState(old_q, old_qd, steps)
         after = TaskState(self.robot.integrate(q, turn), qd + faster, begun.steps + 1)
         ended = task.terminated(after) | (after.steps >= task.max_episode_length)
         return task.reward(begun, action, after), ended, task.observe(after)
