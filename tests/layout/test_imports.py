@@ -35,6 +35,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "trajectory": ("types",),
     "algebra": ("types",),
     "parameters": ("algebra",),
+    "parameter_values": ("types",),
     "kinematics": ("algebra", "variants"),
     "linearise": ("checkpoint", "kinematics"),
     "dynamics": ("kinematics",),
