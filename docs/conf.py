@@ -1,0 +1,58 @@
+"""How `make docs` builds the site: Sphinx, MyST and the theme Furo."""
+
+import importlib.metadata
+import os
+
+project = "Backswing"
+author = "The Backswing developers"
+copyright = "The Backswing developers"  # noqa: A001
+release = importlib.metadata.version("backswing")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinxcontrib.mermaid",
+]
+exclude_patterns = ["pictures"]
+
+# Markdown. The anchors of headings are those of GitHub, so that links work there and here.
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 4
+myst_fence_as_directive = ["mermaid"]
+
+# Tutorials are run when the site is built; an error in one stops the build.
+nb_execution_mode = "cache"
+nb_execution_cache_path = os.environ.get("BACKSWING_DOCS_CACHE", "../out/docs-cache")
+nb_execution_timeout = 600  # seconds for a cell: the first one may compile kernels
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+# The reference is made from the docstrings.
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autosummary_generate = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+maximum_signature_line_length = 90
+python_use_unqualified_type_names = True
+add_module_names = True
+
+# Two patterns of toctrees are for pages that need not be there.
+suppress_warnings = ["toc.empty_glob"]
+
+html_theme = "furo"
+html_title = "Backswing"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {"sidebar_hide_name": False}
+html_copy_source = False
+html_show_sourcelink = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
