@@ -2,10 +2,17 @@
 
 import importlib.metadata
 import os
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from sphinx.application import Sphinx
 
 project = "Backswing"
 author = "The Backswing developers"
-copyright = "The Backswing developers"  # noqa: A001
+copyright = "The Backswing developers"
 release = importlib.metadata.version("backswing")
 
 extensions = [
@@ -15,8 +22,8 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
-    "sphinx_design",
     "sphinxcontrib.mermaid",
+    "site_links",
 ]
 exclude_patterns = ["pictures"]
 
@@ -28,6 +35,7 @@ myst_fence_as_directive = ["mermaid"]
 # Tutorials are run when the site is built; an error in one stops the build.
 nb_execution_mode = "cache"
 nb_execution_cache_path = os.environ.get("BACKSWING_DOCS_CACHE", "../out/docs-cache")
+nb_execution_excludepatterns = ["kinematics_and_dynamics.ipynb"]  # stored with its output, which a test compares
 nb_execution_timeout = 600  # seconds for a cell: the first one may compile kernels
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -35,7 +43,7 @@ nb_merge_streams = True
 # The reference is made from the docstrings.
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autosummary_generate = False
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -44,8 +52,28 @@ maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 add_module_names = True
 
-# Two patterns of toctrees are for pages that need not be there.
-suppress_warnings = ["toc.empty_glob"]
+# Types that are long when spelt out, and what a reader calls them.
+LONG_TYPES = (
+    (r"_Buffer \| _SupportsArray\[dtype\[Any\]\] \| _NestedSequence\[_SupportsArray\[dtype\[Any\]\]\] \| "
+     r"complex \| bytes \| str \| _NestedSequence\[complex \| bytes \| str\]", "ArrayLike"),
+    (r"Sequence\[float\] \| ndarray\[tuple\[Any, \.\.\.\], dtype\[floating\]\]", "Vector"),
+    (r"ndarray\[tuple\[Any, \.\.\.\], dtype\[\w+\]\]", "ndarray"),
+    (r"Softness\(solref=\(0\.02, 1\.0\), [^()]*\([^()]*\)\)", "Softness()"),
+)  # fmt: skip
+
+
+def shorten_types(app: Sphinx, what: str, name: str, thing: object, options: object, signature: str, returns: str) -> tuple:
+    """Sphinx's event ``autodoc-process-signature``."""
+    texts = [signature, returns]
+    for pattern, short in LONG_TYPES:
+        texts = [text and re.sub(pattern, short, text.replace("~numpy.typing.", "")) for text in texts]
+    return tuple(texts)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the event."""
+    app.connect("autodoc-process-signature", shorten_types)
+
 
 html_theme = "furo"
 html_title = "Backswing"

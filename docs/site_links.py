@@ -12,7 +12,11 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
 # Pages that are a file of the repository, or one section of it: the page in docs only says where it is.
-BORROWED = {"changelog": ("CHANGELOG.md", None), "contributing": ("CONTRIBUTING.md", None), "examples": ("README.md", "Examples")}
+BORROWED = {
+    "changelog": ("CHANGELOG.md", None),
+    "contributing": ("CONTRIBUTING.md", None),
+    "examples": ("README.md", "Examples"),
+}
 # Where links to files beside docs lead on the site; files that are not listed can be downloaded.
 PAGES = {
     "README.md": "docs/start.md",
@@ -52,6 +56,8 @@ def on_site(text: str, page: Path, origin: Path) -> str:
         if not found["picture"] and path.suffix == ".md" and re.fullmatch(r"[\w./-]+\.md", label):
             label = ""  # the title of what it points to
         where = os.path.relpath(path, page.parent)
+        if path.suffix == ".ipynb":
+            return f"{{doc}}`{label} <{where.removesuffix('.ipynb')}>`"
         return f"{found['picture']}[{label}]({where}{'#' + anchor if anchor else ''})"
 
     return LINK.sub(link, text)
@@ -65,6 +71,15 @@ def section(text: str, heading: str) -> str:
     return f"# {heading}\n" + re.sub(r"^##(#+) ", r"#\1 ", body[1], flags=re.MULTILINE)
 
 
+def without_empty_patterns(text: str, page: Path) -> str:
+    """The text without the patterns of its toctrees, such as ``optimise*``, that no page matches; Sphinx would warn."""
+
+    def matched(found: re.Match[str]) -> str:
+        return found[0] if any(page.parent.glob(f"{found[1]}.md")) else ""
+
+    return re.sub(r"^([\w/-]+\*)\n", matched, text, flags=re.MULTILINE)
+
+
 def read(app: Sphinx, docname: str, source: list[str]) -> None:
     """Sphinx's event ``source-read``."""
     page = Path(app.env.doc2path(docname))
@@ -76,7 +91,7 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
         origin = ROOT / name
         text = origin.read_text(encoding="utf-8")
         text = section(text, heading) if heading else text
-    source[0] = on_site(text, page, origin)
+    source[0] = on_site(without_empty_patterns(text, page), page, origin)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
