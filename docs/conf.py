@@ -8,7 +8,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from numpy.typing import ArrayLike
 from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
+
+from sim.model.softness import DEFAULT_SOFTNESS
+from sim.model.specs import Vector
 
 project = "Backswing"
 author = "The Backswing developers"
@@ -52,21 +57,22 @@ maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 add_module_names = True
 
-# Types that are long when spelt out, and what a reader calls them.
-LONG_TYPES = (
-    (r"_Buffer \| _SupportsArray\[dtype\[Any\]\] \| _NestedSequence\[_SupportsArray\[dtype\[Any\]\]\] \| "
-     r"complex \| bytes \| str \| _NestedSequence\[complex \| bytes \| str\]", "ArrayLike"),
-    (r"Sequence\[float\] \| ndarray\[tuple\[Any, \.\.\.\], dtype\[floating\]\]", "Vector"),
-    (r"ndarray\[tuple\[Any, \.\.\.\], dtype\[\w+\]\]", "ndarray"),
-    (r"Softness\(solref=\(0\.02, 1\.0\), [^()]*\([^()]*\)\)", "Softness()"),
-)  # fmt: skip
+# Types and defaults that are long when spelt out, and what a reader calls them.
+SHORT = (
+    (re.escape(stringify_annotation(ArrayLike, "smart")), "ArrayLike"),
+    (re.escape(stringify_annotation(Vector, "smart")), "Vector"),
+    (r"~numpy\.ndarray\[tuple\[~typing\.Any, \.\.\.\], ~numpy\.dtype\[~?[\w.]+\]\]", "~numpy.ndarray"),
+    (re.escape(repr(DEFAULT_SOFTNESS)), "Softness()"),
+)
 
 
-def shorten_types(app: Sphinx, what: str, name: str, thing: object, options: object, signature: str, returns: str) -> tuple:
+def shorten_types(
+    app: Sphinx, what: str, name: str, thing: object, options: object, signature: str, returns: str
+) -> tuple:
     """Sphinx's event ``autodoc-process-signature``."""
     texts = [signature, returns]
-    for pattern, short in LONG_TYPES:
-        texts = [text and re.sub(pattern, short, text.replace("~numpy.typing.", "")) for text in texts]
+    for pattern, short in SHORT:
+        texts = [text and re.sub(pattern, short, text) for text in texts]
     return tuple(texts)
 
 
