@@ -39,7 +39,7 @@ myst_fence_as_directive = ["mermaid"]
 
 # Tutorials are run when the site is built; an error in one stops the build.
 nb_execution_mode = "cache"
-nb_execution_cache_path = os.environ.get("BACKSWING_DOCS_CACHE", "../out/docs-cache")
+nb_execution_cache_path = os.environ.get("BACKSWING_DOCS_CACHE", str(Path(__file__).parents[1] / "out/docs-cache/runs"))
 nb_execution_excludepatterns = ["kinematics_and_dynamics.ipynb"]  # stored with its output, which a test compares
 nb_execution_timeout = 600  # seconds for a cell: the first one may compile kernels
 nb_execution_raise_on_error = True
@@ -54,8 +54,9 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 maximum_signature_line_length = 90
+toc_object_entries_show_parents = "hide"
+highlight_language = "text"  # of what names no language: mostly commands and what they print
 python_use_unqualified_type_names = True
-add_module_names = True
 
 # Types and defaults that are long when spelt out, and what a reader calls them.
 SHORT = (
