@@ -46,6 +46,16 @@ def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
 
     Raises:
         ModelError: naming what MJCF can't represent; for another suffix or a missing folder.
+
+    Example:
+        >>> import tempfile
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ball = scene.add_sphere(radius=0.1, mass=0.5, name="ball")
+        >>> path = tempfile.mkdtemp() + "/ball.xml"
+        >>> _ = sim.exporters.write_mjcf(path, scene.finalize())
+        >>> sim.load(path).nv
+        6
     """
     check_target(path, (".xml",))
     losses = Losses(path, "MJCF", MJCFWarning, lossy)

@@ -18,6 +18,16 @@ class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Files):
 
     Args:
         gravity: gravity in the world frame [m/s^2].
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground(friction=0.8)
+        >>> arm = scene.add_urdf("scenes/robots/manipulator.urdf")
+        >>> ball = scene.add_sphere(radius=0.05, mass=0.2, position=(0.6, 0, 0.05), name="ball")
+        >>> model = scene.finalize()
+        >>> model.nq, model.nv, model.q_slice(ball)
+        (14, 13, slice(7, 14, None))
     """
 
     def __init__(self, gravity: Vector = (0.0, 0.0, -9.81)):
