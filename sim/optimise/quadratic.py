@@ -1,0 +1,155 @@
+"""Costs to second order, stage by stage, in tangent coordinates.
+
+Least-squares terms count by Gauss-Newton, all others by their Hessians, whose blocks follow from one product with the
+same direction in all stages each.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.optimise.costs import Cost, LeastSquares
+from sim.optimise.motion import Motion
+
+
+@dataclass
+class Quadratic:
+    """Derivatives of the costs of some motions; z is the state's tangent and the control, [2 nv + size].
+
+    In the last stage there is no control, and its derivatives are zero.
+
+    Attributes:
+        cost: of each world [worlds].
+        slope: [stages + 1, worlds, 2 nv + size].
+        curvature: positive semi-definite [stages + 1, worlds, 2 nv + size, 2 nv + size].
+    """
+
+    cost: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
+
+
+class Quadratics:
+    """Makes :class:`Quadratic` of motions.
+
+    Args:
+        costs: the terms.
+    """
+
+    def __init__(self, costs: list[Cost]):
+        self.costs = costs
+        self._checked = False
+
+    def __call__(self, motion: Motion) -> Quadratic:
+        """The costs about the motions, whose history doesn't count.
+
+        Raises:
+            ModelError: for a cost that couples stages or has no second derivative.
+        """
+        motion = motion.detached()
+        stages, worlds, size = motion.controls.shape
+        n = 2 * motion.tangent.nv
+        total = torch.zeros(worlds, dtype=motion.q.dtype, device=motion.q.device)
+        slope = motion.q.new_zeros(stages + 1, worlds, n + size)
+        curvature = motion.q.new_zeros(stages + 1, worlds, n + size, n + size)
+        for cost in self.costs:
+            z = motion.q.new_zeros(stages + 1, worlds, n + size).requires_grad_()
+            moved = motion.moved(z[..., :n], z[:-1, :, n:])
+            if isinstance(cost, LeastSquares):
+                value = self._squares(cost, moved, z, slope, curvature)
+            else:
+                value = self._general(cost, moved, z, slope, curvature)
+            total = total + value
+        self._checked = True
+        arrays = (x.detach().cpu().numpy().astype(np.float64) for x in (total, slope, curvature))
+        return Quadratic(*arrays)
+
+    def _squares(
+        self, cost: LeastSquares, moved: Motion, z: torch.Tensor, slope: torch.Tensor, curvature: torch.Tensor
+    ) -> torch.Tensor:
+        r = cost.residuals(moved)
+        if not r.numel() or not r.requires_grad:
+            return 0.5 * (r.detach() ** 2).sum((0, 2))
+        if not self._checked:
+            _require_separate_rows(cost, r, z)
+        value = 0.5 * (r**2).sum((0, 2))
+        rows = [_slope(r[..., k].sum(), z) for k in range(r.shape[2])]
+        J = torch.stack(rows, dim=-2)  # [stages + 1, worlds, k, n]
+        curvature += J.mT @ J
+        slope += _slope(value.sum(), z)
+        return value.detach()
+
+    def _general(
+        self, cost: Cost, moved: Motion, z: torch.Tensor, slope: torch.Tensor, curvature: torch.Tensor
+    ) -> torch.Tensor:
+        value = cost.value(moved)
+        if not value.requires_grad:
+            return value
+        try:
+            (first,) = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)
+            if first is None:
+                return value.detach()
+            slope += first.detach()
+            if not first.requires_grad:
+                return value.detach()
+            if not self._checked:
+                _require_separate(cost, first, z)
+            columns = []
+            for k in range(z.shape[-1]):
+                columns.append(_slope(first[..., k].sum(), z))
+        except RuntimeError as error:
+            raise ModelError(
+                f"cost '{cost.name}' has no second derivative, which ilqr needs ({str(error).splitlines()[0]}); give a "
+                "sum of squares as sim.optimise.LeastSquares, or use gradient or lbfgs"
+            ) from None
+        hessian = torch.stack(columns, dim=-2)
+        hessian = 0.5 * (hessian + hessian.mT)
+        values, vectors = torch.linalg.eigh(hessian)
+        curvature += (vectors * values.clamp(min=0.0)[..., None, :]) @ vectors.mT
+        return value.detach()
+
+
+def _slope(value: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """The derivative of a number in z; zeros where it doesn't depend on it."""
+    if not value.requires_grad:
+        return torch.zeros_like(z)
+    (found,) = torch.autograd.grad(value, z, retain_graph=True, allow_unused=True)
+    return torch.zeros_like(z) if found is None else found
+
+
+def _require_separate_rows(cost: LeastSquares, r: torch.Tensor, z: torch.Tensor) -> None:
+    """Check that each row of residuals depends on one stage, and no two on the same."""
+    if len(r) < 2:
+        touched = (_slope(r.abs().sum(), z) != 0.0).any(-1).any(-1).sum()
+        if touched > 1:
+            raise _coupled(cost)
+        return
+    some = torch.zeros(len(r), 1, 1, dtype=r.dtype, device=r.device)
+    some[::2] = 1.0
+    signs = _signs(r)
+    even, odd = (_slope((r * signs * mask).sum(), z) for mask in (some, 1.0 - some))
+    if ((even != 0.0).any(-1) & (odd != 0.0).any(-1)).any():
+        raise _coupled(cost)
+
+
+def _require_separate(cost: Cost, first: torch.Tensor, z: torch.Tensor) -> None:
+    """Check that the derivative in one stage doesn't depend on the stages beside it."""
+    for parity in (0, 1):
+        found = _slope((first[parity::2] * _signs(first[parity::2])).sum(), z)
+        if (found[1 - parity :: 2] != 0.0).any():
+            raise _coupled(cost)
+
+
+def _signs(like: torch.Tensor) -> torch.Tensor:
+    """Fixed random numbers, so that nothing cancels."""
+    generator = torch.Generator().manual_seed(0)
+    return (0.5 + torch.rand(like.shape, generator=generator, dtype=like.dtype)).to(like.device)
+
+
+def _coupled(cost: Cost) -> ModelError:
+    return ModelError(
+        f"cost '{cost.name}' couples several stages; ilqr needs a sum over stages, whose rows depend on one stage each. "
+        "Use gradient or lbfgs"
+    )
