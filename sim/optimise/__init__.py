@@ -3,14 +3,18 @@
 docs/optimise.md says which method to choose.
 """
 
+from sim.optimise.cmaes import cmaes
 from sim.optimise.constraints import Constraint, JointRange, Penalty
 from sim.optimise.costs import Cost, LeastSquares, Total
 from sim.optimise.gradient import gradient
 from sim.optimise.ilqr import ilqr
+from sim.optimise.lbfgs import lbfgs
 from sim.optimise.motion import Motion
+from sim.optimise.mpc import MPC
 from sim.optimise.parametrisations import Knots, Parametrisation, PerStage, Policy
 from sim.optimise.problem import Evaluation, Problem
 from sim.optimise.result import Result
+from sim.optimise.solve import solve
 from sim.optimise.terms import (
     ContactForce,
     Effort,
@@ -22,6 +26,7 @@ from sim.optimise.terms import (
 )
 
 __all__ = [
+    "MPC",
     "Constraint",
     "ContactForce",
     "Cost",
@@ -43,6 +48,9 @@ __all__ = [
     "Smoothness",
     "Total",
     "Velocity",
+    "cmaes",
     "gradient",
     "ilqr",
+    "lbfgs",
+    "solve",
 ]

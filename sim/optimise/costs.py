@@ -87,6 +87,17 @@ class LeastSquares(Cost):
         assert self.function is not None, "a derived class has a method of its own"
         return self.function(motion.q, motion.qd, motion.controls)
 
+    def columns(self, motion: Motion) -> np.ndarray | None:
+        """Which entry of (2 nv of the state, size of the control) each difference follows one to one [k].
+
+        -1 where it depends on more; None where all may. It saves ``ilqr`` their derivatives.
+        """
+        return None
+
+    def rows(self, motion: Motion) -> list[int] | slice:
+        """The stages of the rows, where :meth:`columns` says something."""
+        return slice(None)
+
     def residuals(self, motion: Motion) -> torch.Tensor:
         """The residuals, times the square roots of their weights [rows, worlds, k]."""
         value = self.difference(motion)

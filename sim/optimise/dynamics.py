@@ -5,9 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from sim.arrays.warp_lock import sole_use
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
+from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
+from sim.simulation.trajectory import Trajectory
 
 CHUNK = 4096  # states that are linearised at a time
 
@@ -58,7 +61,7 @@ class Dynamics:
         self.rollouts = 0
 
     def run(self, controls: np.ndarray, q0: np.ndarray, qd0: np.ndarray) -> States:
-        """Motions under given controls [stages, worlds, size], from one state [nq], [nv]."""
+        """Motions under given controls [stages, worlds, size], from q [nq] or [worlds, nq], and qd likewise."""
         problem, worlds = self.problem, controls.shape[1]
         simulator = problem.worlds(worlds)
         inputs = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
@@ -86,25 +89,28 @@ class Dynamics:
         for stage in range(stages):
             step = stage * problem.hold
             change = np.concatenate(
-                [self.difference(nominal.q[step], q[-1][-1]), qd[-1][-1] - nominal.qd[step]], axis=1
+                [
+                    problem.tangent.difference_of_arrays(nominal.q[step], q[-1][-1]),
+                    qd[-1][-1] - nominal.qd[step],
+                ],
+                axis=1,
             )
-            control = nominal.controls[stage] + forward[stage] + np.einsum("wun,wn->wu", gains[stage], change)
-            with np.errstate(invalid="ignore"):
-                controls[stage] = np.clip(np.nan_to_num(control, posinf=0.0, neginf=0.0), space.low, space.high)
-            inputs = space.inputs_of_arrays(np.repeat(controls[stage][None], problem.hold, axis=0))
-            trajectory = simulator.rollout(state, **inputs)
+            control = nominal.controls[stage] + forward[stage] + (gains[stage] @ change[:, :, None])[:, :, 0]
+            # What has diverged may hold anything; it isn't chosen.
+            controls[stage] = np.clip(np.where(np.isfinite(control), control, 0.0), space.low, space.high)
+            trajectory = self._steps(simulator, state, controls[stage])
             state = trajectory.final_state
-            q.append(trajectory.q.numpy()[1:].copy())
-            qd.append(trajectory.qd.numpy()[1:].copy())
+            q.append(trajectory.q.numpy()[1:])
+            qd.append(trajectory.qd.numpy()[1:])
         self.rollouts += worlds
         return States(np.concatenate(q), np.concatenate(qd), controls)
 
-    def difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
-        """Tangents [worlds, nv] from q0 [worlds, nq] to q1."""
-        tangent = self.problem.tangent
-        if tangent.flat:
-            return q1.astype(np.float64) - q0
-        return tangent.difference(torch.from_numpy(q0.astype(np.float64)), torch.from_numpy(q1.astype(np.float64))).numpy()
+    def _steps(self, simulator: Simulator, state: State, controls: np.ndarray) -> Trajectory:
+        """A stage with controls [worlds, size]. Nobody changes its states, so it needs no fingerprint of them."""
+        hold = self.problem.hold
+        inputs = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
+        with sole_use():
+            return simulator.run_steps(state, inputs.get("tau"), hold, inputs.get("control"))
 
     def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:
         """To first order ``dx+ = A dx + B du`` from each stage to the next.

@@ -234,14 +234,19 @@ class _Engine:
             r, J = (
                 (search.best_residuals[start], search.best_slopes[start]) if back else (residuals[start], slopes[start])
             )
-            search.x[start] = np.clip(origin + self._direction(r, J, search.trust[start]), *self.bounds)
+            search.x[start] = np.clip(origin + self._direction(origin, r, J, search.trust[start]), *self.bounds)
 
-    def _direction(self, values: np.ndarray, slopes: np.ndarray, trust: float) -> np.ndarray:
-        """The step [n] for values [rows] and their slopes [rows, n]."""
+    def _direction(self, x: np.ndarray, values: np.ndarray, slopes: np.ndarray, trust: float) -> np.ndarray:
+        """The step [n] from unknowns [n], for values [rows] and their slopes [rows, n].
+
+        An unknown at a limit that would move beyond it is held.
+        """
         few = sum(self.sizes)
         r, J = self._shortened(values[:few]), slopes[:few]
         g = slopes[few] if self.others else np.zeros(slopes.shape[1])
-        strength = trust * self.scale**2
+        uphill, (low, high) = g + J.T @ r, self.bounds
+        held = ((x <= low) & (uphill > 0.0)) | ((x >= high) & (uphill < 0.0))
+        strength = np.where(held, 0.0, trust * self.scale**2)
         weighted = J * strength
         y = np.linalg.solve(np.eye(few) + weighted @ J.T, r - weighted @ g) if few else np.zeros(0)
         return -strength * (g + J.T @ y)

@@ -187,6 +187,17 @@ class IterativeLQR:
         self._regularise(accepted | sweep.worked & (sweep.largest < 1e-12))
         self._still |= sweep.worked & (sweep.largest < 1e-9) & (self.regularisation < 1e-3)
 
+    def law_about(self, states: States) -> Law:
+        """The controls' answer to the state about any motions, regularised as much as it takes."""
+        quadratic, linear = self.quadratics(self.dynamics.motion(states)), self.dynamics.linearise(states)
+        before, self.states = self.states, states
+        sweep = self.sweep(quadratic, *linear)
+        while not sweep.worked.all() and (self.regularisation < LARGEST).all():
+            self._regularise(sweep.worked)
+            sweep = self.sweep(quadratic, *linear)
+        self.states = before
+        return Law(states, sweep.feedforward, sweep.gains)
+
     def _finite_states(self) -> States:
         """The motions, with the first state where one isn't finite: their searches are over."""
         bad = ~np.isfinite(self.cost)

@@ -95,6 +95,7 @@ class Problem:
             )
         if simulator.contact.warm_start:
             raise ModelError("Problem: the simulator has a warm start, which hides state; leave warm_start out")
+        self._simulators: dict[int, tuple[Simulator, dict[str, np.ndarray]]] = {}
         self.simulator = simulator
         self.model = simulator.model
         self.stages, self.hold = int(stages), int(hold)
@@ -142,23 +143,25 @@ class Problem:
 
     def worlds(self, count: int) -> Simulator:
         """A simulator of so many worlds, with the present parameters; kept for the next time."""
-        kept: dict[int, Simulator] = self.__dict__.setdefault("_simulators", {})
         values = self.simulator.parameter_values()
-        for name, value in values.items():
-            if value.ndim > number_of_dims(name):
-                raise ModelError(
-                    f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
-                )
-        if count not in kept:
+        if count not in self._simulators:
+            for name, value in values.items():
+                if value.ndim > number_of_dims(name):
+                    raise ModelError(
+                        f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
+                    )
             one = self.simulator
-            kept[count] = Simulator(
+            made = Simulator(
                 one.model, one.dt, count, one.device, one.contact, values, threads=one.threads,
                 contact_sensors=one.contact_sensors, integrator=one.integrator,
             )  # fmt: skip
+            self._simulators[count] = made, values
+        simulator, given = self._simulators[count]
         for name, value in values.items():
-            if not np.array_equal(value, kept[count].parameter_values()[name]):
-                kept[count].set_parameter(name, value)
-        return kept[count]
+            if value is not given[name]:
+                simulator.set_parameter(name, value)
+        self._simulators[count] = simulator, values
+        return simulator
 
     # ---- motions -------------------------------------------------------------------------------------------------
 

@@ -74,10 +74,19 @@ class Quadratics:
             return 0.5 * (r.detach() ** 2).sum((0, 2))
         if not self._checked:
             _require_separate_rows(cost, r, z)
-        value = 0.5 * (r**2).sum((0, 2))
-        rows = [_slope(r[..., k].sum(), z) for k in range(r.shape[2])]
-        J = torch.stack(rows, dim=-2)  # [stages + 1, worlds, k, n]
+        columns = cost.columns(moved)
+        if columns is None:
+            columns = np.full(r.shape[2], -1)
+        J = z.new_zeros(*z.shape[:2], r.shape[2], z.shape[2])
+        for k in np.flatnonzero(columns < 0):
+            J[:, :, k] = _slope(r[..., k].sum(), z)
+        (known,) = np.nonzero(columns >= 0)
+        if len(known):
+            rows = torch.arange(len(z), device=z.device)[cost.rows(moved)]
+            root = torch.as_tensor(np.sqrt(np.broadcast_to(cost.weight, r.shape[2])[known]), dtype=z.dtype)
+            J[rows[:, None], :, known, columns[known]] = root.to(z.device)[:, None]
         curvature += J.mT @ J
+        value = 0.5 * (r**2).sum((0, 2))
         slope += _slope(value.sum(), z)
         return value.detach()
 
@@ -87,28 +96,48 @@ class Quadratics:
         value = cost.value(moved)
         if not value.requires_grad:
             return value
-        try:
-            (first,) = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)
-            if first is None:
-                return value.detach()
-            slope += first.detach()
-            if not first.requires_grad:
-                return value.detach()
-            if not self._checked:
-                _require_separate(cost, first, z)
-            columns = []
-            for k in range(z.shape[-1]):
-                columns.append(_slope(first[..., k].sum(), z))
-        except RuntimeError as error:
-            raise ModelError(
-                f"cost '{cost.name}' has no second derivative, which ilqr needs ({str(error).splitlines()[0]}); give a "
-                "sum of squares as sim.optimise.LeastSquares, or use gradient or lbfgs"
-            ) from None
-        hessian = torch.stack(columns, dim=-2)
-        hessian = 0.5 * (hessian + hessian.mT)
-        values, vectors = torch.linalg.eigh(hessian)
-        curvature += (vectors * values.clamp(min=0.0)[..., None, :]) @ vectors.mT
+        first, blocks = hessian(cost, value, z, check=not self._checked)
+        slope += first
+        if blocks is not None:
+            values, vectors = torch.linalg.eigh(blocks)
+            curvature += (vectors * values.clamp(min=0.0)[..., None, :]) @ vectors.mT
         return value.detach()
+
+
+def hessian(
+    cost: Cost, value: torch.Tensor, z: torch.Tensor, check: bool = True
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Slope and blocks of the Hessian of a cost.
+
+    Args:
+        cost: the term, for messages.
+        value: its value [worlds], with history.
+        z: the moves on which it depends [stages + 1, worlds, n].
+        check: look whether stages are coupled.
+
+    Returns:
+        the slope [stages + 1, worlds, n], and second derivatives in the moves of each stage [stages + 1, worlds, n, n];
+        None where they are zero.
+
+    Raises:
+        ModelError: where there is no second derivative, or stages are coupled.
+    """
+    try:
+        (first,) = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)
+        if first is None:
+            return torch.zeros_like(z), None
+        if not first.requires_grad:
+            return first, None
+        if check:
+            _require_separate(cost, first, z)
+        columns = [_slope(first[..., k].sum(), z) for k in range(z.shape[-1])]
+    except RuntimeError as error:
+        raise ModelError(
+            f"cost '{cost.name}' has no second derivative, which ilqr needs ({str(error).splitlines()[0]}); give a "
+            "sum of squares as sim.optimise.LeastSquares, or use gradient or lbfgs"
+        ) from None
+    blocks = torch.stack(columns, dim=-2)
+    return first.detach(), 0.5 * (blocks + blocks.mT)
 
 
 def _slope(value: torch.Tensor, z: torch.Tensor) -> torch.Tensor:

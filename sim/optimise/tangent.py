@@ -29,7 +29,8 @@ class Tangent:
                 self._turning.append((i + count, k + count, joint.local_rate))
         self.flat = not self._turning and plain_q == plain_v
         self._plain_q, self._plain_v = torch.tensor(plain_q), torch.tensor(plain_v)
-        self.plain = np.array(plain_v)
+        self.plain = np.array(plain_v, dtype=int)
+        self._plain_coordinates = np.array(plain_q, dtype=int)
 
     def moved(self, q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Coordinates [..., nq] after moving from q [..., nq] by v [..., nv], to second order in v."""
@@ -61,6 +62,31 @@ class Tangent:
             pieces += [difference[..., end:first], rotation_vector(turn)]
             end = first + 3
         return torch.cat([*pieces, difference[..., end:]], dim=-1)
+
+    def difference_of_arrays(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+        """As :meth:`difference`, of arrays [worlds, nq] in float64, with little overhead."""
+        q0, q1 = q0.astype(np.float64, copy=False), q1.astype(np.float64, copy=False)
+        if self.flat:
+            return q1 - q0
+        found = np.zeros((len(q1), self.nv))
+        found[:, self.plain] = (q1 - q0)[:, self._plain_coordinates]
+        for start, first, local in self._turning:
+            ux, uy, uz, s = q0[:, start : start + 4].T
+            vx, vy, vz, t = q1[:, start : start + 4].T
+            cross = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+            sign = -1.0 if local else 1.0  # of the product's order
+            axis = np.stack(
+                [s * v - t * u + sign * c for u, v, c in zip((ux, uy, uz), (vx, vy, vz), cross, strict=True)], axis=1
+            )
+            cosine = s * t + ux * vx + uy * vy + uz * vz
+            axis = np.where(cosine[:, None] < 0.0, -axis, axis)
+            sine = np.sqrt((axis * axis).sum(1))
+            small = sine < TINY**0.5
+            angle = 2.0 * np.arctan2(sine, np.abs(cosine))
+            factor = np.where(small, 2.0, angle / np.where(small, 1.0, sine))
+            length = np.sqrt((ux**2 + uy**2 + uz**2 + s**2) * (vx**2 + vy**2 + vz**2 + t**2))
+            found[:, first : first + 3] = axis * np.where(small, factor / length, factor)[:, None]
+        return found
 
 
 def rotation_vector(turn: torch.Tensor) -> torch.Tensor:

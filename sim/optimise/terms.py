@@ -27,7 +27,7 @@ class _OfStates(LeastSquares):
     def __init__(self, target: npt.ArrayLike, size: int | None, weight: npt.ArrayLike, at: At, longest: float):
         super().__init__(None, weight, longest=longest)
         self.at = at
-        self.target = np.asarray(target, dtype=np.float64)
+        self.target = np.array(target, dtype=np.float64)
         if size is not None:
             self._require_target(size)
 
@@ -42,7 +42,8 @@ class _OfStates(LeastSquares):
                 f"[states, {size}]"
             )
 
-    def _states(self, motion: Motion) -> list[int] | slice:
+    def rows(self, motion: Motion) -> list[int] | slice:
+        """The states that count."""
         return stages_of(self.at, motion.stages, self.name)
 
     def _wanted(self, like: torch.Tensor) -> torch.Tensor:
@@ -77,7 +78,7 @@ class Position(_OfStates):
 
     def difference(self, motion: Motion) -> torch.Tensor:
         """From the target to the frame, along world axes [states, worlds, 3]."""
-        position, _ = motion.robot.forward_kinematics(motion.q[self._states(motion)], self.frame)
+        position, _ = motion.robot.forward_kinematics(motion.q[self.rows(motion)], self.frame)
         return position - self._wanted(position)
 
 
@@ -109,7 +110,7 @@ class Orientation(_OfStates):
 
     def difference(self, motion: Motion) -> torch.Tensor:
         """The turn from the target to the frame, along world axes [states, worlds, 3]."""
-        _, quaternion = motion.robot.forward_kinematics(motion.q[self._states(motion)], self.frame)
+        _, quaternion = motion.robot.forward_kinematics(motion.q[self.rows(motion)], self.frame)
         return turn_between(self._wanted(quaternion).expand_as(quaternion), quaternion)
 
 
@@ -137,9 +138,15 @@ class Posture(_OfStates):
         self._require_target(model.nq)
         _require_weights(self, model.nv)
 
+    def columns(self, motion: Motion) -> np.ndarray:
+        """The coordinates', but for those of turns."""
+        own = np.full(motion.tangent.nv, -1)
+        own[motion.tangent.plain] = motion.tangent.plain
+        return own
+
     def difference(self, motion: Motion) -> torch.Tensor:
         """From the target to the coordinates, as a tangent [states, worlds, nv]."""
-        q = motion.q[self._states(motion)]
+        q = motion.q[self.rows(motion)]
         return motion.tangent.difference(self._wanted(q), q)
 
 
@@ -167,9 +174,13 @@ class Velocity(_OfStates):
             self._require_target(model.nv)
         _require_weights(self, model.nv)
 
+    def columns(self, motion: Motion) -> np.ndarray:
+        """The velocities'."""
+        return motion.tangent.nv + np.arange(motion.tangent.nv)
+
     def difference(self, motion: Motion) -> torch.Tensor:
         """The velocities less the target [states, worlds, nv]."""
-        qd = motion.qd[self._states(motion)]
+        qd = motion.qd[self.rows(motion)]
         return qd - self._wanted(qd)
 
 
@@ -183,8 +194,16 @@ class Effort(LeastSquares):
 
     def __init__(self, weight: npt.ArrayLike = 1.0, target: npt.ArrayLike | None = None):
         super().__init__(None, weight)
-        self.target = np.asarray(0.0 if target is None else target, dtype=np.float64)
+        self.target = np.array(0.0 if target is None else target, dtype=np.float64)
         self.name = "Effort"
+
+    def columns(self, motion: Motion) -> np.ndarray:
+        """The controls'."""
+        return 2 * motion.tangent.nv + np.arange(motion.controls.shape[2])
+
+    def rows(self, motion: Motion) -> slice:
+        """All stages but the state at the end."""
+        return slice(0, motion.stages)
 
     def difference(self, motion: Motion) -> torch.Tensor:
         """The controls less the target [stages, worlds, size]."""
