@@ -27,11 +27,12 @@ from sim.optimise.result import Result
 from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
 
 MOST_RESIDUALS = 24  # a term with more of them counts by its gradient alone
-# The largest trust, relative to what makes the trace of J P J' one: the damping of the Gauss-Newton step.
-LARGEST_TRUST = 1e6
+LARGEST_TRUST = 1e6  # one over the damping of the Gauss-Newton step, see Search.trust
 FIRST_STEP = 0.1  # largest change of an unknown in the first step along a gradient, in units of its scale
-GROWTH, SHRINK = 2.0, 0.25
+GROWTH, SHRINK = 4.0, 0.25
+MATTERS = 4.0  # a larger trust takes next to nothing from a Gauss-Newton step
 SMALLEST_TRUST = 1e-12
+EXPLODED = 30.0  # of derivatives, relative to those of the best motion
 
 # From a motion to a number for each world [worlds], the less the better.
 Score = Callable[[Motion], torch.Tensor]
@@ -46,7 +47,8 @@ class Search:
         best: the best so far [starts, n].
         best_score: their scores [starts].
         best_residuals, best_slopes: what was found there [starts, k], [starts, rows, n].
-        trust: of each start; zero before the first iteration [starts].
+        trust: of each start, in units of what makes the trace of J P J' one where there are residuals; zero before the
+            first iteration [starts].
         stale: iterations without a better score [starts].
         history: the best score of all starts so far, after each iteration.
         seconds: time taken so far.
@@ -167,13 +169,12 @@ class _Engine:
         self.worlds_of_a_start = self.rows
 
     def _sorted_costs(self) -> tuple[list[tuple[LeastSquares, int]], list[Cost]]:
-        """Terms with few residuals, with their numbers, and all others; by the motion of the first guess."""
+        """Terms with few residuals, with their numbers, and all others."""
         problem = self.problem
         few: list[tuple[LeastSquares, int]] = []
         others: list[Cost] = []
-        guess = problem.parametrisation.guess(problem.space, None)[:1]
         with torch.no_grad():
-            motion = problem.motion(torch.as_tensor(guess, dtype=problem.dtype, device=problem.device))
+            motion = problem.still_motion()
             for cost in problem.costs:
                 numbers = 0
                 if isinstance(cost, LeastSquares):
@@ -223,18 +224,19 @@ class _Engine:
         """Where to look next."""
         residuals, slopes, finite = self._present
         for start in range(len(search.x)):
-            back = search.stale[start] > patience or not finite[start]
+            back = search.stale[start] > patience or not finite[start] or self._exploded(search, start, slopes)
             if search.trust[start] == 0.0:
                 search.trust[start] = self._first_trust(slopes[start])
             elif back:
-                search.trust[start] = max(SHRINK * search.trust[start], SMALLEST_TRUST * self._most(slopes[start]))
+                least = min(search.trust[start], MATTERS) if self.few else search.trust[start]
+                search.trust[start] = max(SHRINK * least, SMALLEST_TRUST)
             elif search.stale[start] == 0:
-                search.trust[start] = min(GROWTH * search.trust[start], self._most(slopes[start]))
+                search.trust[start] = min(GROWTH * search.trust[start], LARGEST_TRUST if self.few else np.inf)
             origin = search.best[start] if back else search.x[start]
             r, J = (
                 (search.best_residuals[start], search.best_slopes[start]) if back else (residuals[start], slopes[start])
             )
-            search.x[start] = np.clip(origin + self._direction(origin, r, J, search.trust[start]), *self.bounds)
+            search.x[start] = np.clip(origin + self._direction(origin, r, J, search.trust[start] * self._unit(J)), *self.bounds)
 
     def _direction(self, x: np.ndarray, values: np.ndarray, slopes: np.ndarray, trust: float) -> np.ndarray:
         """The step [n] from unknowns [n], for values [rows] and their slopes [rows, n].
@@ -261,16 +263,23 @@ class _Engine:
             first += size
         return shortened
 
-    def _most(self, slopes: np.ndarray) -> float:
-        """The largest trust."""
-        few = sum(self.sizes)
-        trace = float(((slopes[:few] * self.scale) ** 2).sum())
-        return LARGEST_TRUST / trace if trace > 0.0 else np.inf
+    def _exploded(self, search: Search, start: int, slopes: np.ndarray) -> bool:
+        """Whether the derivatives of a motion that is no better are too large to tell where to go from it."""
+        return bool(
+            search.stale[start] > 0
+            and np.linalg.norm(slopes[start]) > EXPLODED * np.linalg.norm(search.best_slopes[start])
+        )
+
+    def _unit(self, slopes: np.ndarray) -> float:
+        """The trust that makes the trace of J P J' one; one where no term has few residuals."""
+        trace = float(((slopes[: sum(self.sizes)] * self.scale) ** 2).sum())
+        return 1.0 / trace if trace > 0.0 else 1.0
 
     def _first_trust(self, slopes: np.ndarray) -> float:
         """The largest, unless a step along the gradient of the other costs is too far then."""
         steep = float(np.abs(slopes[sum(self.sizes) :] * self.scale).max(initial=0.0))
-        trust = min(self._most(slopes), FIRST_STEP / steep if steep > 0.0 else np.inf)
+        most = LARGEST_TRUST if self.few else np.inf
+        trust = min(most, FIRST_STEP / (steep * self._unit(slopes)) if steep > 0.0 else np.inf)
         return trust if np.isfinite(trust) else 1.0
 
 

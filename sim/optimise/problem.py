@@ -184,6 +184,14 @@ class Problem:
         )  # fmt: skip
         return Motion(found[0], found[1], controls, found[2] if forces else None, self.robot, self.tangent)
 
+    def still_motion(self) -> Motion:
+        """A motion of one world that stays where it begins, without simulation, to see what costs return."""
+        q, qd = (self._tensor(x).expand(self.stages + 1, 1, -1) for x in (self.q0, self.qd0))
+        controls = torch.zeros(self.stages, 1, self.space.size, dtype=self.dtype, device=self.device)
+        sensors = len(self.simulator.contact_sensors)
+        force = controls.new_zeros(self.stages, 1, sensors, 3) if sensors else None
+        return Motion(q, qd, controls, force, self.robot, self.tangent)
+
     def _closed_loop(self, policy: Policy, simulator: Simulator, unknowns: torch.Tensor) -> Motion:
         q, qd = (self._tensor(x).expand(len(unknowns), -1) for x in (self.q0, self.qd0))
         states, controls = [(q, qd)], []
