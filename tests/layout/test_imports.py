@@ -21,10 +21,11 @@ SIM: dict[str, tuple[str, ...]] = {
     "torch": ("diagnostics", "importers", "exporters"),
     "envs": ("torch",),
     "identify": ("torch",),
+    "optimise": ("torch",),
     "viewer": ("diagnostics", "render"),
     "cli": ("diagnostics", "viewer", "importers", "exporters"),
     "__main__": ("cli",),
-    "sim": ("envs", "identify", "cli"),
+    "sim": ("envs", "identify", "optimise", "cli"),
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),
