@@ -28,6 +28,9 @@ from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels
 from warp_kernels.kinematics.velocity import frame_velocity_kernels, link_velocity_kernels
 
+# Poses and Jacobians of fewer worlds take less time one by one, the pictures of a film for example.
+POSES_WORTH_LANES = 64
+
 
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:
     """Poses of frames in the world.
@@ -40,7 +43,7 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
     Returns:
         [num_worlds, len(frames), 7]: position [m] and quaternion xyzw.
     """
-    m = on_device(model, q)
+    m = on_device(model, q, worth_lanes=POSES_WORTH_LANES)
     q = batch(m, "q", q, (m.model.nq,))
     return run(m, pose_operation(m.model, frame_names(m.model, frames)), [q])
 
@@ -160,7 +163,7 @@ def jacobian(
     Returns:
         [num_worlds, 6, nv], angular rows first; for a sequence [num_worlds, len(frame), 6, nv].
     """
-    m = on_device(model, q)
+    m = on_device(model, q, worth_lanes=POSES_WORTH_LANES)
     q = batch(m, "q", q, (m.model.nq,))
     return run_of_frames(m, jacobian_operation, frame, reference, [q])
 
