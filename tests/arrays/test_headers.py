@@ -46,7 +46,7 @@ def test_long_sources_are_compiled_first(tmp_path: Path, monkeypatch):
     headers, threads = Headers(1), []
     with headers.shared():
         for name, size, flags in [
-            ("first", 5, ""),
+            ("a", 5, ""),
             ("b", 10, ""),
             ("c", 90, "-mllvm=-x"),
             ("d", 30, ""),
