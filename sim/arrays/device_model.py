@@ -69,8 +69,9 @@ class DeviceModel:
 
     The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
     an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
-    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. ``ancestor`` comes on top: the ancestors of
-    every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`).
+    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Two come on top: ``ancestor``, the ancestors
+    of every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`),
+    and ``joint_actuator``, the actuators of joints.
 
     Args:
         model: the model.
@@ -126,6 +127,7 @@ class DeviceModel:
         self.ancestor = upload(packed_ancestors(model))
         self.actuator_kind = upload(model.actuator_kind)
         self.actuator_dof = upload(model.actuator_dof)
+        self.joint_actuator = upload(np.flatnonzero(model.actuator_dof >= 0))
 
         self._frames: dict[tuple[str, ...], FrameArrays] = {}
         self._paths: dict[tuple[str, ...], FramePaths] = {}

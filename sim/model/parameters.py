@@ -19,7 +19,8 @@ class ParameterSpec:
     Attributes:
         per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.equalities.Equalities`),
-            "actuator", or "world" (a single one).
+            "actuator", "tendon", "tendon_term", "tendon_point" or "tendon_coupling" (see
+            :class:`sim.model.tendons.tendons.Tendons`), or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
         about: one line for the documentation.
@@ -81,6 +82,21 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "anchor_b": ParameterSpec("anchor", (7,), "m, -", "pose of its frame in the second link"),
     "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),
     "coupling_offset": ParameterSpec("coupling", (), "rad or m", "its coordinate where the other's is zero"),
+    "tendon_coefficient": ParameterSpec(
+        "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
+    ),
+    "tendon_point": ParameterSpec("tendon_point", (3,), "m", "a point of a spatial tendon in its link"),
+    "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
+    "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
+    "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
+    "tendon_rest_upper": ParameterSpec("tendon", (), "m", "length above which its spring pulls"),
+    "tendon_friction_loss": ParameterSpec("tendon", (), "N", "dry friction of a tendon; zero: no row, no gradient"),
+    "tendon_lower_limit": ParameterSpec("tendon", (), "m", "least length of a tendon"),
+    "tendon_upper_limit": ParameterSpec("tendon", (), "m", "greatest length of a tendon"),
+    "tendon_limit_margin": ParameterSpec("tendon", (), "m", "distance before a limit at which it becomes active"),
+    "tendon_polynomial": ParameterSpec(
+        "tendon_coupling", (5,), "powers of m", "length of a tied tendon as a polynomial of another's"
+    ),
     "actuator_gear": ParameterSpec(
         "actuator", (), "-", "joint force per actuator force; actuator motion per joint motion"
     ),
@@ -123,12 +139,13 @@ PARAMETERS: dict[str, ParameterSpec] = {
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
-    "actuator_kd", "actuator_force_limit", "recovery_time",
+    "actuator_kd", "actuator_force_limit", "recovery_time", "tendon_stiffness", "tendon_damping",
+    "tendon_friction_loss", "tendon_limit_margin",
 )  # fmt: skip
 POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "regularisation")
 MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
-    "swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness",
+    "swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
 # Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01

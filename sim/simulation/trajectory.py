@@ -193,6 +193,20 @@ class Trajectory:
             ModelError: for wrong shapes or unknown parameters, and if the states or inputs have been changed since the
                 rollout.
             FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
+
+        Example:
+            >>> import numpy as np
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> ground = scene.add_ground(friction=0.5)
+            >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.0999))
+            >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+            >>> state = simulator.state(simulator.model.q0, [1.0, 0, 0, 0, 0, 0])
+            >>> trajectory = simulator.rollout(state, steps=24)
+            >>> last_x = np.array([[1.0, 0, 0, 0, 0, 0, 0]])
+            >>> gradients = trajectory.backward(last_x, parameters=["friction"])
+            >>> round(float(gradients.qd.numpy()[0, 0]), 2)  # d x / d v after 0.1 s, still sliding [s]
+            0.1
         """
         found = self.gradients(
             q_grad, qd_grad, parameters, impulse_grad, contact_force_grad=contact_force_grad,

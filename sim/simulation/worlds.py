@@ -36,6 +36,7 @@ from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.tendon_layout import require_explicit_tendons
 from warp_kernels.types import SPHERICAL
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
@@ -371,6 +372,8 @@ class Worlds(ABC):
         if self.contact.law == "mujoco":
             require_mujoco_law(self.model, layout)
             law = MujocoLaw(self.model, collision)
+        if self.integrator == "implicitfast":
+            require_explicit_tendons(self.model, values)
 
         def make_step(first: int, last: int) -> DifferentiableStep:
             parameters = {name: value[first:last] if self._per_world(name) else value for name, value in values.items()}

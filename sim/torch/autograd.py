@@ -56,6 +56,18 @@ def rollout(
             batch of gradients by ``is_grads_batched``; ``torch.func.jacrev`` takes one way back after the other.
 
     With ``ContactOptions(warm_start=True)`` the first step begins with zero impulses.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, num_worlds=2, device="cpu")
+        >>> q0, qd0 = torch.zeros(2, model.nq), torch.zeros(2, model.nv)
+        >>> tau = torch.zeros(10, 2, model.nv, requires_grad=True)
+        >>> q, qd = sim.torch.rollout(simulator, q0, qd0, tau)
+        >>> q[-1].square().sum().backward()
+        >>> q.shape, tau.grad.shape
+        (torch.Size([11, 2, 7]), torch.Size([10, 2, 7]))
     """
     settings, inputs = _prepared(
         simulator, q, qd, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
@@ -158,6 +170,19 @@ def step(
 
     Raises:
         ModelError: as :func:`rollout`, and with a warm start.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> q, qd = torch.zeros(1, model.nq), torch.zeros(1, model.nv)
+        >>> tau = torch.zeros(1, model.nv, requires_grad=True)
+        >>> for _ in range(3):
+        ...     q, qd = sim.torch.step(simulator, q, qd, tau)
+        >>> qd.sum().backward()
+        >>> tau.grad.shape
+        torch.Size([1, 7])
     """
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
