@@ -106,6 +106,16 @@ def test_with_parameters_restores(simulator):
     np.testing.assert_array_equal(final(simulator), before)
 
 
+def test_what_is_set_within_stays(simulator):
+    with simulator.with_parameters({"mass": 2.0}):
+        simulator.set_parameter("friction", 0.3)
+    np.testing.assert_array_equal(simulator.parameter("friction"), 0.3)
+    np.testing.assert_array_equal(simulator.parameter("mass"), simulator.model.parameters["mass"])
+    with simulator.with_parameters({"mass": 2.0}):
+        simulator.set_parameter("mass", 3.0)
+    np.testing.assert_array_equal(simulator.parameter("mass"), simulator.model.parameters["mass"])
+
+
 def test_with_parameters_restores_after_an_error(simulator):
     before = final(simulator)
     with pytest.raises(ZeroDivisionError), simulator.with_parameters({"mass": 2.0}):
