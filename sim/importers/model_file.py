@@ -15,6 +15,7 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, Part
 from sim.model.softness import Softness
+from sim.model.tendons.tendons import Tendons
 
 CLASSES = {
     each.__name__: each
@@ -29,6 +30,7 @@ CLASSES = {
         PairFriction,
         Softness,
         Equalities,
+        Tendons,
     )
 }
 DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1"}
