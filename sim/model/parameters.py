@@ -188,6 +188,46 @@ def require_finite(name: str, array: np.ndarray) -> None:
         raise ModelError(f"{name} isn't finite at index {index}")
 
 
+def require_shape(name: str, shape: tuple[int, ...], counts: dict[str, int], num_worlds: int) -> int:
+    """Check the shape of a value ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity drops the n.
+
+    Args:
+        name: a key of :data:`PARAMETERS`.
+        shape: of the value.
+        counts: the number of links, dofs, geometries and actuators.
+        num_worlds: the number of worlds.
+
+    Returns:
+        how many rows it has: 1 where all worlds share it, else num_worlds.
+
+    Raises:
+        ModelError: if the name is unknown or the shape fits neither form.
+    """
+    if name not in PARAMETERS:
+        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+    spec = PARAMETERS[name]
+    single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
+    if shape == single:
+        return 1
+    if shape != (num_worlds, *single):
+        raise ModelError(f"parameter '{name}' has shape {shape}; expected {single} or {(num_worlds, *single)}")
+    return num_worlds
+
+
+def range_in_words(name: str) -> str:
+    """What the numbers of a parameter must be."""
+    sign = " and not negative" if name in NOT_NEGATIVE else " and positive" if name in POSITIVE else ""
+    turn = ", quaternions not zero" if PARAMETERS[name].shape == (7,) else ""
+    return f"{'a number' if name in MAY_BE_INFINITE else 'finite'}{sign}{turn}"
+
+
+def as_rows(name: str, value: np.ndarray) -> np.ndarray:
+    """A value whose shape has been checked as ``[P, n, ...]`` with P = 1 (shared) or num_worlds."""
+    if value.ndim == number_of_dims(name):
+        value = value[None]
+    return value[:, None] if PARAMETERS[name].per == "world" else value
+
+
 def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num_worlds: int) -> np.ndarray:
     """Bring one parameter to the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds.
 
@@ -201,19 +241,11 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
         ModelError: if the name is unknown, the shape fits neither form, a value is not finite or out of its range, or
             the quaternion of a placement is zero.
     """
-    if name not in PARAMETERS:
-        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
-    spec = PARAMETERS[name]
     array = np.asarray(value, dtype=np.float64)
-    single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
-    if array.ndim == 0 and not spec.shape:
-        array = np.full(single, float(array))
-    if array.shape == single:
-        array = array[None]
-    elif array.shape != (num_worlds, *single):
-        raise ModelError(f"parameter '{name}' has shape {array.shape}; expected {single} or {(num_worlds, *single)}")
-    if spec.per == "world":
-        array = array[:, None]
+    if array.ndim == 0 and name in PARAMETERS and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
+        array = np.full(counts[PARAMETERS[name].per], float(array))
+    require_shape(name, array.shape, counts, num_worlds)
+    array = as_rows(name, array)
     finite = ~np.isnan(array) if name in MAY_BE_INFINITE else np.isfinite(array)
     if not finite.all():
         index = tuple(int(i) for i in np.argwhere(~finite)[0])
@@ -225,7 +257,7 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     if name in POSITIVE and not (array > 0.0).all():
         index = tuple(int(i) for i in np.argwhere(~(array > 0.0))[0])
         raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must be positive")
-    if spec.shape == (7,):
+    if PARAMETERS[name].shape == (7,):
         zero = np.linalg.norm(array[..., 3:], axis=-1) < 1e-9
         if zero.any():
             index = tuple(int(i) for i in np.argwhere(zero)[0])

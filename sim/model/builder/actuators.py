@@ -52,8 +52,8 @@ class Actuators(WorldSpec):
             offset: its force at no input, in position zero and at rest [N m or N].
             kp_per_input: what one unit of input adds to kp.
             kd_per_input: what one unit of input adds to kd: a damper whose strength is its input.
-            force_limit: largest |F| [N m or N], or least and greatest F; None for the joint's ``effort`` (of a URDF
-                file, that of its limit) divided by the gear, and none on a tendon; ``numpy.inf`` for none.
+            force_limit: largest F either way [N m or N], or least and greatest F; None for the joint's ``effort`` (of a
+                URDF file, that of its limit) divided by the gear, and none on a tendon; ``numpy.inf`` for none.
             control_range: least and greatest input; u is clamped between them.
 
         Returns:

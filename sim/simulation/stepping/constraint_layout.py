@@ -10,6 +10,12 @@ from sim.simulation.stepping.collision import candidate_pairs, most_contacts
 from sim.simulation.stepping.tendon_layout import tendon_rows
 from warp_kernels.types import SPHERICAL, TORQUE
 
+# The parameters that a layout depends on.
+DECISIVE = (
+    "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "contact_stiffness", "restitution",
+    "torsional_friction", "rolling_friction", "actuator_force_limit",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ConstraintLayout:
