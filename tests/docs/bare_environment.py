@@ -27,9 +27,12 @@ assert abs(x - 1.0 / (2 * 0.8 * 9.81)) < 3e-3, x
 slope = trajectory.backward(np.eye(1, 7)).qd.numpy()[0, 0]
 assert abs(slope - 1.0 / (0.8 * 9.81)) < 3e-3, slope
 
-from scenes import quadruped, throw
+# What needs no extra can be imported without one.
+import sim.envs, sim.exporters, sim.importers, sim.render, sim.torch, sim.torch.drm, sim.usd
+from scenes import throw
 
-assert throw.ARM_URDF.is_file()
+robot = sim.torch.Robot(throw.ARM_URDF)
+assert robot.forward_kinematics(robot.initial_coordinates(), "hand")[0].shape == (3,)
 print("backswing", sim.__version__, "in", sim.__file__)
 """
 
