@@ -56,7 +56,7 @@ class ContactOptions:
         cfm: of "pgs": softness added to the diagonal of the Delassus matrix [1/kg].
         margin: contacts and limits closer than this, plus the way that they may close in one step, take part [m, rad].
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s]. None for 1.0 with "pgs" and
-            0.2 with "newton", from which gravity brakes a body before the overlap is gone, so that it doesn't hop; there
+            0.2 with "newton", from which gravity brakes a body before the overlap is gone, so that it doesn't hop, and
             0.01 between links of one tree.
         restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
         max_contacts: room for contacts per world; None picks it from the model, 0 turns contact off.

@@ -67,7 +67,7 @@ def test_a_gripper_holds_what_it_lifts(mass):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_straight_chain_that_is_pinned_short(dtype):
-    """Ten hinges in a line, whose end is to be 5 cm nearer: at first no hinge moves it there. In MuJoCo 0.7 mm are left."""
+    """Ten hinges in a line, whose end is to be 5 cm nearer: at first no hinge moves it there. MuJoCo leaves 0.7 mm."""
     count, length = 10, 0.1
     builder = sim.ModelBuilder()
     for number in range(count):
