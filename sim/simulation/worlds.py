@@ -367,7 +367,7 @@ class Worlds(ABC):
         bounds = [self.num_worlds * i // count for i in range(count + 1)]
         collision = CollisionModel(self.model, self.device, self.contact_sensors)
         room = self.contact.max_contacts
-        room = default_max_contacts(self.model) if room is None else room
+        room = default_max_contacts(self.model, self.contact.margin) if room is None else room
         contacts = room if collision.num_pairs else 0
         values = {name: self._first_numbers(name) for name in self._values}
         layout = constraint_layout(self.model, values)

@@ -369,7 +369,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 elif kind == ORIENTATION:
                     others = equalities.anchor_turn[item, world]
             elif kind == CONTACT:
-                bias = contact_rows.contact_bias(contacts.distance[item, world], contacts.spring, item, world, options)
+                removal = common.contact_correction(constraint, world, trees, constraints, options)
+                bias = contact_rows.contact_bias(
+                    contacts.distance[item, world], removal, contacts.spring, item, world, options
+                )
                 if bounces.before.shape[0] > 0:
                     bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
                 most = contacts.friction[item, world]

@@ -153,6 +153,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 if not bouncing:
                     contact_rows.contact_bias_adjoint(
                         contacts.distance[item, world],
+                        common.contact_correction(constraint, world, trees, constraints, options),
                         contacts.spring,
                         item,
                         world,

@@ -376,6 +376,7 @@ class Workspace:
             recovery_time=self.device_model.parameter_arrays("recovery_time")["recovery_time"],
             cfm=self.scalar(0.0 if self.newton else options.cfm),
             max_correction=self.scalar(options.largest_correction),
+            own_correction=self.scalar(options.largest_own_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
             limit_margin=self.scalar(-1.0 if self.by_mujoco else options.margin),
         )
