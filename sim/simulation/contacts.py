@@ -74,14 +74,14 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
     torque[step.constraints.item.numpy()[spin], spin[1]] = _average(step, *spin)
     force = np.zeros_like(torque)
     force[slot, world] = _average(step, constraint, world)
-    for kind, turns in ((SPIN, (1,)), (ROLL, (1, 2))):
+    for kind, axes in ((SPIN, (0, 0)), (ROLL, (1, 2))):
         found = _constraints(step, kind)
         at = step.constraints.item.numpy()[found[0], found[1]], found[1]
         impulse = step.impulse.numpy()[found].astype(np.float64)
         frame = step.contact_frame.numpy()[at].astype(np.float64) / float(step.dt)
         force[at] += impulse[:, :1] * frame[:, 0]
-        for turn in turns:
-            torque[at] += impulse[:, turn : turn + 1] * frame[:, turn - (kind == SPIN)]
+        for part, axis in enumerate(axes, start=1):
+            torque[at] += impulse[:, part : part + 1] * frame[:, axis]
     return (
         world + step.first_world,
         step.collision.pair_a.numpy()[pair],

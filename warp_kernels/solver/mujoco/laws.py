@@ -27,17 +27,10 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     zero = scalar(0.0)
 
     @wp.func
-    def edges_of(kind: int):
-        """How many edges a pyramid has."""
-        if kind == SPIN:
-            return 2
-        return 4
-
-    @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Impulses of a constraint."""
         if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
-            return f.answer(r, grip, bounds[0], edges_of(kind))
+            return f.answer(r, grip, bounds[0])
         if kind < FRICTION_LOSS:
             return vec3(wp.max(zero, -grip[0] * r[0]), zero, zero)
         if kind <= COUPLING:
@@ -48,7 +41,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Derivative of the impulses with respect to the row values: symmetric, not positive."""
         if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
-            return f.slope(r, grip, bounds[0], edges_of(kind))
+            return f.slope(r, grip, bounds[0])
         result = mat33()
         if kind < FRICTION_LOSS:
             if r[0] < zero:
@@ -64,7 +57,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
         """Derivative of the impulses with respect to a contact's friction coefficient, or to the bound, times ``share[0]``."""
         if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
-            return share[0] * f.friction_slope(r, grip, bounds[0], edges_of(kind))
+            return share[0] * f.friction_slope(r, grip, bounds[0])
         result = vec3()
         if kind >= FRICTION_LOSS and kind <= COUPLING and wp.abs(grip[0] * r[0]) > bounds[0]:
             result[0] = -wp.sign(r[0]) * share[0]
@@ -93,7 +86,7 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
         return slides, excess, ratio
 
     @wp.func
-    def answer(r: vec3, grip: vec2, friction: scalar, edges: int):
+    def answer(r: vec3, grip: vec2, friction: scalar):
         slides, excess, ratio = on_surface(r, grip, friction)
         if slides:
             normal = grip[0] * excess / (one + ratio)
@@ -104,7 +97,7 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
         return vec3()
 
     @wp.func
-    def slope(r: vec3, grip: vec2, friction: scalar, edges: int):
+    def slope(r: vec3, grip: vec2, friction: scalar):
         slides, excess, ratio = on_surface(r, grip, friction)
         result = mat33()
         if slides:
@@ -119,7 +112,7 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def friction_slope(r: vec3, grip: vec2, friction: scalar, edges: int):
+    def friction_slope(r: vec3, grip: vec2, friction: scalar):
         slides, excess, ratio = on_surface(r, grip, friction)
         if not slides:
             return vec3()
@@ -133,7 +126,7 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
 
 
 def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
-    """A contact with friction mu > 0 that pushes along the four edges (1, +-mu, 0) and (1, 0, +-mu) of a pyramid, or the first two.
+    """A contact with friction mu > 0 that pushes along the four edges (1, +-mu, 0) and (1, 0, +-mu) of a pyramid.
 
     All have the regularisation 2 m^2 R_n, with m^2 = mu^2 R_t / R_n.
     """
@@ -153,27 +146,27 @@ def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
         return grip[1] / (scalar(2.0) * friction * friction)
 
     @wp.func
-    def answer(r: vec3, grip: vec2, friction: scalar, edges: int):
+    def answer(r: vec3, grip: vec2, friction: scalar):
         total = vec3()
-        for number in range(edges):
+        for number in range(4):
             e = edge(number, friction)
             total += wp.max(zero, -edge_grip(grip, friction) * wp.dot(e, r)) * e
         return total
 
     @wp.func
-    def slope(r: vec3, grip: vec2, friction: scalar, edges: int):
+    def slope(r: vec3, grip: vec2, friction: scalar):
         total = mat33()
-        for number in range(edges):
+        for number in range(4):
             e = edge(number, friction)
             if wp.dot(e, r) < zero:
                 total -= edge_grip(grip, friction) * wp.outer(e, e)
         return total
 
     @wp.func
-    def friction_slope(r: vec3, grip: vec2, friction: scalar, edges: int):
+    def friction_slope(r: vec3, grip: vec2, friction: scalar):
         """The edges turn with mu, and their regularisation grows with its square."""
         total = vec3()
-        for number in range(edges):
+        for number in range(4):
             e = edge(number, friction)
             value = wp.dot(e, r)
             if value < zero:

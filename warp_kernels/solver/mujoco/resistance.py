@@ -1,9 +1,10 @@
 """Contacts that resist spinning and rolling under MuJoCo's law, with pyramids (``condim`` 4 and 6).
 
 A pyramid pushes along edges ``n +- c d``, one pair for each direction d of friction with its coefficient c, and what edges cost adds up.
-So a contact is up to three constraints: its own, with the tangents; one whose rows are the normal velocity and the spin about the
-normal, with two edges; and one with the normal velocity and the rolling about both tangents, with four. All edges have the
-regularisation of the first pair: R of the others is ``R mu^2 / c^2``, of which their edges make the same again.
+So a contact is up to three constraints: its own, with the tangents; one with the normal velocity and the rolling about both tangents;
+and one with the normal velocity and the spin about the normal, which is there twice, so that its pyramid has four edges as well, each
+twice as soft. All edges have the regularisation of the first pair: R of the others is ``R mu^2 / c^2``, of which their edges make the
+same again.
 """
 
 import functools
@@ -34,7 +35,7 @@ def resistance_functions(scalar: Any) -> SimpleNamespace:
         push = frame * sp.point_velocity(column, lever)
         turn = frame * sp.angular(column)
         if kind == SPIN:
-            return vec3(push[0], turn[0], scalar(0.0))
+            return vec3(push[0], turn[0], turn[0])
         return vec3(push[0], turn[1], turn[2])
 
     @wp.func
@@ -79,7 +80,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
             result = vec3()
             if coefficients[part] > zero:
                 ratio = friction / coefficients[part]
-                result = vec3(own[0], own[1] * ratio * ratio, own[2])
+                result = vec3(own[0], scalar(2 - part) * own[1] * ratio * ratio, own[2])
             resistance_reference[2 * slot + part, world] = result
 
     @wp.kernel(module=module, enable_backward=False)
