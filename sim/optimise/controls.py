@@ -71,7 +71,9 @@ class ControlSpace:
         return controls.clamp(low, high)
 
 
-def control_space(worlds: Worlds, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None) -> ControlSpace:
+def control_space(
+    worlds: Worlds, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None
+) -> ControlSpace:
     """The controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
     model = worlds.model
     if joints is None and model.nu:

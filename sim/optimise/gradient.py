@@ -236,7 +236,9 @@ class _Engine:
             r, J = (
                 (search.best_residuals[start], search.best_slopes[start]) if back else (residuals[start], slopes[start])
             )
-            search.x[start] = np.clip(origin + self._direction(origin, r, J, search.trust[start] * self._unit(J)), *self.bounds)
+            search.x[start] = np.clip(
+                origin + self._direction(origin, r, J, search.trust[start] * self._unit(J)), *self.bounds
+            )
 
     def _direction(self, x: np.ndarray, values: np.ndarray, slopes: np.ndarray, trust: float) -> np.ndarray:
         """The step [n] from unknowns [n], for values [rows] and their slopes [rows, n].

@@ -223,7 +223,9 @@ class IterativeLQR:
 
     def _regularise(self, well: np.ndarray) -> None:
         """More where a search has failed, less where it went well."""
-        self._rate = np.where(well, np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR))
+        self._rate = np.where(
+            well, np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR)
+        )
         changed = self._rate * np.where(well, self.regularisation, np.maximum(self.regularisation, SMALLEST))
         self.regularisation = np.where(well & (changed < SMALLEST), 0.0, changed)
 

@@ -67,7 +67,9 @@ def lbfgs(
                 scores[start] = cost
             # A line search needs a number; what diverges is worse than all that was seen.
             finite = scores[np.isfinite(scores)]
-            return (cost if np.isfinite(cost) else 1e3 * (1.0 + np.abs(finite).max(initial=1.0))), found.gradient[0] * scale
+            return (cost if np.isfinite(cost) else 1e3 * (1.0 + np.abs(finite).max(initial=1.0))), found.gradient[
+                0
+            ] * scale
 
         def after_iteration(x: np.ndarray) -> None:
             history.append(float(scores.min()))

@@ -198,7 +198,10 @@ class Worlds(ABC):
             try:
                 yield
             finally:
-                self._use(before)
+                # What else has been set meanwhile stays.
+                untouched = [name for name, value in values.items() if value is before[name]]
+                later = {name: self._values[name] for name in untouched if self._values[name] is not before[name]}
+                self._use({**before, **later} if later else before)
 
     @property
     def shards(self) -> list[Shard]:

@@ -13,7 +13,8 @@ from warp_kernels.types import SPHERICAL, TORQUE
 # The parameters that a layout depends on.
 DECISIVE = (
     "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "contact_stiffness", "restitution",
-    "torsional_friction", "rolling_friction", "actuator_force_limit",
+    "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit", "tendon_upper_limit",
+    "tendon_friction_loss",
 )  # fmt: skip
 
 
