@@ -373,7 +373,7 @@ class Worlds(ABC):
         layout = constraint_layout(self.model, values)
         law = None
         if self.contact.law == "mujoco":
-            require_mujoco_law(self.model, layout)
+            require_mujoco_law(self.model, layout, self.contact.friction)
             law = MujocoLaw(self.model, collision)
         if self.integrator == "implicitfast":
             require_explicit_tendons(self.model, values)
