@@ -10,10 +10,8 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import DTYPES
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.recorded_rollout import Settings, record
-
-_TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def rollout(
@@ -45,7 +43,8 @@ def rollout(
             don't spoil those of the parameters that all worlds share. :attr:`sim.Simulator.bad_worlds` says which they
             are; the loss must leave them out itself.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
-            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n.
+            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA they
+            stay on the device, see :meth:`sim.Simulator.set_parameter`.
 
     Returns:
         q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a
@@ -239,7 +238,7 @@ def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> 
         value = value.expand(shape)
     if tuple(value.shape) != shape:
         raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
-    dtype = _TORCH_DTYPES[simulator.model.dtype]
+    dtype = TORCH_DTYPES[simulator.model.dtype]
     if value.dtype != dtype:
         raise ModelError(f"{name} has dtype {value.dtype}, but the model has {dtype}; convert one of them")
     if str(wp.device_from_torch(value.device)) != str(simulator.device):
@@ -255,7 +254,7 @@ def _require_tensor(name: str, value: object) -> None:
 
 
 def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
-    own = simulator.parameter_values()
+    own = simulator.present_values()
     if name not in own:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
     tensor = torch.as_tensor(value)

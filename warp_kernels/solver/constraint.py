@@ -20,6 +20,7 @@ import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
@@ -51,7 +52,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     contact_rows = contact_row_functions(scalar)
     bounce = bounce_functions(scalar)
-    geometric = geometric_functions(scalar)
+    geometric, factored = geometric_functions(scalar), factored_row_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     limit = limit_functions(scalar)
@@ -127,11 +128,12 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contact_resistance: wp.array2d(dtype=vec2),
         actuator_row: wp.array2d(dtype=vec3),
         cones: Cones,
+        tendon_active: wp.array2d(dtype=int),
         # Data out
         constraints: Constraints,
     ):
         """Contacts first, so that a contact's constraint is its slot; then those that resist spinning or rolling, limits that may be
-        reached, dry friction, actuators beyond their force limit, couplings, anchors.
+        reached, dry friction, actuators beyond their force limit, tendons, couplings, anchors.
         """
         world = wp.tid()
         count = int(0)
@@ -202,6 +204,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(actuator_row.shape[0]):
             if actuator_row[i, world][1] > scalar(0.0):
                 joint_constraint(count, world, ACTUATOR, i, actuator_dof[i], constraints)
+                count += 1
+        for i in range(tendon_active.shape[0]):
+            if tendon_active[i, world] == 1:
+                constraints.kind[count, world] = constrained.tendon_kind[i]
+                constraints.item[count, world] = i
+                for side in range(2):
+                    constraints.tail[2 * count + side, world] = constrained.tendon_tail[2 * i + side]
                 count += 1
         for i in range(constrained.coupling_dof.shape[0]):
             constraints.kind[count, world] = COUPLING
@@ -288,6 +297,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.is_of_tendon(kind):  # see warp_kernels.solver.tendons.constraint_rows
+                continue
             item = constraints.item[constraint, world]
             share = reference_rows.reference(references, kind, item, world)[2]
             free_velocity = vec3()
@@ -329,14 +340,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     before += value[0] * qd[world, k]
                     speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
                     size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
-                # Multiply by L'^-1: deepest first.
-                for back in range(depth):
-                    d = depth - back
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    value = row[at + d, world]
-                    first = paths.dof_row_start[k]
-                    for e in range(d):
-                        row[at + e, world] -= factor_l[first + e, world] * value
+                factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
             rows.rhs[constraint, world] = free_velocity
             if rows.size.shape[0] > 0:
                 rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
@@ -345,6 +349,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # In a loop of its own: what it takes needs no registers beside what the rows take.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.is_of_tendon(kind):
+                continue
             item = constraints.item[constraint, world]
             bias = vec2()  # and softness
             most = scalar(0.0)

@@ -28,13 +28,15 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def impulse_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that apply impulses, and those of the way back, for one precision."""
+    """Kernels that apply impulses, those of the way back, and responses to impulses, which only some ways back need."""
     t = warp_types(scalar)
     common = row_functions(scalar)
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    module = kernel_module("impulse", scalar)
+    module, adjoint_module, response_module = (
+        kernel_module(name, scalar) for name in ("impulse", "impulse_adjoint", "responses")
+    )
 
     @wp.kernel(module=module, enable_backward=False)
     def apply_impulses(
@@ -65,7 +67,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             qd_solved[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def velocity_adjoint(
         # Model
         paths: Paths,
@@ -99,7 +101,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 bar += further_impulse_bar[constraint, world]
             impulse_bar[constraint, world] = bar
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def weight_adjoint(
         # Model
         paths: Paths,
@@ -122,7 +124,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, paths.dof_depth.shape[0], world
         )
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=response_module, enable_backward=False)
     def constraint_response(
         # Model
         threads: int,
@@ -182,7 +184,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 incidence = -1
         return incidence
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=response_module, enable_backward=False)
     def coupled_response(
         # Model
         threads: int,
@@ -222,7 +224,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                                 coupled_response[at + i, world] += m * constraint_response[mate + i, world]
                         entry += 1
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def free_step_adjoint(
         # Model
         threads: int,

@@ -13,6 +13,7 @@ from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.tendon_stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
@@ -95,6 +96,7 @@ class Workspace:
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
         self.iterations = options.iterations
         self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
+        self.tendons = TendonStage(device_model, layout.tendons)
         self.constrained = self._constrained()
         self.paths = fill(
             Paths,
@@ -137,8 +139,9 @@ class Workspace:
             wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
         )
         self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
-        # Without actuators the joint forces are tau itself, and nothing else stands on the mass matrix's diagonal.
-        self.joint_force = wp.zeros_like(self.tau) if m.nu else self.tau
+        # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
+        # mass matrix's diagonal.
+        self.joint_force = wp.zeros_like(self.tau) if m.nu or self.tendons.num_tendons else self.tau
         self.implicit = worlds_last(nv, scalar) if m.nu else self.device_model.none(scalar)
         self.actuator_row = worlds_last(m.nu, t.vec3)
         self.q.assign(np.tile(m.q0, (n, 1)))
@@ -343,6 +346,7 @@ class Workspace:
             loss=self.loss_reference,
             anchor=self.anchor_reference,
             coupling=self.coupling_reference,
+            tendon=self.tendons.tendon_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:
@@ -385,6 +389,7 @@ class Workspace:
             friction_dof=self._integers(self.layout.friction),
             cone_dof=self._integers(self.model.joint_qd_start[self.layout.cones[:, 0]]),
             **{name: self._integers(getattr(equalities, name)) for name in names},
+            **self.tendons.constrained,
         )
 
     def _tree_dofs(self) -> Any:
@@ -432,5 +437,5 @@ class Workspace:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        sources = (self, self.device_model, self.parameters, self.collision, self.law)
+        sources = (self, self.device_model, self.parameters, self.collision, self.tendons, self.law)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
