@@ -244,8 +244,6 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         constraint_response: wp.array2d(dtype=vec3),
         coupled_response: wp.array2d(dtype=vec3),
-        own_mass_bar: wp.array2d(dtype=scalar),
-        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         lag: wp.array2d(dtype=scalar),
         lag_weight: wp.array2d(dtype=scalar),
         free_weight: wp.array2d(dtype=scalar),
@@ -254,6 +252,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         damping_weight: wp.array2d(dtype=scalar),
         # Adjoint in
         qd_solved_bar: wp.array2d(dtype=scalar),
+        own_mass_bar: wp.array2d(dtype=scalar),
+        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         # Adjoint out
         motion_weight: wp.array2d(dtype=scalar),
         mass_bar: wp.array2d(dtype=scalar),

@@ -99,7 +99,8 @@ class Step(Workspace):
         """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""
 
     def _kinematics(self) -> None:
-        run_kinematics(self.device_model, self.q, self)
+        run_kinematics(self.device_model, self.q, self.groups, lanes=self.groups.lanes)
+        self.groups.share_poses()
 
     def _free_dynamics(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
@@ -112,15 +113,19 @@ class Step(Workspace):
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity
             self._launch(kernel, (self.model.num_links, self.num_worlds))
-        self._launch(
-            aba_kernels(self.scalar).aba,
-            self._trees_of_worlds,
+        groups = self.groups
+        if self.common_wrench.shape[0]:
+            groups.copy_from_worlds("common_wrench")
+        self._launch_groups(
+            aba_kernels(self.scalar, groups.lanes).aba,
+            self._trees_of_groups,
             tau=self.joint_force,
             dt=self.ahead,
             friction_loss=self.device_model.none(self.scalar),  # dry friction is a constraint here
         )
-        kernel = factor_kernels(self.scalar).factor_mass_matrix
-        self._launch(kernel, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        groups.copy_to_worlds("velocity")
+        kernel = factor_kernels(self.scalar, groups.lanes).factor_mass_matrix
+        self._launch_groups(kernel, (self.dof_threads, groups.num_groups), threads=self.dof_threads)
 
     def _equalities(self) -> None:
         kernels, counts = equality_kernels(self.scalar), self.model.counts
@@ -212,6 +217,10 @@ class Step(Workspace):
     @property
     def _trees_of_worlds(self) -> tuple[int, int]:
         return (self.model.num_trees, self.num_worlds)
+
+    @property
+    def _trees_of_groups(self) -> tuple[int, int]:
+        return (self.model.num_trees, self.groups.num_groups)
 
     @property
     def _every_constraint(self) -> tuple[int, int]:

@@ -55,7 +55,8 @@ class DifferentiableStep(Step):
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, n), dtype=dtype, device=self.device)
 
-        self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
+        groups = self.groups
+        self.motion_scratch = [groups.of_groups(m.num_links, groups.types.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
         # What reaches the impulses other than by the next velocity.
@@ -83,10 +84,10 @@ class DifferentiableStep(Step):
             self._allocate_unrolled()
         else:
             self.value = worlds_last(constraints, t.vec3)
-        self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
-        self.mass_bar_diagonal = worlds_last(nv, scalar)
+        self.mass_bar, groups.mass_bar = groups.scalars(int(m.dof_depth.sum()))
+        self.mass_bar_diagonal, groups.mass_bar_diagonal = groups.scalars(nv)
         self.actuator_row_bar = worlds_last(m.nu, t.vec3)
-        self.composite = worlds_last(m.num_links, t.inertia)
+        self.composite = groups.of_groups(m.num_links, groups.types.inertia)
         self._gather()
         self._gather_gradients()
 
@@ -101,6 +102,7 @@ class DifferentiableStep(Step):
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.bias_velocity, self.bias_acceleration,
+            *self.groups.differentiated(),
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
@@ -256,7 +258,8 @@ class DifferentiableStep(Step):
         if self.max_constraints:
             self._row_adjoint()
         if self.max_constraints or self.by_mujoco:
-            self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees_of_worlds)
+            kernel = factor_kernels(self.scalar, self.groups.lanes).mass_matrix_adjoint
+            self._launch_groups(kernel, self._trees_of_groups)
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
         self._motion_adjoint()
@@ -302,15 +305,17 @@ class DifferentiableStep(Step):
     def _motion_adjoint(self) -> None:
         """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""
         velocity_bar, acceleration_bar, force = self.motion_scratch
-        self._launch(
-            rnea_adjoint_kernels(self.scalar).rnea_adjoint,
-            self._trees_of_worlds,
-            direction=self.bias_force,
+        self._launch_groups(
+            rnea_adjoint_kernels(self.scalar, self.groups.lanes).rnea_adjoint,
+            self._trees_of_groups,
+            direction=self.groups.bias_force,
             velocity_bar=velocity_bar,
             acceleration_bar=acceleration_bar,
             force=force,
             qdd_bar=None,
         )
+        if self.common_wrench.shape[0]:
+            self.groups.copy_adjoint_to_worlds("common_wrench")
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity_adjoint
             self._launch(kernel, (self.model.num_links, self.num_worlds))

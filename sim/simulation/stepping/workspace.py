@@ -12,6 +12,7 @@ from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
@@ -137,30 +138,23 @@ class Workspace:
             wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
         )
         self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
-        # Without actuators the joint forces are tau itself, and nothing else stands on the mass matrix's diagonal.
-        self.joint_force = wp.zeros_like(self.tau) if m.nu else self.tau
-        self.implicit = worlds_last(nv, scalar) if m.nu else self.device_model.none(scalar)
-        self.actuator_row = worlds_last(m.nu, t.vec3)
-        self.q.assign(np.tile(m.q0, (n, 1)))
-        self.pose = worlds_last(m.num_links, t.transform)
-        self.origin = worlds_last(m.num_trees, t.vec3)
-        self.subspace = worlds_last(nv, t.spatial)
-        self.link_inertia = worlds_last(m.num_links, t.inertia)
         # What the midpoint rule makes of gyroscopic forces, zero for other links, and the forces against gravity. By
         # MuJoCo's law gyroscopic forces are explicit.
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
-        self.common_wrench = worlds_last(m.num_links if self.turning_link.shape[0] or m.compensated else 0, t.spatial)
-        self.turn_bar, self.shift_bar = (worlds_last(m.num_links, t.vec3) for _ in range(2))
-        # With one lane the adjoint of kinematics needs no buffer.
-        self.q_bar_buffer = wp.empty(0, dtype=t.scalar, device=self.device)
-        self.velocity, self.acceleration, self.bias_force = (worlds_last(m.num_links, t.spatial) for _ in range(3))
-        self.articulated = worlds_last(m.num_links, t.articulated)
-        self.factor_u = worlds_last(nv, t.spatial)
-        self.factor_d = worlds_last(nv, scalar)
-        self.innovation = worlds_last(nv, scalar)
-        self.factor_l = worlds_last(int(m.dof_depth.sum()), scalar)
+        wrenches = bool(turning.any() or m.compensated)
+        lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
+        groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device)
+        # Without actuators the joint forces are tau itself, and nothing else stands on the mass matrix's diagonal.
+        self.joint_force = wp.zeros_like(self.tau) if m.nu else self.tau
+        self.implicit, groups.implicit = groups.scalars(nv if m.nu else 0)
+        self.actuator_row = worlds_last(m.nu, t.vec3)
+        self.q.assign(np.tile(m.q0, (n, 1)))
+        for name, array in groups.worlds.items():
+            setattr(self, name, array)
+        self.factor_d, groups.factor_d = groups.scalars(nv)
+        self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
         self.near = self.collision.all_near(n)
         self.geometry_centre, self.geometry_ball = (
             worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(2)
@@ -434,3 +428,8 @@ class Workspace:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
         sources = (self, self.device_model, self.parameters, self.collision, self.law)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
+
+    def _launch_groups(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
+        """Launch a kernel that works on lane groups."""
+        sources = (self.groups, self, self.device_model, self.parameters)
+        launch(kernel, dim, *sources, device=self.device, record_tape=False, **named)
