@@ -57,17 +57,21 @@ class LaneGroups:
 
     def scalars(self, count: int) -> tuple[wp.array, wp.array]:
         """Memory of scalars, as [count, world] and as [count, group]."""
-        groups = self.of_groups(count, self.types.real)
-        if self.lanes == 1 or not count:
-            return (groups if self.lanes == 1 else wp.zeros((count, self.num_worlds), self.scalar, self.device)), groups
-        size = wp.types.type_size_in_bytes(self.scalar)
-        strides = (self.num_groups * self.lanes * size, size)
-        shape = (count, self.num_worlds)
-        worlds: Any = wp.array(
-            ptr=groups.ptr, shape=shape, strides=strides, dtype=self.scalar, device=self.device, copy=False
+        worlds = self.of_whole_groups(count, self.scalar)
+        if self.lanes == 1:
+            return worlds, worlds
+        groups: Any = wp.array(
+            ptr=worlds.ptr, shape=(count, self.num_groups), dtype=self.types.real, device=self.device, copy=False
         )
-        worlds.memory = groups
+        groups.memory = worlds
         return worlds, groups
+
+    def of_whole_groups(self, count: int, dtype: Any) -> wp.array:
+        """An array [count, world] of numbers whose rows have room for whole lane groups."""
+        if not count:
+            return wp.zeros((0, self.num_worlds), dtype=dtype, device=self.device)
+        padded: Any = wp.zeros((count, self.num_groups * self.lanes), dtype=dtype, device=self.device)
+        return padded[:, : self.num_worlds]
 
     def differentiated(self) -> list[wp.array]:
         """The arrays of groups whose gradients kernels add to, beside those of the worlds."""

@@ -31,6 +31,7 @@ from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.group.solve import newton_group_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.rows.cones import cone_kernels
@@ -181,6 +182,10 @@ class Step(Workspace):
         self._launch_over_constraints(kernels.regularise)
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).harden_bounces)
+        if self.together:
+            groups = self.groups
+            kernel = newton_group_kernels(self.scalar, self.contact_options.friction, groups.lanes).newton_group
+            self._launch(kernel, groups.num_groups)
         self._launch(kernels.newton_solve, self.num_worlds)
 
     def _solve_by_mujoco(self) -> None:

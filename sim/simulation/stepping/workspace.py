@@ -14,9 +14,11 @@ from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.shared_memory import shared_memory
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
+from warp_kernels.solver.newton.group.structs import MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
@@ -221,7 +223,7 @@ class Workspace:
         self.grip = worlds_last(constraints, t.vec2)
         self.iterate = fill(
             structs.Iterate,
-            **{name: worlds_last(nv, self.scalar) for name in ("z", "residual", "step", "work")},
+            **{name: self.groups.of_whole_groups(nv, self.scalar) for name in ("z", "residual", "step", "work")},
             **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept", "step_length")},
             own=worlds_last(constraints, t.mat33),
             softness=worlds_last(constraints, t.vec2),
@@ -230,10 +232,14 @@ class Workspace:
         self.system = fill(
             structs.System,
             answers=worlds_last(constraints, wp.int32),
-            **{name: worlds_last(nv, wp.int32) for name in ("place", "first")},
+            **{name: self.groups.of_whole_groups(nv, wp.int32) for name in ("place", "first")},
             **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
-            **{name: worlds_last(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
+            **{name: self.groups.of_whole_groups(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
         )
+        self.shared = (
+            shared_memory(self.model, self.groups.lanes, constraints, self.device) if self.together else None
+        )
+        self.stage = wp.zeros(self.num_worlds if self.together else 0, dtype=wp.int32, device=self.device)
 
     def _allocate_references(self) -> None:
         """What MuJoCo's law asks for; empty where the law is another."""
@@ -297,6 +303,12 @@ class Workspace:
     def newton(self) -> bool:
         """Whether the problem of a step is solved by Newton's method."""
         return self.contact_options.solver == "newton"
+
+    @property
+    def together(self) -> bool:
+        """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
+        plain = self.newton and not self.by_mujoco and not self.layout.resisting
+        return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
 
     @property
     def by_mujoco(self) -> bool:

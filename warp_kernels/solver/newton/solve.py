@@ -180,6 +180,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         constraints: Constraints,
         couplings: Couplings,
         problem: Problem,
+        stage: wp.array(dtype=int),
         # Data out
         system: System,
         iterate: Iterate,
@@ -188,9 +189,12 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
 
-        sweep_count: systems solved.
+        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`);
+        no rows where none is.
         """
         world = wp.tid()
+        if stage.shape[0] > 0 and stage[world] == 0:
+            return
         count = constraints.count[world]
         residual[world] = zero
         sweep_count[world] = 0
