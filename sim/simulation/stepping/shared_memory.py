@@ -8,6 +8,7 @@ import warp as wp
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.sweeps import FIELDS
 
 
 def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device) -> Any:
@@ -41,8 +42,9 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         three=numbers(3),
         slope=numbers(9 * room),
         answers=integers(room),
-        **{name: numbers(1) for name in ("scale", "square", "least", "left")},
-        **{name: integers(lanes) for name in ("coupled", "moves")},
+        **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now")},
+        fields=numbers(FIELDS * room),
+        **{name: integers(lanes) for name in ("coupled", "moves", "mode", "failures", "sweeps", "number")},
     )
 
 

@@ -236,9 +236,7 @@ class Workspace:
             **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
             **{name: self.groups.of_whole_groups(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
         )
-        self.shared = (
-            shared_memory(self.model, self.groups.lanes, constraints, self.device) if self.together else None
-        )
+        self.shared = shared_memory(self.model, self.groups.lanes, constraints, self.device) if self.together else None
         self.stage = wp.zeros(self.num_worlds if self.together else 0, dtype=wp.int32, device=self.device)
 
     def _allocate_references(self) -> None:

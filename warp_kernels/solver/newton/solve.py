@@ -42,6 +42,8 @@ PASSES = 10
 SWEEPS = 15
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
 NEAR = 0.01
+# A step of no more than so many roundings of the momenta at hand is none.
+ROUNDINGS = 100.0
 # A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
 SWEPT = 2
 # What came of a step: none without pivots, too little gained, another z, one that is still far, or one nearer to the minimum of a
@@ -72,7 +74,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    rounding_square = scalar((100.0 * eps) ** 2)
+    rounding_square = scalar((ROUNDINGS * eps) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
     def regularise(

@@ -1,32 +1,32 @@
-"""Newton's method on the worlds of a lane group together.
+"""Newton's method on the worlds of a lane group together, in lock-step.
 
-Where whole steps lead to the solution, as they nearly always do, this is what :mod:`warp_kernels.solver.newton.solve` does: the same start,
-the same steps, the same end. A world that needs more than that is left to it. Worlds that are done wait for the others of
-their group.
+The same start, steps and end as in :mod:`warp_kernels.solver.newton.solve`, sweeps included. A world that needs convex rounds, which few do,
+or more systems than MOST_STEPS is left to that. Worlds that are done wait for the others of their group.
 """
 
 import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
-from warp_kernels.solver.newton.group.system import group_functions
-from warp_kernels.solver.newton.residual import COUPLED, residual_functions
-from warp_kernels.solver.newton.solve import ENOUGH
+from warp_kernels.solver.newton.residual import COUPLED
+from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEEPS, SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import kernel_module
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_group_kernels": [(model,) for model in FRICTION_MODELS]}
 
 # Systems after which a world is left to the solver for one.
-MOST_STEPS = 6
+MOST_STEPS = 12
 
 # Where a world is: it has its solution, is on its way, or is left to the solver for one.
 DONE = 0
@@ -39,11 +39,9 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
     """The solver for one precision, friction model and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    vec3 = warp_types(scalar).vec3
-    f = residual_functions(scalar, friction)
-    laws = f.laws
+    s = group_step_functions(scalar, friction, lanes)
+    together = s.together
     descent = descent_functions(scalar, friction)
-    together = group_functions(scalar, lanes)
     common = row_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -52,118 +50,65 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     precision, sums, singular = descent.precision, descent.sums, descent.singular
+    rounding_square = scalar((ROUNDINGS * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
 
     @wp.func
-    def find_residual(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
-        """Row values, impulses, the residual and its square, at z."""
-        together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
+    def goal(n: int, at_hand: scalar, epsilon: scalar, tolerance: scalar, shared: Group):
+        """The square of a residual that is asked for, or no more than rounding."""
+        relative = wp.max(tolerance, precision)
+        rounding = sums * precision / epsilon
+        return relative * relative * shared.scale[n] + rounding * rounding * at_hand
+
+    @wp.func
+    def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
         for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
-            for n in range(lanes):
-                world = group * lanes + n
-                impulse = vec3()
-                if world < constraints.count.shape[0] and i < constraints.count[world]:
-                    value = problem.rhs[i, world] + vec3(
-                        shared.three[n], shared.three[lanes + n], shared.three[2 * lanes + n]
-                    )
-                    iterate.value[i, world] = value
-                    kind = constraints.kind[i, world]
-                    item = constraints.item[i, world]
-                    bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-                    impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
-                    iterate.impulse[i, world] = impulse
-                for r in range(3):
-                    shared.three[r * lanes + n] = impulse[r]
-            together.take_push(
-                i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual
-            )
-        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
+            together.gather_rows(
+                i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
+                constraints.count, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
+            )  # fmt: skip
 
     @wp.func
-    def find_slopes(
-        i: int, group: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
+    def take_step(
+        group: int,
+        most: int,
+        nv: int,
+        worlds: int,
+        stage: wp.array(dtype=int),
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+        system: System,
+        shared: Group,
     ):
-        """Slopes of a constraint's impulses in each world, and whether any of them answers to its values."""
-        first = 9 * lanes * i
-        shared.answers[i] = 0
+        """A step of each world that is on its way, with the square of its residual before in ``left``."""
+        any_swept = bool(False)
         for n in range(lanes):
-            world = group * lanes + n
-            for at in range(9):
-                shared.slope[first + at * lanes + n] = zero
-            if world < constraints.count.shape[0] and i < constraints.count[world]:
-                kind = constraints.kind[i, world]
-                item = constraints.item[i, world]
-                own, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
-                if wp.ddot(own, own) > zero:
-                    shared.answers[i] = 1
-                    for r in range(3):
-                        for c in range(3):
-                            shared.slope[first + (3 * r + c) * lanes + n] = own[r, c]
-                if wp.dot(follows, follows) > zero:
-                    shared.coupled[n] = 1
-
-    @wp.func
-    def find_step(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
-        """Assemble the systems of all worlds, factor them and find the steps."""
-        for n in range(lanes):
-            shared.coupled[n] = 0
-        for i in range(most):
-            find_slopes(i, group, constraints, problem, iterate, shared)
-        any_coupled = bool(False)
-        for n in range(lanes):
-            any_coupled = any_coupled or shared.coupled[n] == 1
-        together.begin_system(
-            group, most, nv, shared.answers, shared.dofs, shared.length, shared.first, problem.inverse_mass,
-            shared.lower, shared.upper,
-        )  # fmt: skip
-        for i in range(most):
-            if shared.answers[i] == 1:
-                together.add_constraint(
-                    i, nv, any_coupled, shared.dofs, shared.length, shared.rows, shared.slope, shared.lower, shared.upper
-                )
-        together.factorise(nv, any_coupled, shared.coupled, shared.first, shared.lower, shared.upper, shared.least)
-        together.find_step(
-            group, nv, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual, iterate.step
-        )
-
-    @wp.func
-    def begin(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
-        """As :func:`warp_kernels.solver.newton.descent.begin`: start with the velocity before, or without impulses."""
-        for n in range(lanes):
-            shared.moves[n] = 1
-        together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
-        find_residual(group, most, nv, constraints, problem, iterate, shared)
-        undecided = bool(False)
-        for n in range(lanes):
-            world = group * lanes + n
+            shared.moves[n] = 0
             shared.left[n] = shared.square[n]
-            if world < constraints.count.shape[0]:
-                rests = shared.square[n] <= shared.scale[n]
-                if not rests or not descent.pushes(world, constraints.count[world], iterate):
-                    shared.moves[n] = 0
-                    undecided = True
-        if undecided:
-            together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
-            find_residual(group, most, nv, constraints, problem, iterate, shared)
-            undecided = bool(False)
-            for n in range(lanes):
-                if shared.moves[n] == 0 and not shared.square[n] <= shared.left[n]:
-                    shared.moves[n] = 1
-                    undecided = True
-        if undecided:
-            together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
-            find_residual(group, most, nv, constraints, problem, iterate, shared)
+            if n < worlds and stage[group * lanes + n] == MOVING:
+                shared.moves[n] = 1
+                any_swept = any_swept or shared.mode[n] == SWEPT
+        if any_swept:
+            s.linear_residual(group, most, nv, constraints, problem, iterate, shared)
+        s.find_step(group, most, nv, constraints, problem, iterate, shared)
+        together.keep_system(
+            group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
+            system.lower, system.upper,
+        )  # fmt: skip
+        for n in range(lanes):
+            if not shared.least[n] > singular:
+                shared.moves[n] = 0
+        if any_swept:
+            s.keep_impulses(group, most, nv, constraints, problem, iterate, shared)
+        together.move(group, nv, one, shared.moves, iterate.step, iterate.z)
+        s.find_residual(group, most, nv, constraints, problem, iterate, shared)
+        s.go_back(group, most, nv, scalar(ENOUGH), constraints, problem, iterate, shared)
 
     @wp.func
-    def goal(
-        world: int,
+    def judge(
         n: int,
+        world: int,
+        nv: int,
         epsilon: scalar,
         tolerance: scalar,
         constraints: Constraints,
@@ -171,11 +116,28 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         iterate: Iterate,
         shared: Group,
     ):
-        """The square of a residual that is asked for, or no more than rounding."""
-        relative = wp.max(tolerance, precision)
-        rounding = sums * precision / epsilon
+        """What becomes of a world after its step. Returns its stage; where it is to be swept, its ``number`` says how often."""
         at_hand = descent.square_at_hand(world, constraints.count[world], epsilon, constraints, problem, iterate)
-        return relative * relative * shared.scale[n] + rounding * rounding * at_hand
+        square = shared.square[n]
+        aim = goal(n, at_hand, epsilon, tolerance, shared)
+        moved = shared.moves[n] == 1 and square < scalar(ENOUGH) * shared.left[n]
+        if shared.mode[n] == SWEPT:
+            moved = shared.failures[n] >= PASSES or not square > scalar(NEAR) * at_hand
+        elif shared.moves[n] == 1 and not moved:
+            if descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
+                return int(DONE)  # what is left is rounding
+        if moved:
+            shared.mode[n] = COUPLED
+            if square <= aim:
+                return int(DONE)
+            return int(MOVING)
+        if shared.failures[n] >= PASSES:
+            return int(LEFT)
+        shared.failures[n] += 1
+        shared.number[n] = shared.sweeps[n]
+        shared.sweeps[n] += shared.sweeps[n] // 2
+        shared.mode[n] = SWEPT
+        return int(MOVING)
 
     @wp.kernel(module=module, enable_backward=False)
     def newton_group(
@@ -217,64 +179,53 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             for n in range(worlds):
                 stage[group * lanes + n] = LEFT
             return
-        for i in range(most):
-            together.gather_rows(
-                i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
-                constraints.count, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
-            )  # fmt: skip
+        gather(group, most, nv, paths, constraints, problem, shared)
         together.look_back(
             group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
             problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
         )  # fmt: skip
-        begin(group, most, nv, constraints, problem, iterate, shared)
+        s.begin(group, most, nv, constraints, problem, iterate, shared)
         moving = int(0)
         for n in range(worlds):
             world = group * lanes + n
             square = shared.square[n]
+            shared.mode[n] = COUPLED
+            shared.failures[n] = 0
+            shared.sweeps[n] = SWEEPS
             epsilon = common.value_of(regularisation, world, 0)
+            count = constraints.count[world]
             # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
-            if constraints.count[world] > 0 and square != zero and wp.isfinite(square):
-                if square > goal(world, n, epsilon, tolerance, constraints, problem, iterate, shared):
+            if count > 0 and square != zero and wp.isfinite(square):
+                at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
+                if square > goal(n, at_hand, epsilon, tolerance, shared):
                     stage[world] = MOVING
                     moving += 1
         steps = int(0)
+        prepared = bool(False)
         while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
-            find_step(group, most, nv, constraints, problem, iterate, shared)
+            take_step(group, most, nv, worlds, stage, constraints, problem, iterate, system, shared)
+            together.velocity_left(group, nv, shared.lower, iterate.residual, shared.left_now)
+            steps += 1
+            moving = int(0)
+            any_swept = bool(False)
             for n in range(lanes):
-                shared.moves[n] = 0
-                shared.left[n] = shared.square[n]
+                shared.number[n] = 0
             for n in range(worlds):
                 world = group * lanes + n
                 if stage[world] == MOVING:
-                    if shared.least[n] > singular:
-                        shared.moves[n] = 1
-                    else:
-                        stage[world] = LEFT
-                        moving -= 1
-            together.move(group, nv, shared.moves, iterate.step, iterate.z)
-            together.keep_system(
-                group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
-                system.lower, system.upper,
-            )  # fmt: skip
-            find_residual(group, most, nv, constraints, problem, iterate, shared)
-            steps += 1
-            for n in range(worlds):
-                world = group * lanes + n
-                if shared.moves[n] == 1:
                     epsilon = common.value_of(regularisation, world, 0)
-                    if not shared.square[n] < scalar(ENOUGH) * shared.left[n]:
-                        stage[world] = LEFT
-                        moving -= 1
-                    elif shared.square[n] <= goal(
-                        world, n, epsilon, tolerance, constraints, problem, iterate, shared
-                    ):
-                        stage[world] = DONE
-                        moving -= 1
-                        sweep_count[world] = steps
-            together.velocity_left(group, nv, shared.lower, iterate.residual, shared.left)
-            for n in range(worlds):
-                if shared.moves[n] == 1:
-                    residual[group * lanes + n] = shared.left[n]
+                    now = judge(n, world, nv, epsilon, tolerance, constraints, problem, iterate, shared)
+                    stage[world] = now
+                    sweep_count[world] = steps
+                    residual[world] = shared.left_now[n]
+                    if now == MOVING:
+                        moving += 1
+                        any_swept = any_swept or shared.number[n] > 0
+            if any_swept:
+                if not prepared:
+                    s.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)
+                    prepared = bool(True)
+                s.sweep(group, most, nv, constraints, problem, iterate, shared)
         for n in range(worlds):
             if stage[group * lanes + n] == MOVING:
                 stage[group * lanes + n] = LEFT

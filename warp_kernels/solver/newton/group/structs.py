@@ -36,9 +36,15 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             scale: momenta at hand, see :func:`look_back` [L].
             square: of the residual [L].
             least: smallest pivot, as a share of its diagonal entry [L].
-            left: largest velocity that is still missing [L].
+            left: the square before a step [L].
+            left_now: largest velocity that is still missing after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
-            moves: 1 for the worlds that go on with their step [L].
+            moves: 1 for the worlds that go along their step [L].
+            mode: COUPLED or SWEPT, see :mod:`warp_kernels.solver.newton.solve` [L].
+            failures: how often sweeps have come [L].
+            sweeps: of the next time [L].
+            number: of sweeps now [L].
+            fields: what sweeps keep of each constraint, see :mod:`warp_kernels.solver.newton.group.sweeps` [constraint, fields, L].
         """
 
         path: wp.array(dtype=wp.uint64)
@@ -56,7 +62,13 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         square: wp.array(dtype=scalar)
         least: wp.array(dtype=scalar)
         left: wp.array(dtype=scalar)
+        left_now: wp.array(dtype=scalar)
         coupled: wp.array(dtype=int)
         moves: wp.array(dtype=int)
+        mode: wp.array(dtype=int)
+        failures: wp.array(dtype=int)
+        sweeps: wp.array(dtype=int)
+        number: wp.array(dtype=int)
+        fields: wp.array(dtype=scalar)
 
     return SimpleNamespace(Group=Group)

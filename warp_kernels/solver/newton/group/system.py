@@ -13,20 +13,11 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.group.code import LIST, native_code
 from warp_kernels.types import warp_types
 
-# A number of each world. An array [item, world] has room for whole groups.
-_BEGIN = """
-    using number = wp::{scalar};
-    typedef number pack __attribute__((ext_vector_type({lanes}), aligned(sizeof(number))));
-"""
-_OF_WORLDS = """
-    const wp::int64 {name}_step = {name}.strides[0];
-    char* {name}_at = reinterpret_cast<char*>({name}.data) + group * wp::int64(sizeof(pack));
-#define {NAME}(k) (*reinterpret_cast<pack*>({name}_at + (k) * {name}_step))
-"""
 _GATHER = """
-    number* to = reinterpret_cast<number*>(rows.data) + constraint * nv * 3 * {lanes};
+    number_type* to = reinterpret_cast<number_type*>(rows.data) + constraint * nv * 3 * {lanes};
     int* list = reinterpret_cast<int*>(dofs.data) + constraint * nv;
     const wp::uint64* masks = reinterpret_cast<const wp::uint64*>(path.data);
     int tails[2 * {lanes}];
@@ -62,16 +53,11 @@ _GATHER = """
             const int depth = depths[t];
             const int* above = ancestors + starts[t];
             for (int d = 0; d <= depth; ++d, from += row.strides[0]) {{
-                number* entry = to + place[d < depth ? above[d] : t] * 3 * {lanes} + n;
-                const number* three_rows = reinterpret_cast<const number*>(from);
+                number_type* entry = to + place[d < depth ? above[d] : t] * 3 * {lanes} + n;
+                const number_type* three_rows = reinterpret_cast<const number_type*>(from);
                 for (int r = 0; r < 3; ++r) entry[r * {lanes}] += three_rows[r];
             }}
         }}
-"""
-_LIST = """
-    const int size = reinterpret_cast<const int*>(length.data)[constraint];
-    const int* list = reinterpret_cast<const int*>(dofs.data) + constraint * nv;
-    const pack* entries = reinterpret_cast<const pack*>(rows.data) + constraint * nv * 3;
 """
 _VALUES = """
     pack a = 0, b = 0, c = 0;
@@ -111,7 +97,7 @@ _OUTLINE = """
     for (int p = 0; p < nv; ++p) {{
         const int row = p * (p + 1) / 2;
         for (int q = begin[p]; q < p; ++q) below[row + q] = above[row + q] = nothing;
-        below[row + p] = number(1) / INVERSE_MASS(nv - 1 - p);
+        below[row + p] = number_type(1) / INVERSE_MASS(nv - 1 - p);
     }}
 """
 _ADD = """
@@ -135,7 +121,6 @@ _ADD = """
     }}
 """
 _FACTORISE = """
-    typedef {integer} lanes_of __attribute__((ext_vector_type({lanes})));
     const int* begin = reinterpret_cast<const int*>(first.data);
     pack* below = reinterpret_cast<pack*>(lower.data);
     pack* above = reinterpret_cast<pack*>(upper.data);
@@ -167,7 +152,7 @@ _FACTORISE = """
         const pack share = __builtin_elementwise_abs(pivot / diagonal);
         // Not a number is the smallest.
         smallest = share >= smallest ? smallest : share;
-        own[p] = number(1) / pivot;
+        own[p] = number_type(1) / pivot;
     }}
     *reinterpret_cast<pack*>(least.data) = smallest;
 """
@@ -207,13 +192,12 @@ _LEFT = """
     *reinterpret_cast<pack*>(left.data) = largest;
 """
 _MOVING = """
-    typedef {integer} lanes_of __attribute__((ext_vector_type({lanes})));
     lanes_of chosen;
     for (int n = 0; n < {lanes}; ++n) chosen[n] = reinterpret_cast<const int*>(moves.data)[n] ? -1 : 0;
     const pack nothing = 0;
 """
 _START = "    for (int k = 0; k < nv; ++k) Z(k) = chosen ? STEP(k) : nothing;"
-_MOVE = "    for (int k = 0; k < nv; ++k) Z(k) += chosen ? STEP(k) : nothing;"
+_MOVE = "    for (int k = 0; k < nv; ++k) Z(k) += chosen ? length * STEP(k) : nothing;"
 _KEEP = """
     const int* begin = reinterpret_cast<const int*>(first.data);
     const pack* below = reinterpret_cast<const pack*>(lower.data);
@@ -241,8 +225,8 @@ _LOOK_BACK = """
     for (int n = 0; n < {lanes}; ++n) {{
         const int last = qd.shape[0] - 1;
         const int world = group * {lanes} + n < last ? group * {lanes} + n : last;
-        const number* v = reinterpret_cast<const number*>(reinterpret_cast<const char*>(qd.data) + world * wp::int64(qd.strides[0]));
-        const number* a = reinterpret_cast<const number*>(reinterpret_cast<const char*>(qdd.data) + world * wp::int64(qdd.strides[0]));
+        const number_type* v = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd.data) + world * wp::int64(qd.strides[0]));
+        const number_type* a = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qdd.data) + world * wp::int64(qdd.strides[0]));
         for (int k = 0; k < nv; ++k) {{
             speed[k][n] = v[k];
             change[k][n] = a[k];
@@ -274,15 +258,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     ints, numbers = wp.array(dtype=int), wp.array(dtype=scalar)
     of_worlds = wp.array2d(dtype=scalar)
-    integer = "int" if scalar is wp.float32 else "long long"
-
-    def code(body: str, *names: str) -> str:
-        """The code of a function that reads or writes arrays of the worlds with these names."""
-        arrays = "".join(_OF_WORLDS.format(name=name, NAME=name.upper()) for name in names)
-        ends = "".join(f"\n#undef {name.upper()}" for name in names)
-        return (_BEGIN + "{arrays}" + body + "{ends}\n").format(
-            scalar=scalar.__name__, lanes=lanes, integer=integer, arrays=arrays, ends=ends
-        )
+    code = functools.partial(native_code, scalar, lanes)
 
     @wp.func_native(code(_GATHER))
     def gather_rows(
@@ -303,13 +279,13 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     ):
         """Put the rows of all worlds side by side."""
 
-    @wp.func_native(code(_LIST + _VALUES, "z"))
+    @wp.func_native(code(LIST + _VALUES, "z"))
     def find_values(
         constraint: int, group: int, nv: int, dofs: ints, length: ints, rows: numbers, z: of_worlds, three: numbers
     ):
         """The rows times z."""
 
-    @wp.func_native(code(_LIST + _PUSH, "residual"))
+    @wp.func_native(code(LIST + _PUSH, "residual"))
     def take_push(
         constraint: int,
         group: int,
@@ -345,7 +321,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     ):
         """Where each row begins, and D."""
 
-    @wp.func_native(code(_LIST + _ADD))
+    @wp.func_native(code(LIST + _ADD))
     def add_constraint(
         constraint: int,
         nv: int,
@@ -383,8 +359,8 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """Set z to the step in worlds that move, to zero in others."""
 
     @wp.func_native(code(_MOVING + _MOVE, "z", "step"))
-    def move(group: int, nv: int, moves: ints, step: of_worlds, z: of_worlds):
-        """Go along the step in worlds that move."""
+    def move(group: int, nv: int, length: scalar, moves: ints, step: of_worlds, z: of_worlds):
+        """Go this far along the step in worlds that move."""
 
     @wp.func_native(code(_LEFT, "residual"))
     def velocity_left(group: int, nv: int, lower: numbers, residual: of_worlds, left: numbers):
