@@ -68,7 +68,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             )  # fmt: skip
 
     @wp.func
-    def take_step(
+    def take_steps(
         group: int,
         most: int,
         nv: int,
@@ -89,8 +89,8 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
                 shared.moves[n] = 1
                 any_swept = any_swept or shared.mode[n] == SWEPT
         if any_swept:
-            s.linear_residual(group, most, nv, constraints, problem, iterate, shared)
-        s.find_step(group, most, nv, constraints, problem, iterate, shared)
+            s.linear_residuals(group, most, nv, constraints, problem, iterate, shared)
+        s.find_steps(group, most, nv, constraints, problem, iterate, shared)
         together.keep_system(
             group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
             system.lower, system.upper,
@@ -99,9 +99,9 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             if not shared.least[n] > singular:
                 shared.moves[n] = 0
         if any_swept:
-            s.keep_impulses(group, most, nv, constraints, problem, iterate, shared)
-        together.move(group, nv, one, shared.moves, iterate.step, iterate.z)
-        s.find_residual(group, most, nv, constraints, problem, iterate, shared)
+            s.keep_all_impulses(group, most, nv, constraints, problem, iterate, shared)
+        together.move_along(group, nv, one, shared.moves, iterate.step, iterate.z)
+        s.find_residuals(group, most, nv, constraints, problem, iterate, shared)
         s.go_back(group, most, nv, scalar(ENOUGH), constraints, problem, iterate, shared)
 
     @wp.func
@@ -180,11 +180,11 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
                 stage[group * lanes + n] = LEFT
             return
         gather(group, most, nv, paths, constraints, problem, shared)
-        together.look_back(
+        together.look_back_all(
             group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
             problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
         )  # fmt: skip
-        s.begin(group, most, nv, constraints, problem, iterate, shared)
+        s.begin_all(group, most, nv, constraints, problem, iterate, shared)
         moving = int(0)
         for n in range(worlds):
             world = group * lanes + n
@@ -203,8 +203,8 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         steps = int(0)
         prepared = bool(False)
         while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
-            take_step(group, most, nv, worlds, stage, constraints, problem, iterate, system, shared)
-            together.velocity_left(group, nv, shared.lower, iterate.residual, shared.left_now)
+            take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, system, shared)
+            together.velocities_left(group, nv, shared.lower, iterate.residual, shared.left_now)
             steps += 1
             moving = int(0)
             any_swept = bool(False)
@@ -225,7 +225,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
                 if not prepared:
                     s.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)
                     prepared = bool(True)
-                s.sweep(group, most, nv, constraints, problem, iterate, shared)
+                s.sweep_all(group, most, nv, constraints, problem, iterate, shared)
         for n in range(worlds):
             if stage[group * lanes + n] == MOVING:
                 stage[group * lanes + n] = LEFT

@@ -56,7 +56,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.three[r * lanes + n] = x[r]
 
     @wp.func
-    def find_residual(
+    def find_residuals(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """Row values, impulses, the residual and its square, at z."""
@@ -79,7 +79,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
 
     @wp.func
-    def linear_residual(
+    def linear_residuals(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """The residual, in swept worlds if the impulses were linear from where the values stand. Slips are kept."""
@@ -99,7 +99,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             together.take_push(i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual)
 
     @wp.func
-    def keep_impulses(
+    def keep_all_impulses(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """Set the impulses of swept worlds to those at the end of their step if they were linear."""
@@ -134,7 +134,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.slope[first + (3 * r + c) * lanes + n] = own[r, c]
 
     @wp.func
-    def find_step(
+    def find_steps(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """Assemble the systems of all worlds, factor them and find the steps."""
@@ -156,19 +156,19 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.upper,
                 )  # fmt: skip
         together.factorise(nv, any_coupled, shared.coupled, shared.first, shared.lower, shared.upper, shared.least)
-        together.find_step(
+        together.solve_systems(
             group, nv, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual, iterate.step
         )
 
     @wp.func
-    def begin(
+    def begin_all(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """Start with the velocity before, or without impulses, whichever is nearer."""
         for n in range(lanes):
             shared.moves[n] = 1
         together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
-        find_residual(group, most, nv, constraints, problem, iterate, shared)
+        find_residuals(group, most, nv, constraints, problem, iterate, shared)
         undecided = bool(False)
         for n in range(lanes):
             world = group * lanes + n
@@ -182,7 +182,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         attempt = int(0)
         while undecided and attempt < 2:
             together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
-            find_residual(group, most, nv, constraints, problem, iterate, shared)
+            find_residuals(group, most, nv, constraints, problem, iterate, shared)
             attempt += 1
             undecided = bool(False)
             for n in range(lanes):
@@ -207,8 +207,8 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         shared.number[n] = 1
                         far = True
             if far:
-                together.move(group, nv, scalar(-0.5), shared.number, iterate.step, iterate.z)
-                find_residual(group, most, nv, constraints, problem, iterate, shared)
+                together.move_along(group, nv, scalar(-0.5), shared.number, iterate.step, iterate.z)
+                find_residuals(group, most, nv, constraints, problem, iterate, shared)
             attempt += 1
 
     @wp.func
@@ -254,15 +254,15 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.fields[at + (kept.LENGTHS + r) * lanes + n] = lengths[r]
 
     @wp.func
-    def sweep(
+    def sweep_all(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """Sweep worlds as often as their ``number`` says; set their values to those that the impulses imply."""
-        sweeps.find_motion(
+        sweeps.find_motions(
             group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
             problem.inverse_mass, iterate.z,
         )  # fmt: skip
-        sweeps.sweep(
+        sweeps.sweep_constraints(
             group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
             problem.inverse_mass, iterate.z,
         )  # fmt: skip
@@ -283,12 +283,12 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     return SimpleNamespace(
         together=together,
-        find_residual=find_residual,
-        linear_residual=linear_residual,
-        keep_impulses=keep_impulses,
-        find_step=find_step,
-        begin=begin,
+        find_residuals=find_residuals,
+        linear_residuals=linear_residuals,
+        keep_all_impulses=keep_all_impulses,
+        find_steps=find_steps,
+        begin_all=begin_all,
         go_back=go_back,
         prepare_sweeps=prepare_sweeps,
-        sweep=sweep,
+        sweep_all=sweep_all,
     )

@@ -157,7 +157,7 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         """Add a constraint's own matrix to what stands there."""
 
     @wp.func_native(native_code(scalar, lanes, _MOTION, "z", "inverse_mass", **parts))
-    def find_motion(
+    def find_motions(
         group: int,
         count: int,
         nv: int,
@@ -172,7 +172,7 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         """Set z to what the swept impulses do, in worlds that are to be swept."""
 
     @wp.func_native(native_code(scalar, lanes, _SWEEP, "z", "inverse_mass", **parts))
-    def sweep(
+    def sweep_constraints(
         group: int,
         count: int,
         nv: int,
@@ -186,4 +186,4 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     ):
         """Each world's number of sweeps."""
 
-    return SimpleNamespace(add_own=add_own, find_motion=find_motion, sweep=sweep)
+    return SimpleNamespace(add_own=add_own, find_motions=find_motions, sweep_constraints=sweep_constraints)

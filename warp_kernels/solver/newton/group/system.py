@@ -342,7 +342,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """L U without pivoting, L with a unit diagonal."""
 
     @wp.func_native(code(_SOLVE, "residual", "step"))
-    def find_step(
+    def solve_systems(
         group: int,
         nv: int,
         first: ints,
@@ -359,11 +359,11 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """Set z to the step in worlds that move, to zero in others."""
 
     @wp.func_native(code(_MOVING + _MOVE, "z", "step"))
-    def move(group: int, nv: int, length: scalar, moves: ints, step: of_worlds, z: of_worlds):
+    def move_along(group: int, nv: int, length: scalar, moves: ints, step: of_worlds, z: of_worlds):
         """Go this far along the step in worlds that move."""
 
     @wp.func_native(code(_LEFT, "residual"))
-    def velocity_left(group: int, nv: int, lower: numbers, residual: of_worlds, left: numbers):
+    def velocities_left(group: int, nv: int, lower: numbers, residual: of_worlds, left: numbers):
         """The largest velocity that the pivots make of the residual."""
 
     @wp.func_native(code(_MOVING + _KEEP, "system_lower", "system_upper"))
@@ -382,7 +382,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """Write the factors of worlds that move to where the way back reads them."""
 
     @wp.func_native(code(_LOOK_BACK, "factor_l", "inverse_mass", "step"))
-    def look_back(
+    def look_back_all(
         group: int,
         nv: int,
         dt: scalar,
