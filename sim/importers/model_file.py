@@ -14,6 +14,7 @@ import numpy as np
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, Part
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import Softness
 
 CLASSES = {
@@ -28,6 +29,7 @@ CLASSES = {
         Keyframe,
         PairFriction,
         Softness,
+        Sensor,
         Equalities,
     )
 }

@@ -16,6 +16,7 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import counted
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from warp_kernels import types as codes
 
@@ -221,6 +222,7 @@ class Model:
         pair_frictions: of pairs of geometries that have one of their own.
         limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
         friction_softness: of its dry friction, likewise [nv].
+        sensors: what :class:`sim.torch.Sensors` reads.
     """
 
     dtype: str
@@ -255,6 +257,7 @@ class Model:
     pair_frictions: tuple[PairFriction, ...] = ()
     limit_softness: tuple[Softness, ...] = ()
     friction_softness: tuple[Softness, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):

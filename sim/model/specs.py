@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.model.model import Geometry, Part
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from warp_kernels import types as codes
 
@@ -171,6 +172,7 @@ class WorldSpec:
         excluded_groups: groups of links of which no two touch.
         excluded_geometries: pairs of geometries that never touch.
         pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
+        sensors: by name.
     """
 
     gravity: np.ndarray
@@ -188,3 +190,4 @@ class WorldSpec:
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
     pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)
+    sensors: dict[str, Sensor] = field(default_factory=dict)

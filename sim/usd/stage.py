@@ -24,6 +24,7 @@ from sim.usd.physics import (
     articulation_roots,
     exclude_collisions,
 )
+from sim.usd.sensors import keep_sensors
 from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 from warp_kernels import types as codes
 
@@ -131,6 +132,7 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
     add_constraints(stage, model, paths)
     add_couplings(stage, model)
     exclude_collisions(stage, model, paths)
+    keep_sensors(stage.GetDefaultPrim(), model)
     return motions
 
 

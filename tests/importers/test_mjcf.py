@@ -296,7 +296,10 @@ NOTES = {
     ),
     "margin": ({"geom": 'margin="0.01"'}, "alone.*: margin of geoms"),
     "impratio": ({"before": '<option impratio="3"/>'}, "alone.*: impratio 3$"),
-    "sensor": ({"after": '<sensor><jointpos joint="j"/></sensor>'}, "ignored: 1 sensor$"),
+    "sensor": (
+        {"after": '<sensor><user dim="1"/></sensor>'},
+        "left out: sensor 0 .*: there are no sensors of type",
+    ),
     "flag": (
         {"before": '<option><flag filterparent="disable"/></option>'},
         "disabled in the file but not here: filterparent",

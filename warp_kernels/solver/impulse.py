@@ -251,6 +251,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         damping_loss: wp.array2d(dtype=scalar),
         damping_weight: wp.array2d(dtype=scalar),
         # Adjoint in
+        own_mass_bar: wp.array2d(dtype=scalar),
+        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         qd_solved_bar: wp.array2d(dtype=scalar),
         own_mass_bar: wp.array2d(dtype=scalar),
         own_mass_bar_diagonal: wp.array2d(dtype=scalar),

@@ -14,6 +14,7 @@ from sim.exporters.mjcf.contacts import add_contacts
 from sim.exporters.mjcf.forces import add_actuators, add_equalities
 from sim.exporters.mjcf.geoms import add_geoms
 from sim.exporters.mjcf.losses import lose_values
+from sim.exporters.mjcf.sensors import add_sensors
 from sim.exporters.text import numbers
 from sim.model.conventions import to_mujoco
 from sim.model.model import MUJOCO_INTEGRATORS, Model
@@ -84,6 +85,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     add_contacts(root, bodies)
     add_equalities(root, bodies)
     add_actuators(root, model)
+    add_sensors(root, bodies, losses)
     _add_keyframes(root, model, losses)
     lose_values(model, losses)
     for element in list(root):

@@ -30,7 +30,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
             anchor = parameters[f"anchor_{side}"][row]
             if not welded:  # a point has no orientation
                 anchor = np.concatenate([anchor[:3], IDENTITY[3:]])
-            constraint.set(f"site{place}", _site(bodies, f"{name}/{side}", link, anchor))
+            constraint.set(f"site{place}", bodies.site(f"{name}/{side}", link, anchor))
         set_softness(constraint, equalities.anchor_softness[row])
         if welded and equalities.anchor_torque_scale[row] != 1.0:
             constraint.set("torquescale", number(equalities.anchor_torque_scale[row]))
@@ -42,18 +42,6 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
         polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
         coupling = ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=numbers(polynomial))
         set_softness(coupling, equalities.coupling_softness[row])
-
-
-def _site(bodies: Bodies, wanted: str, link: int, anchor: np.ndarray) -> str:
-    """The name of a site at the anchor [7]: that of a frame of the model, or a new one."""
-    frames = {frame.name: frame for frame in bodies.model.frames}
-    name = wanted
-    while name in frames:
-        if frames[name].link == link and np.allclose(frames[name].placement, anchor, rtol=0.0, atol=1e-12):
-            return name
-        name += "_"
-    bodies.add_site(name, link, anchor)
-    return name
 
 
 def add_actuators(root: ET.Element, model: Model) -> None:

@@ -31,7 +31,8 @@ def add_actuators(reader: Reader) -> dict[str, int]:
         except NoForceLawError as reason:
             reader.notes.append(f"left out: {file.label('actuator', actuator)}, {reason}")
             continue
-        inputs[_add(reader, actuator, law)] = _control(reader, actuator)
+        name = reader.actuators[actuator] = _add(reader, actuator, law)
+        inputs[name] = _control(reader, actuator)
     return inputs
 
 

@@ -14,6 +14,7 @@ from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import MJCFFile, read_mjcf
 from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers, refuse_states
 from sim.importers.mjcf.reader import Reader, pose
+from sim.importers.mjcf.sensors import add_sensors
 from sim.importers.mjcf.shapes import add_geometries
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
@@ -87,6 +88,7 @@ def add_mjcf(
         set_pairs(reader, surfaces, friction, shapes)
         add_equalities(reader)
         inputs = add_actuators(reader)
+        add_sensors(reader)
         part = builder.add_part(
             label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep),
             mujoco=_options(file),

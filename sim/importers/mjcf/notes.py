@@ -168,7 +168,7 @@ def _settings(file: MJCFFile) -> list[str]:
         ignored.append("o_margin, o_solref, o_solimp, o_friction")
     if _is_soft(file, UNREAD):
         ignored.append("solref and solimp of pairs")
-    for what in ("sensor", "plugin", "skin"):
+    for what in ("plugin", "skin"):
         count = int(file.array(f"n{what}", 0))
         if count:
             ignored.append(f"{count} {what}{'s' if count > 1 else ''}")

@@ -149,4 +149,4 @@ def _add_sites(reader: Reader) -> None:
             name += "/site"
         placement = compose(reader.frames[body], pose(model.site_pos[site], model.site_quat[site]))
         with reader.file.located("site", site, f"frame '{name}'"):
-            builder.add_frame(name, reader.links[body], placement[:3], placement[3:])
+            reader.sites[site] = builder.add_frame(name, reader.links[body], placement[:3], placement[3:])

@@ -4,6 +4,7 @@ from sim.model.builder.actuators import Actuators
 from sim.model.builder.bodies import Bodies
 from sim.model.builder.constraints import Constraints
 from sim.model.builder.files import Files
+from sim.model.builder.sensors import Sensors
 from sim.model.compile import compile_model
 from sim.model.model import Model
 from sim.model.names import counted
@@ -11,7 +12,7 @@ from sim.model.spec_checks import finite
 from sim.model.specs import Vector
 
 
-class ModelBuilder(Bodies, Actuators, Constraints, Files):
+class ModelBuilder(Bodies, Actuators, Constraints, Sensors, Files):
     """Collects links, joints, geometries and actuators of one world; :meth:`finalize` checks them and makes the model.
 
     Args:

@@ -23,6 +23,8 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
+from sim.model.sensors.kinds import LINK, SENSOR_KINDS
+from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WorldSpec
 from warp_kernels import types as codes
 
@@ -121,7 +123,19 @@ def _model(
         actuator_dof=np.array([dof_of_joint[actuator.joint] for actuator in actuators], dtype=np.int32),
         parameters=collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b),
         massless_links=massless,
+        sensors=_sensors(world, bodies),
     )
+
+
+def _sensors(world: WorldSpec, bodies: list[Body]) -> tuple[Sensor, ...]:
+    kept = {body.name for body in bodies}
+    for sensor in world.sensors.values():
+        if SENSOR_KINDS[sensor.kind].of == LINK and sensor.target not in kept:
+            raise ModelError(
+                f"sensor '{sensor.name}': link '{sensor.target}' is merged into the one that carries it, so that its "
+                "own mass is unknown; give finalize collapse_fixed=False"
+            )
+    return tuple(world.sensors.values())
 
 
 def _equalities(
