@@ -254,8 +254,6 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         own_mass_bar: wp.array2d(dtype=scalar),
         own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         qd_solved_bar: wp.array2d(dtype=scalar),
-        own_mass_bar: wp.array2d(dtype=scalar),
-        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         # Adjoint out
         motion_weight: wp.array2d(dtype=scalar),
         mass_bar: wp.array2d(dtype=scalar),
