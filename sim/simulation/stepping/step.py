@@ -24,6 +24,7 @@ from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
@@ -84,7 +85,7 @@ class Step(Workspace):
                 self._equalities()
             self._list_constraints()
             self._solve_constraints()
-        self._launch(impulse_kernels(self.scalar).apply_impulses, self.num_worlds)
+        self._apply_impulses()
         if self.by_mujoco:
             self._damp()
         if self.bouncing:
@@ -193,6 +194,15 @@ class Step(Workspace):
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
         self._launch(kernels.convex_solve, self.num_worlds)
+
+    def _apply_impulses(self) -> None:
+        kernels = impulse_kernels(self.scalar)
+        if self.factored_together:
+            groups = self.groups
+            self._launch(kernels.push_impulses, self.num_worlds)
+            self._launch_groups(impulse_group_kernels(self.scalar, groups.lanes).apply_pushes, groups.num_groups)
+        else:
+            self._launch(kernels.apply_impulses, self.num_worlds)
 
     def _damp(self) -> None:
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""

@@ -22,6 +22,7 @@ from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
@@ -67,7 +68,7 @@ class DifferentiableStep(Step):
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self.carried_impulse = worlds_last(constraints if self.warm else 0, t.vec3)
-        self.weight = worlds_last(nv, scalar)
+        self.weight, groups.weight = groups.scalars(nv)
         swept = 0 if self.newton else constraints
         self.impulse_bar, self.start_bar = (worlds_last(swept, t.vec3) for _ in range(2))
         self.rhs_bar = worlds_last(constraints, t.vec3)
@@ -77,7 +78,9 @@ class DifferentiableStep(Step):
         self.held_share, self.row_inverse_mass, self.distance_share = (worlds_last(smoothed, scalar) for _ in range(3))
         # Only where the Delassus matrix, or R, has a derivative.
         self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
-        self.own_mass_bar, self.own_mass_bar_diagonal = (worlds_last(0, scalar) for _ in range(2))
+        own = int(self.newton and constraints > 0 and not self.by_mujoco)
+        self.own_mass_bar, groups.own_mass_bar = groups.scalars(own * int(m.dof_depth.sum()))
+        self.own_mass_bar_diagonal, groups.own_mass_bar_diagonal = groups.scalars(own * nv)
         if self.newton:
             self._allocate_own_adjoint()
         elif self.contact_options.adjoint == "unrolled":
@@ -139,8 +142,6 @@ class DifferentiableStep(Step):
         self.own_bar = worlds_last(self.max_constraints, self.device_model.types.vec3)
         if self.max_constraints and not self.by_mujoco:
             self.coupled_response = self._responses()
-            self.own_mass_bar = worlds_last(int(self.model.dof_depth.sum()))
-            self.own_mass_bar_diagonal = worlds_last(self.model.nv)
 
     def _allocate_bounce_adjoint(self) -> None:
         """What the way back through times of impact needs; empty where nothing bounces."""
@@ -241,7 +242,11 @@ class DifferentiableStep(Step):
             self._launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:
             self._damping_adjoint()
-        self._launch(kernels.velocity_adjoint, self.num_worlds)
+        along = impulse_group_kernels(self.scalar, self.groups.lanes)
+        if self.factored_together:
+            self._launch_groups(along.begin_weights, self.groups.num_groups)
+        else:
+            self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
             self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
         if self.max_constraints:
@@ -253,8 +258,13 @@ class DifferentiableStep(Step):
                 self._solution_adjoint()
         if self.bouncing:
             self._launch(bounce.bounce_adjoint, self.num_worlds)
-        self._launch(kernels.weight_adjoint, self.num_worlds)
-        self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        if self.factored_together:
+            self._launch(kernels.push_weights, self.num_worlds)
+            self._launch_groups(along.finish_weights, self.groups.num_groups)
+            self._launch_groups(along.free_step_adjoints, self.groups.num_groups)
+        else:
+            self._launch(kernels.weight_adjoint, self.num_worlds)
+            self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
         if self.max_constraints:
             self._row_adjoint()
         if self.max_constraints or self.by_mujoco:
@@ -282,7 +292,13 @@ class DifferentiableStep(Step):
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)
-        self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
+        if self.factored_together:
+            along = impulse_group_kernels(self.scalar, self.groups.lanes)
+            self._launch_groups(along.clear_mass_bars, self.groups.num_groups)
+            self._launch(own_adjoint_kernels(self.scalar, False).own_adjoint, self.num_worlds)
+            self._launch_groups(along.factorisation_adjoints, self.groups.num_groups)
+        else:
+            self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
 
     def _solution_adjoint(self) -> None:
         """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""

@@ -207,7 +207,7 @@ class Workspace:
         self.start_source = worlds_last(warm, wp.int32)
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)
-        self.response = worlds_last(nv, scalar)
+        self.response, groups.response = groups.scalars(nv)
         if self.newton:
             self._allocate_newton()
         self._gather()
@@ -307,6 +307,11 @@ class Workspace:
         """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
         plain = self.newton and not self.by_mujoco and not self.layout.resisting
         return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
+
+    @property
+    def factored_together(self) -> bool:
+        """Whether solving with the factors of the mass matrix is left to :mod:`warp_kernels.solver.impulse_groups`."""
+        return self.groups.lanes > 1 and self.newton and not self.by_mujoco and not self.bouncing
 
     @property
     def by_mujoco(self) -> bool:
