@@ -22,7 +22,7 @@ from examples import torques
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
-from examples.torques import Problem, Result, resting_place
+from examples.torques import Result, Task
 from scenes import golf
 from sim.render import Marker, Trail
 
@@ -34,13 +34,13 @@ TARGET_COLOR = (0.80, 0.20, 0.16)
 def optimise(
     scene: golf.GolfScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
-    """Find torques that bring the ball to rest at the target; see :func:`examples.torques.optimise`."""
+    """Find torques that bring the ball to rest at the target; see :func:`examples.torques.reach`."""
     model, ball = scene.model, scene.ball_position
-    problem = Problem(
-        model, scene.dt, scene.q0, scene.qd0, np.zeros((scene.steps, model.nv)), model.qd_slice(scene.golfer), ball,
-        2, scene.target, GOAL, LONGEST_STEP,
+    task = Task(
+        model, scene.dt, scene.q0, scene.qd0, np.zeros((scene.steps, model.nv)), scene.golfer, ball, scene.target, GOAL,
+        LONGEST_STEP,
     )  # fmt: skip
-    return torques.optimise(problem, lambda q, qd: resting_place(q, ball, model.nv), iterations, device, kept, bar)
+    return torques.reach(task, lambda q, qd: q[-1, :, ball.start : ball.start + 2], iterations, device, kept, bar)
 
 
 @command

@@ -22,12 +22,13 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from examples import torques
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
-from examples.torques import Problem, Result, resting_place
+from examples.torques import Result, Task
 from scenes import throw
 from sim.render import Marker, Trail
 
@@ -41,49 +42,45 @@ TARGET_COLOR = (0.10, 0.62, 0.28)
 def optimise(
     scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
-    """Find torques that bring the ball to the target; see :func:`examples.torques.optimise`."""
-    problem = problem_of(scene, 3, LONGEST_STEP)
-    return torques.optimise(problem, lambda q, qd: flight(scene, q, qd), iterations, device, kept, bar)
+    """Find torques that bring the ball to the target; see :func:`examples.torques.reach`."""
+    return torques.reach(
+        task_of(scene, LONGEST_STEP), lambda q, qd: flight(scene, q, qd), iterations, device, kept, bar
+    )
 
 
 def settle(
     scene: throw.ThrowScene, iterations: int, device: str | None, kept: Progress | None = None, bar: bool = True
 ) -> Result:
     """Find torques that bring the ball to rest at the target on the ground."""
-    problem, ball, nv = problem_of(scene, 2, LONGEST_SETTLING_STEP), scene.ball_position, scene.model.nv
-    return torques.optimise(problem, lambda q, qd: resting_place(q, ball, nv), iterations, device, kept, bar)
+    place = slice(scene.ball_position.start, scene.ball_position.start + 2)
+    return torques.reach(
+        task_of(scene, LONGEST_SETTLING_STEP), lambda q, qd: q[-1, :, place], iterations, device, kept, bar
+    )
 
 
-def problem_of(scene: throw.ThrowScene, coordinates: int, longest_step: float) -> Problem:
-    """The optimisation problem, starting from torques that let the ball drop."""
-    return Problem(
-        scene.model, scene.dt, scene.q0, scene.qd0, scene.drop, scene.model.qd_slice(scene.arm), scene.ball_position,
-        coordinates, scene.target, GOAL, longest_step,
+def task_of(scene: throw.ThrowScene, longest_step: float) -> Task:
+    """What is to be reached, starting from torques that let the ball drop."""
+    return Task(
+        scene.model, scene.dt, scene.q0, scene.qd0, scene.drop, scene.arm, scene.ball_position, scene.target, GOAL,
+        longest_step,
     )  # fmt: skip
 
 
-def flight(scene: throw.ThrowScene, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The ball's final position if there were no ground, and its derivatives in the states.
+def flight(scene: throw.ThrowScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+    """The ball's final position if there were no ground [worlds, 3], from the last step before it lands.
 
     Args:
         scene: the scene.
-        q: coordinates of a throw [steps + 1, nq].
-        qd: velocities of the throw [steps + 1, nv].
-
-    Returns:
-        the position [3], and its derivatives in q [steps + 1, 3, nq] and qd [steps + 1, 3, nv], one row per coordinate.
+        q: coordinates of throws [steps + 1, worlds, nq].
+        qd: velocities of the throws [steps + 1, worlds, nv].
     """
     model, ball = scene.model, scene.ball_position
     velocity = slice(model.qd_slice(scene.ball).start, model.qd_slice(scene.ball).start + 3)
-    down = np.flatnonzero(q[:, ball.stop - 1] < throw.BALL_RADIUS + ON_THE_GROUND)
-    last = max(down[0] - 1, 0) if down.size else scene.steps
-    more = scene.steps - last
-    fall = 0.5 * more * (more + 1) * scene.dt**2 * model.parameters["gravity"]
-    end = q[last, ball] + more * scene.dt * qd[last, velocity] + fall
-    q_seed, qd_seed = np.zeros((len(q), 3, model.nq)), np.zeros((len(q), 3, model.nv))
-    q_seed[last, range(3), range(ball.start, ball.stop)] = 1.0
-    qd_seed[last, range(3), range(velocity.start, velocity.stop)] = more * scene.dt
-    return end, q_seed, qd_seed
+    down = q[:, :, ball.stop - 1] < throw.BALL_RADIUS + ON_THE_GROUND
+    last = torch.where(down.any(0), down.byte().argmax(0) - 1, scene.steps).clamp(min=0)
+    worlds, more = torch.arange(len(last), device=q.device), (scene.steps - last)[:, None].to(q)
+    fall = 0.5 * more * (more + 1) * scene.dt**2 * torch.as_tensor(model.parameters["gravity"]).to(q)
+    return q[last, worlds, ball] + more * scene.dt * qd[last, worlds, velocity] + fall
 
 
 @command

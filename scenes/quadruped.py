@@ -11,6 +11,8 @@ from sim.model.model import Model, Part
 
 QUADRUPED_URDF = Path(__file__).parent / "robots" / "quadruped.urdf"
 LEGS = ("fl", "fr", "rl", "rr")
+JOINTS = ("hip", "thigh", "calf")
+SERVO_KP, SERVO_KD = 60.0, 2.0  # gains of the servos [N m/rad, N m s/rad]
 LEG_LENGTH = 0.213  # length of both thigh and calf [m]
 FOOT_RADIUS = 0.02
 THIGH_ANGLE = 0.8  # the calf bends back by twice this angle, so that each foot is below its hip [rad]
@@ -33,19 +35,26 @@ class QuadrupedScene:
     qd0: np.ndarray
 
 
-def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0) -> QuadrupedScene:
+def build(
+    dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0, servo: bool = False
+) -> QuadrupedScene:
     """Make the scene.
 
     Args:
         dtype: "float32" or "float64" (for checks).
         friction: Coulomb friction between feet and ground.
         height: height of the feet above the ground [m].
+        servo: give each joint of the legs a servo, whose input is the angle that it should have [rad].
     """
     builder = ModelBuilder()
     builder.add_ground(friction=friction)
     robot = builder.add_urdf(
         QUADRUPED_URDF, floating_base=True, position=(0.0, 0.0, standing_height() + height), friction=1.0
     )
+    if servo:
+        for leg in LEGS:
+            for joint in JOINTS:
+                builder.add_actuator(f"{leg}_{joint}_joint", "position", kp=SERVO_KP, kd=SERVO_KD)
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
     for leg in LEGS:

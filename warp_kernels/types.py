@@ -28,18 +28,20 @@ ELLIPSOID = 6
 HEIGHTFIELD = 7
 NUM_GEOMETRY_TYPES = HEIGHTFIELD + 1
 
-# Kinds of constraint in the contact solver. One row of a joint, at least zero: up to CONE_LIMIT; within a bound on
+# Kinds of constraint in the contact solver. One row, at least zero: up to TENDON_LIMIT; within a bound on
 # both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.
 CONTACT = 0
 LOWER_LIMIT = 1
 UPPER_LIMIT = 2
 CONE_LIMIT = 3  # swing or twist of a spherical joint
-FRICTION_LOSS = 4
-ACTUATOR = 5
-COUPLING = 6
-POINT = 7
-ORIENTATION = 8
-TORSION = 9  # spinning and rolling friction of a contact
+TENDON_LIMIT = 4
+FRICTION_LOSS = 5
+ACTUATOR = 6
+TENDON = 7  # dry friction of a tendon, or its length tied to another's
+COUPLING = 8
+POINT = 9
+ORIENTATION = 10
+TORSION = 11  # spinning and rolling friction of a contact
 # In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
 NO_KEY = -1
 

@@ -39,6 +39,14 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
 
     Returns:
         [num_worlds, len(frames), 7]: position [m] and quaternion xyzw.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.forward_kinematics(model, q, frames=["link7"]).shape  # position, quaternion xyzw
+        (2, 1, 7)
     """
     m = on_device(model, q)
     q = batch(m, "q", q, (m.model.nq,))
@@ -105,6 +113,14 @@ def link_velocities(
 
     Returns:
         [num_worlds, len(frames), 6]: angular [rad/s], then linear velocity [m/s].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = np.zeros((2, model.nv))
+        >>> sim.link_velocities(model, q, qd).shape  # angular first
+        (2, 7, 6)
     """
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))
@@ -159,6 +175,14 @@ def jacobian(
 
     Returns:
         [num_worlds, 6, nv], angular rows first; for a sequence [num_worlds, len(frame), 6, nv].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.jacobian(model, q, "link7").shape
+        (2, 6, 7)
     """
     m = on_device(model, q)
     q = batch(m, "q", q, (m.model.nq,))
@@ -225,6 +249,15 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
 
     Returns:
         [num_worlds, nq], quaternions normalised.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/quadruped.urdf", floating_base=True, dtype="float64")
+        >>> q0, qd = model.q0[None], np.full((1, model.nv), 0.1)
+        >>> q1 = sim.integrate(model, q0, qd, 0.5)
+        >>> bool(np.allclose(sim.difference(model, q0, q1).numpy(), 0.5 * qd))
+        True
     """
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))

@@ -73,6 +73,13 @@ class ContactOptions:
         impratio: of the law "mujoco": impedance of friction per that of the normal force.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
+
+    Example:
+        >>> import sim
+        >>> sim.ContactOptions().solver
+        'newton'
+        >>> soft = sim.ContactOptions(law="mujoco", solref=(0.01, 1.0))
+        >>> sweeps = sim.ContactOptions(solver="pgs", sweeps=20, warm_start=True)
     """
 
     solver: str = "newton"

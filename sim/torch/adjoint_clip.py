@@ -21,6 +21,15 @@ def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch
 
     Raises:
         ModelError: for a limit that isn't positive.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> q, qd = torch.ones(1, 2, requires_grad=True), torch.ones(1, 2, requires_grad=True)
+        >>> q1, qd1 = sim.torch.clip_adjoint(q, qd, 1.0)
+        >>> (30 * q1).sum().backward()
+        >>> q.grad.norm().item() < 1.001
+        True
     """
     if not limit > 0.0:
         raise ModelError(f"clip_adjoint: limit is {limit!r}; it must be positive")

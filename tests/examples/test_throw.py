@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from pxr import Usd, UsdValidation
 
@@ -18,17 +19,17 @@ def run(monkeypatch, *arguments):
 
 
 def simulate_until_interrupted(monkeypatch, rollouts):
-    """Ctrl-C after a given number of rollouts."""
-    rollout = sim.Simulator.rollout
+    """Ctrl-C once, after a given number of rollouts."""
+    run_steps = sim.Simulator.run_steps
     done = []
 
-    def interrupted(self, *arguments):
-        if len(done) == rollouts:
-            raise KeyboardInterrupt
+    def interrupted(self, *arguments, **named):
         done.append(1)
-        return rollout(self, *arguments)
+        if len(done) == rollouts + 1:
+            raise KeyboardInterrupt
+        return run_steps(self, *arguments, **named)
 
-    monkeypatch.setattr(sim.Simulator, "rollout", interrupted)
+    monkeypatch.setattr(sim.Simulator, "run_steps", interrupted)
 
 
 def test_files(monkeypatch, tmp_path, capsys):
@@ -159,24 +160,21 @@ def test_flight_goes_on_through_the_ground():
     assert through[2] < -1.0
     landed = q.copy()
     landed[:, ball.stop - 1] = np.maximum(q[:, ball.stop - 1], scenes.BALL_RADIUS)
-    end, q_seed, qd_seed = example.flight(scene, landed, qd)
-    np.testing.assert_allclose(end, through, rtol=1e-12)
-    step = np.flatnonzero(q_seed.any(axis=(1, 2)))
-    assert step.size == 1
-    assert (
-        landed[step[0] + 1, ball.stop - 1]
-        < scenes.BALL_RADIUS + example.ON_THE_GROUND
-        <= landed[step[0], ball.stop - 1]
-    )
-    # Both seeds are the derivatives of that end, which is linear in position and velocity.
-    np.testing.assert_array_equal(q_seed[step[0]][:, ball], np.eye(3))
-    np.testing.assert_allclose(qd_seed[step[0]][:, velocity], (scene.steps - step[0]) * scene.dt * np.eye(3))
-
-    q[:, ball.stop - 1] += 10.0
-    end, q_seed, qd_seed = example.flight(scene, q, qd)
-    np.testing.assert_array_equal(end, q[-1, ball])
-    assert not qd_seed.any()
-    assert not q_seed[:-1].any()
+    # One world lands, the other stays above the ground.
+    above = q.copy()
+    above[:, ball.stop - 1] += 10.0
+    states = [torch.tensor(np.stack(parts, axis=1), requires_grad=True) for parts in ((landed, above), (qd, qd))]
+    end = example.flight(scene, *states)
+    np.testing.assert_allclose(end[0].detach(), through, rtol=1e-12)
+    np.testing.assert_array_equal(end[1].detach(), above[-1, ball])
+    # The derivatives are those of that end, which is linear in position and velocity at one step.
+    q_slopes, qd_slopes = torch.autograd.grad(end.sum(), states)
+    (step,) = np.flatnonzero(q_slopes[:, 0].any(dim=1))
+    assert landed[step + 1, ball.stop - 1] < scenes.BALL_RADIUS + example.ON_THE_GROUND <= landed[step, ball.stop - 1]
+    np.testing.assert_array_equal(q_slopes[step, 0, ball], np.ones(3))
+    np.testing.assert_allclose(qd_slopes[step, 0, velocity], (scene.steps - step) * scene.dt * np.ones(3))
+    assert not qd_slopes[:, 1].any()
+    assert not q_slopes[:-1, 1].any()
 
 
 def test_settling_aims_at_the_ground(monkeypatch, tmp_path):

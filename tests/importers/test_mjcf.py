@@ -259,12 +259,13 @@ def test_disabled_features_are_zero(read):
     assert not pairs_of(model)
 
 
-TENDON = '<tendon><fixed name="cable" stiffness="5"><joint joint="j" coef="1"/></fixed></tendon>'
+TENDON = '<tendon><spatial name="cable"><site site="one"/><geom geom="i"/><site site="two"/></spatial></tendon>'
+SITES = '<site name="one" pos="1 0 1"/><site name="two" pos="1 0.1 -1"/>'
 NOTES = {
-    "tendon": ({"after": TENDON}, r"left out: tendons \('cable'\)"),
+    "tendon": ({"world": SITES, "after": TENDON}, "left out: tendon 'cable'"),
     "actuator of a tendon": (
-        {"after": f'{TENDON}<actuator><motor name="m" tendon="cable"/></actuator>'},
-        r"left out: actuator 'm' \(line 4\), which acts on a tendon",
+        {"world": SITES, "after": f'{TENDON}<actuator><motor name="m" tendon="cable"/></actuator>'},
+        r"left out: actuator 'm' \(line 4\), whose tendon is left out",
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
@@ -313,7 +314,10 @@ NOTES = {
         "its polynomial is of higher order",
     ),
     "held joint": ({"after": '<equality><joint joint1="j"/></equality>'}, "hold the joint by its limits"),
-    "distant": ({"after": '<equality><tendon tendon1="cable"/></equality>' + TENDON}, "constraints of type tendon"),
+    "distant": (
+        {"world": SITES, "after": '<equality><tendon tendon1="cable"/></equality>' + TENDON},
+        "its tendon is left out",
+    ),
     "pair of neighbours": (
         {"after": '<contact><pair geom1="g" geom2="h"/></contact>'},
         "links joined by a joint never collide",

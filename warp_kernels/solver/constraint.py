@@ -19,6 +19,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
+from warp_kernels.solver.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
@@ -42,62 +43,6 @@ from warp_kernels.types import (
     warp_types,
 )
 
-# Warp's own access to an array looks at the sign of every index, which takes longer than the product.
-_ROW = """
-    using number = wp::{scalar};
-    using triple = wp::vec_t<3, number>;
-    const wp::int64 row_step = row.strides[0];
-    char* rows = reinterpret_cast<char*>(row.data) + here * row_step + world * wp::int64(row.strides[1]);
-    const int* starts = reinterpret_cast<const int*>(row_start.data);
-    const int* above = reinterpret_cast<const int*>(ancestor.data) + starts[tail];
-"""
-_WRITE_ROW = (
-    _ROW
-    + """
-    const char* columns = reinterpret_cast<const char*>(subspace.data) + world * wp::int64(subspace.strides[1]);
-    for (int d = 0; d <= depth; ++d, rows += row_step) {{
-        const char* column = columns + (d < depth ? above[d] : tail) * wp::int64(subspace.strides[0]);
-        const triple angular = *reinterpret_cast<const triple*>(column);
-        triple motion = angular;
-        if (linear) motion = *reinterpret_cast<const triple*>(column + sizeof(triple)) + wp::cross(angular, lever);
-        *reinterpret_cast<triple*>(rows) = wp::mul(frame, motion);
-    }}
-"""
-)
-_SUM_ROW = (
-    _ROW
-    + """
-    const char* speeds = reinterpret_cast<const char*>(qd.data) + world * wp::int64(qd.strides[0]);
-    const char* changes = reinterpret_cast<const char*>(qdd.data) + world * wp::int64(qdd.strides[0]);
-    wp::mat_t<3, 3, number> sums;
-    for (int d = 0; d <= depth; ++d, rows += row_step) {{
-        const int k = d < depth ? above[d] : tail;
-        const number speed = *reinterpret_cast<const number*>(speeds + k * wp::int64(qd.strides[1]));
-        const number change = dt * *reinterpret_cast<const number*>(changes + k * wp::int64(qdd.strides[1]));
-        const triple value = *reinterpret_cast<const triple*>(rows);
-        for (int r = 0; r < 3; ++r) {{
-            sums.data[0][r] += value[r] * (share * speed + change);
-            sums.data[1][r] += wp::abs(value[r]) * (wp::abs(speed) + wp::abs(change));
-            sums.data[2][r] += value[r] * speed;
-        }}
-    }}
-    return sums;
-"""
-)
-_SOLVE_ROW = (
-    _ROW
-    + """
-    const wp::int64 step = factor_l.strides[0];
-    const char* factors = reinterpret_cast<const char*>(factor_l.data) + world * wp::int64(factor_l.strides[1]);
-    for (int d = depth; d > 0; --d) {{
-        const triple value = *reinterpret_cast<const triple*>(rows + d * row_step);
-        const char* factor = factors + starts[d < depth ? above[d] : tail] * step;
-        for (int e = 0; e < d; ++e, factor += step)
-            *reinterpret_cast<triple*>(rows + e * row_step) -= value * *reinterpret_cast<const number*>(factor);
-    }}
-"""
-)
-
 
 @functools.cache
 def constraint_kernels(scalar: Any) -> SimpleNamespace:
@@ -106,7 +51,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     contact_rows = contact_row_functions(scalar)
     bounce = bounce_functions(scalar)
-    geometric = geometric_functions(scalar)
+    geometric, factored = geometric_functions(scalar), factored_row_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     limit = limit_functions(scalar)
@@ -182,11 +127,12 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contact_resistance: wp.array2d(dtype=vec2),
         actuator_row: wp.array2d(dtype=vec3),
         cones: Cones,
+        tendon_active: wp.array2d(dtype=int),
         # Data out
         constraints: Constraints,
     ):
         """Contacts first, so that a contact's constraint is its slot; then those that resist spinning or rolling, limits that may be
-        reached, dry friction, actuators beyond their force limit, couplings, anchors.
+        reached, dry friction, actuators beyond their force limit, tendons, couplings, anchors.
         """
         world = wp.tid()
         count = int(0)
@@ -258,6 +204,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             if actuator_row[i, world][1] > scalar(0.0):
                 joint_constraint(count, world, ACTUATOR, i, actuator_dof[i], constraints)
                 count += 1
+        for i in range(tendon_active.shape[0]):
+            if tendon_active[i, world] == 1:
+                constraints.kind[count, world] = constrained.tendon_kind[i]
+                constraints.item[count, world] = i
+                for side in range(2):
+                    constraints.tail[2 * count + side, world] = constrained.tendon_tail[2 * i + side]
+                count += 1
         for i in range(constrained.coupling_dof.shape[0]):
             constraints.kind[count, world] = COUPLING
             constraints.item[count, world] = i
@@ -307,51 +260,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         bounces.late[constraint, world] = late
         return found
 
-    @wp.func_native(_WRITE_ROW.format(scalar=scalar.__name__))
-    def write_row(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        row_start: wp.array(dtype=int),
-        tail: int,
-        depth: int,
-        subspace: wp.array2d(dtype=t.spatial),
-        frame: t.mat33,
-        lever: vec3,
-        linear: bool,
-        world: int,
-    ):
-        """The rows of one side of a constraint between links: a frame times :func:`geometric_functions`' motion."""
-
-    @wp.func_native(_SUM_ROW.format(scalar=scalar.__name__))
-    def sum_row(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        row_start: wp.array(dtype=int),
-        tail: int,
-        depth: int,
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        share: scalar,
-        dt: scalar,
-        world: int,
-    ) -> t.mat33:
-        """What one side's rows make of velocities, row by row: of the share of qd and the change by dt qdd, of their sizes, of qd alone."""
-
-    @wp.func_native(_SOLVE_ROW.format(scalar=scalar.__name__))
-    def solve_row(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        row_start: wp.array(dtype=int),
-        tail: int,
-        depth: int,
-        factor_l: wp.array2d(dtype=scalar),
-        world: int,
-    ):
-        """Multiply the rows of one side by L'^-1, deepest first."""
-
     @wp.kernel(module=module, enable_backward=False)
     def constraint_rows(
         # Model
@@ -388,6 +296,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.is_of_tendon(kind):  # see warp_kernels.solver.tendons.constraint_rows
+                continue
             item = constraints.item[constraint, world]
             share = reference_rows.reference(references, kind, item, world)[2]
             free_velocity = vec3()
@@ -419,7 +329,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     )
                 if is_geometric:
                     linear = kind < ORIENTATION
-                    write_row(
+                    factored.write_row(
                         row, at, paths.ancestor, paths.dof_row_start, tail, depth, motions.subspace, frame, lever,
                         linear, world,
                     )  # fmt: skip
@@ -427,13 +337,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     for d in range(depth + 1):
                         value = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
                         row[at + d, world] = vec3(value, zero, zero)
-                sums = sum_row(
+                sums = factored.sum_row(
                     row, at, paths.ancestor, paths.dof_row_start, tail, depth, qd, qdd, share, options.dt, world
                 )
                 free_velocity += sums[0]
                 size += sums[1]
                 before += sums[2, 0]
-                solve_row(row, at, paths.ancestor, paths.dof_row_start, tail, depth, factor_l, world)
+                factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
             rows.rhs[constraint, world] = free_velocity
             if rows.size.shape[0] > 0:
                 rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
@@ -442,6 +352,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # In a loop of its own: what it takes needs no registers beside what the rows take.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.is_of_tendon(kind):
+                continue
             item = constraints.item[constraint, world]
             bias = vec2()  # and softness
             most = scalar(0.0)

@@ -119,6 +119,13 @@ class Bodies:
             self.elements[int(model.link_parent[chain[0]])], "body", name=model.link_names[link],
             pos=numbers(placement[:3]), quat=wxyz(placement[3:]),
         )  # fmt: skip
+        if model.link_names[link] in model.kinematic_links:
+            if model.link_parent[chain[0]] >= 0:
+                self._losses.leaves_out(
+                    "that links are kinematic", [model.link_names[link]], "their parents aren't the world"
+                )
+            else:
+                body.set("mocap", "true")
         if model.compensated:
             body.set("gravcomp", number(float(model.parameters["gravity_compensation"][link])))
         rest = [IDENTITY]

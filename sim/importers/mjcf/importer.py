@@ -16,6 +16,7 @@ from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodi
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors import add_sensors
 from sim.importers.mjcf.shapes import add_geometries
+from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.model.builder import ModelBuilder
@@ -60,12 +61,13 @@ def add_mjcf(
       of ``<pair>``. With what else is in the scene it is the product.
     - ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of the law "mujoco", see
       :class:`sim.ContactOptions`; the law "hard" doesn't use them.
+    - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
       ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
 
-    Tendons, fluid forces, actuators with a state and other features without a counterpart here are skipped, with a
-    :class:`sim.MJCFWarning` that names them; mocap and deformable bodies are an error.
+    Tendons that wrap around geoms, fluid forces, actuators with a state and other features without a counterpart here
+    are skipped, with a :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
     """
@@ -86,6 +88,7 @@ def add_mjcf(
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
         shapes = add_geometries(reader, surfaces, visual=visual, collision=collision, world=world_geometry)
         set_pairs(reader, surfaces, friction, shapes)
+        add_tendons(reader)
         add_equalities(reader)
         inputs = add_actuators(reader)
         add_sensors(reader)

@@ -11,13 +11,21 @@ from sim.model.names import some
 
 # Flags that disable a feature, and the arrays that are zero without it.
 ZEROED = {
-    "mjDSBL_CONSTRAINT": ("jnt_limited", "dof_frictionloss", "geom_contype", "geom_conaffinity", "eq_active0"),
+    "mjDSBL_CONSTRAINT": (
+        "jnt_limited",
+        "dof_frictionloss",
+        "tendon_limited",
+        "tendon_frictionloss",
+        "geom_contype",
+        "geom_conaffinity",
+        "eq_active0",
+    ),
     "mjDSBL_EQUALITY": ("eq_active0",),
-    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss",),
-    "mjDSBL_LIMIT": ("jnt_limited",),
+    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss", "tendon_frictionloss"),
+    "mjDSBL_LIMIT": ("jnt_limited", "tendon_limited"),
     "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
-    "mjDSBL_SPRING": ("jnt_stiffness",),
-    "mjDSBL_DAMPER": ("dof_damping",),
+    "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness"),
+    "mjDSBL_DAMPER": ("dof_damping", "tendon_damping"),
     "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
 }
 # Flags that don't affect what is read, or affect only MuJoCo's own solver.
@@ -42,12 +50,8 @@ def refuse_bodies(file: MJCFFile) -> None:
     """Raise for kinds of bodies that are not supported.
 
     Raises:
-        ImportFileError: for mocap bodies and flexible ones.
+        ImportFileError: for flexible bodies.
     """
-    for body in np.flatnonzero(file.model.body_mocapid >= 0):
-        raise file.error(
-            "body", int(body), "mocap bodies are not supported; give it a joint and drive that, or remove mocap"
-        )
     if file.array("nflex", 0) > 0:
         raise ImportFileError(file.path, "deformable bodies (<flex>, <flexcomp>) are not supported; remove them")
 
@@ -131,7 +135,15 @@ def _forces(file: MJCFFile) -> list[str]:
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
     fluid = [key for key in ("density", "viscosity", "wind") if np.any(getattr(model.opt, key))]
     found = (
-        ("tendons", "tendon", range(model.ntendon), "with their springs, limits and forces"),
+        ("mocap poses of keyframes", "key", np.flatnonzero(_moves_mocap(file)), "set joint_placement"),
+        ("polynomial or yielding springs of tendons", "tendon",
+         np.flatnonzero(_rows(file.array("tendon_stiffnesspoly", [])) | _rows(file.array("tendon_springyield", []))),
+         "their linear part is kept"),
+        ("polynomial damping of tendons", "tendon", np.flatnonzero(_rows(file.array("tendon_dampingpoly", []))),
+         "its linear part is kept"),
+        ("armature of tendons", "tendon", np.flatnonzero(file.array("tendon_armature", [])), ""),
+        ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
+         "give each actuator its own"),
         ("limits of ball joints", "joint", np.flatnonzero(~scalar & model.jnt_limited.astype(bool)),
          "see swing_limit and twist_limit of add_joint"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
@@ -199,6 +211,16 @@ def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
 
 def _differs(values: np.ndarray, default: np.ndarray) -> bool:
     return bool(np.any(values != default))
+
+
+def _moves_mocap(file: MJCFFile) -> np.ndarray:
+    """Whether a keyframe puts a mocap body elsewhere than its body is [nkey]."""
+    model = file.model
+    bodies = np.flatnonzero(model.body_mocapid >= 0)
+    own = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=1)
+    shape = (model.nkey, len(bodies))
+    given = np.concatenate([model.key_mpos.reshape(*shape, 3), model.key_mquat.reshape(*shape, 4)], axis=2)
+    return np.asarray((given != own).any(axis=(1, 2)))
 
 
 def _rows(values: np.ndarray) -> Any:

@@ -32,6 +32,7 @@ class Reader:
         joints: name of each joint of the file.
         actuators: name of each actuator of the file that has a counterpart.
         sites: name of the frame of each site; none of those without a name.
+        tendons: name of each tendon that has a counterpart, by its index in the file.
         notes: warnings to issue at the end.
     """
 
@@ -45,6 +46,7 @@ class Reader:
     joints: list[str] = field(default_factory=list)
     actuators: dict[int, str] = field(default_factory=dict)
     sites: dict[int, str] = field(default_factory=dict)
+    tendons: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -37,6 +37,7 @@ from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.rows.cones import cone_kernels
 from warp_kernels.solver.rows.equalities import equality_kernels
+from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
 
 
@@ -75,10 +76,12 @@ class Step(Workspace):
         self._kinematics()
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
+        self.tendons.pull(self)
         self._free_dynamics()
         if self.max_constraints:
             run_contacts(self)
             self._cones()
+            self.tendons.constrain(self, self.law)
             if self.by_mujoco:
                 self._references()
             else:
@@ -163,12 +166,17 @@ class Step(Workspace):
         self._launch(kernels.list_constraints, self.num_worlds)
         if self.newton:
             self._launch(incidence_kernels(self.scalar).list_incidences, self.num_worlds)
-            self._launch_over_constraints(kernels.constraint_rows)
+            self._constraint_rows()
         else:
             matrix = delassus_kernels(self.scalar)
             self._launch(matrix.list_couplings, self.num_worlds)
-            self._launch_over_constraints(kernels.constraint_rows)
+            self._constraint_rows()
             self._launch_over_constraints(matrix.delassus)
+
+    def _constraint_rows(self) -> None:
+        self._launch_over_constraints(constraint_kernels(self.scalar).constraint_rows)
+        if self.tendons.num_rows:
+            self._launch_over_constraints(tendon_constraint_kernels(self.scalar).tendon_constraint_rows)
 
     def _solve_constraints(self) -> None:
         if self.by_mujoco:

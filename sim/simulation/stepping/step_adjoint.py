@@ -60,6 +60,8 @@ class DifferentiableStep(Step):
         self.motion_scratch = [groups.of_groups(m.num_links, groups.types.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
+        if self.joint_force is not self.tau:
+            self.joint_force.grad = self.tau.grad  # what the step's adjoint finds of tau, it finds of all joint forces
         # What reaches the impulses other than by the next velocity.
         reached = self.bouncing or self.num_sensors
         self.further_impulse_bar = self.impulse.grad if reached else worlds_last(0, t.vec3)
@@ -105,7 +107,7 @@ class DifferentiableStep(Step):
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.bias_velocity, self.bias_acceleration,
-            *self.groups.differentiated(),
+            *self.groups.differentiated(), *self.tendons.differentiated,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:

@@ -15,6 +15,7 @@ from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw
 from sim.simulation.stepping.shared_memory import shared_memory
+from sim.simulation.stepping.tendon_stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
@@ -98,6 +99,7 @@ class Workspace:
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
         self.iterations = options.iterations
         self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
+        self.tendons = TendonStage(device_model, layout.tendons)
         self.constrained = self._constrained()
         self.paths = fill(
             Paths,
@@ -148,8 +150,9 @@ class Workspace:
         wrenches = bool(turning.any() or m.compensated)
         lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
         groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device)
-        # Without actuators the joint forces are tau itself, and nothing else stands on the mass matrix's diagonal.
-        self.joint_force = wp.zeros_like(self.tau) if m.nu else self.tau
+        # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
+        # mass matrix's diagonal.
+        self.joint_force = wp.zeros_like(self.tau) if m.nu or self.tendons.num_tendons else self.tau
         self.implicit, groups.implicit = groups.scalars(nv if m.nu else 0)
         self.actuator_row = worlds_last(m.nu, t.vec3)
         self.q.assign(np.tile(m.q0, (n, 1)))
@@ -352,6 +355,7 @@ class Workspace:
             loss=self.loss_reference,
             anchor=self.anchor_reference,
             coupling=self.coupling_reference,
+            tendon=self.tendons.tendon_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:
@@ -394,6 +398,7 @@ class Workspace:
             friction_dof=self._integers(self.layout.friction),
             cone_dof=self._integers(self.model.joint_qd_start[self.layout.cones[:, 0]]),
             **{name: self._integers(getattr(equalities, name)) for name in names},
+            **self.tendons.constrained,
         )
 
     def _tree_dofs(self) -> Any:
@@ -441,7 +446,7 @@ class Workspace:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        sources = (self, self.device_model, self.parameters, self.collision, self.law)
+        sources = (self, self.device_model, self.parameters, self.collision, self.tendons, self.law)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
 
     def _launch_groups(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:

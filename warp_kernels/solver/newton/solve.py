@@ -37,9 +37,9 @@ VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 ENOUGH = 0.5
 # Newton steps of a convex round, after which the coupled equations are tried again.
 ROUND = 8
-# Passes of Gauss-Seidel before convex rounds, each with half as many sweeps again as the one before, and the sweeps of the first.
-PASSES = 10
-SWEEPS = 15
+# Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before, and the sweeps of the first.
+PASSES = 11
+SWEEPS = 12
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
 NEAR = 0.01
 # A step of no more than so many roundings of the momenta at hand is none.
@@ -251,7 +251,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
                 sweeps.implied_values(world, count, paths, constraints, problem, iterate)
                 failures += 1
-                number += number // 2
+                number += number
                 mode = int(SWEPT)
             elif outcome != CLOSER:
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)

@@ -1,0 +1,56 @@
+"""Optimisation of motions: a problem, methods that solve it, and control with a receding horizon.
+
+docs/optimise.md says which method to choose.
+"""
+
+from sim.optimise.cmaes import cmaes
+from sim.optimise.constraints import Constraint, JointRange, Penalty
+from sim.optimise.costs import Cost, LeastSquares, Total
+from sim.optimise.gradient import gradient
+from sim.optimise.ilqr import ilqr
+from sim.optimise.lbfgs import lbfgs
+from sim.optimise.motion import Motion
+from sim.optimise.mpc import MPC
+from sim.optimise.parametrisations import Knots, Parametrisation, PerStage, Policy
+from sim.optimise.problem import Evaluation, Problem
+from sim.optimise.result import Result
+from sim.optimise.solve import solve
+from sim.optimise.terms import (
+    ContactForce,
+    Effort,
+    Orientation,
+    Position,
+    Posture,
+    Smoothness,
+    Velocity,
+)
+
+__all__ = [
+    "MPC",
+    "Constraint",
+    "ContactForce",
+    "Cost",
+    "Effort",
+    "Evaluation",
+    "JointRange",
+    "Knots",
+    "LeastSquares",
+    "Motion",
+    "Orientation",
+    "Parametrisation",
+    "Penalty",
+    "PerStage",
+    "Policy",
+    "Position",
+    "Posture",
+    "Problem",
+    "Result",
+    "Smoothness",
+    "Total",
+    "Velocity",
+    "cmaes",
+    "gradient",
+    "ilqr",
+    "lbfgs",
+    "solve",
+]

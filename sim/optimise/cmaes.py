@@ -1,0 +1,92 @@
+"""CMA-ES, without gradients, by pycma: a generation is simulated as the worlds of one batch."""
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.optimise.problem import Problem
+from sim.optimise.result import Result
+from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
+
+DIAGONAL = 1000  # with more unknowns the covariance is diagonal
+
+
+def cmaes(
+    problem: Problem,
+    guess: Any = None,
+    *,
+    iterations: int = 100,
+    population: int | None = None,
+    spread: float = 0.2,
+    seed: int = 0,
+    goal: float = -float("inf"),
+    progress: bool = False,
+) -> Result:
+    """Minimise with CMA-ES of the package ``cma``, which needs no gradient.
+
+    Args:
+        problem: the problem; its constraints are left aside, see :func:`sim.optimise.solve`.
+        guess: first unknowns, as for :func:`sim.optimise.gradient`, of one start.
+        iterations: most generations.
+        population: candidates in each; None for pycma's own choice.
+        spread: standard deviation of the first generation, in units of the unknowns' scale.
+        seed: of all random numbers.
+        goal: a cost below this ends the search.
+        progress: show a progress bar.
+
+    Raises:
+        ModelError: if ``cma`` isn't installed, and for arguments out of range.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pycma warns of plots that it can't make
+            import cma
+    except ImportError:
+        raise ModelError("cmaes needs the package cma; pip install cma, or backswing[cma]") from None
+    require_iterations(iterations)
+    if not (np.isfinite(spread) and spread > 0.0):
+        raise ModelError(f"spread is {spread!r}; it must be finite and positive")
+    begun = time.perf_counter()
+    (first,) = first_guesses(problem, guess, 1, 0.0, seed)
+    scale = problem.parametrisation.scale(problem.space)
+    low, high = problem.parametrisation.bounds(problem.space)
+    count = population or 4 + int(3 * np.log(problem.size))
+    options: dict[str, Any] = {
+        # pycma takes 0 for a seed from the clock.
+        "seed": seed + 1, "popsize": count, "verbose": -9, "CMA_diagonal": problem.size > DIAGONAL,
+    }  # fmt: skip
+    best, cost = first, float(problem.costs_of(first[None])[0])
+    history, rollouts = [cost], 1
+    message, converged = "iterations used up", False
+    with progress_bar("cmaes", iterations, 0, progress) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = cma.CMAEvolutionStrategy(first / scale, spread, options)
+        try:
+            for _ in range(iterations):
+                if cost < goal:
+                    message, converged = "goal reached", True
+                    break
+                if search.stop():
+                    message, converged = "no further improvement", True
+                    break
+                asked = search.ask()
+                candidates = np.clip(np.stack(asked) * scale, low, high)
+                costs = problem.costs_of(candidates)
+                rollouts += count
+                # What a limit cuts off is worse the farther it is outside, so that the search stays near the box.
+                outside = ((np.stack(asked) - candidates / scale) ** 2).sum(1)
+                finite = np.where(np.isfinite(costs), costs, 1e3 * (1.0 + abs(cost)))
+                search.tell(asked, (finite + np.abs(finite).mean() * outside).tolist())
+                if costs.min() < cost:
+                    best, cost = candidates[np.argmin(costs)], float(costs.min())
+                history.append(cost)
+                bar.set_postfix_str(f"cost {cost:.4g}")
+                bar.update()
+        except KeyboardInterrupt:
+            message = "interrupted"
+    if not np.isfinite(cost):
+        raise ModelError("cmaes: the simulation diverges for every candidate; give another guess or a smaller spread")
+    return finished(problem, "cmaes", best, np.array([cost]), history, rollouts, message, converged, begun)

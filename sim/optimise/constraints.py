@@ -1,0 +1,127 @@
+"""Constraints on states and controls, as penalties or by an augmented Lagrangian."""
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.optimise.costs import Function, LeastSquares
+from sim.optimise.motion import Motion
+
+
+class Constraint:
+    """Numbers that must not be positive, or must be zero.
+
+    Args:
+        function: from ``q, qd, controls`` to [rows, worlds, k], in PyTorch; rows as for
+            :class:`sim.optimise.LeastSquares`.
+        equal: zero is wanted, and not at most zero.
+    """
+
+    def __init__(self, function: Function | None = None, *, equal: bool = False):
+        self.function = function
+        self.equal = equal
+        self.name = getattr(function, "__name__", type(self if function is None else function).__name__)
+
+    def check(self, model: Model) -> None:
+        """Raise ModelError for what the model lacks."""
+        del model
+
+    def value(self, motion: Motion) -> torch.Tensor:
+        """The numbers [rows, worlds, k]."""
+        assert self.function is not None, "a derived class has a method of its own"
+        value = self.function(motion.q, motion.qd, motion.controls)
+        if value.dim() != 3 or value.shape[1] != motion.q.shape[1]:
+            raise ModelError(
+                f"constraint '{self.name}' returned shape {tuple(value.shape)}; expected (rows, {motion.q.shape[1]}, k)"
+            )
+        return value
+
+    def violation(self, motion: Motion) -> torch.Tensor:
+        """By how much each number is violated [rows, worlds, k]."""
+        value = self.value(motion)
+        return value.abs() if self.equal else value.clamp(min=0.0)
+
+
+class JointRange(Constraint):
+    """Coordinates within the limits of their joints, in every state.
+
+    Args:
+        margin: distance to keep from the limits [rad or m].
+    """
+
+    def __init__(self, margin: float = 0.0):
+        super().__init__()
+        self.margin = float(margin)
+        self._bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self.name = "JointRange"
+
+    def check(self, model: Model) -> None:
+        """Find the joints that have limits. Raises ModelError if none has."""
+        lower, upper = model.parameters["lower_limit"], model.parameters["upper_limit"]
+        limited = np.flatnonzero((model.dof_q >= 0) & (np.isfinite(lower) | np.isfinite(upper)))
+        if not len(limited):
+            raise ModelError("constraint 'JointRange': no joint of the model has limits")
+        self._bounds = model.dof_q[limited], lower[limited], upper[limited]
+
+    def value(self, motion: Motion) -> torch.Tensor:
+        """Beyond the lower limits, then beyond the upper ones [stages + 1, worlds, 2 * limited joints]."""
+        assert self._bounds is not None, "the problem has looked at the model"
+        q = motion.q[..., torch.as_tensor(self._bounds[0], dtype=torch.long)]
+        lower, upper = (torch.as_tensor(x, dtype=q.dtype, device=q.device) for x in self._bounds[1:])
+        beyond = torch.cat([lower + self.margin - q, q - upper + self.margin], dim=-1)
+        return torch.where(beyond.isfinite(), beyond, torch.full_like(beyond, -1.0))
+
+
+class Penalty(LeastSquares):
+    """Half the weighted sum of squares by which a constraint is violated.
+
+    Args:
+        constraint: the constraint.
+        weight: of the squares.
+    """
+
+    def __init__(self, constraint: Constraint, weight: float):
+        super().__init__(None, weight)
+        self.constraint = constraint
+        self.name = f"Penalty({constraint.name})"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        self.constraint.check(model)
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The violations [rows, worlds, k]."""
+        value = self.constraint.value(motion)
+        return value if self.constraint.equal else value.clamp(min=0.0)
+
+
+class Multiplied(LeastSquares):
+    """A constraint with its multipliers: half of stiffness times (value + multiplier / stiffness)^2.
+
+    Where the value needs only be at most zero, that of the sum counts if it is positive (Nocedal and Wright 2006,
+    section 17.4).
+
+    Args:
+        constraint: the constraint.
+        stiffness: of the penalty.
+        multiplier: of each number [rows, k]; None for zeros.
+    """
+
+    def __init__(self, constraint: Constraint, stiffness: float, multiplier: np.ndarray | None = None):
+        super().__init__(None, stiffness)
+        self.constraint, self.multiplier = constraint, multiplier
+        self.name = f"constraint '{constraint.name}'"
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """Value plus multiplier over stiffness [rows, worlds, k]."""
+        value = self.constraint.value(motion)
+        if self.multiplier is not None:
+            shift = torch.as_tensor(self.multiplier / float(self.weight), dtype=value.dtype, device=value.device)
+            value = value + shift[:, None]
+        return value if self.constraint.equal else value.clamp(min=0.0)
+
+    def updated(self, motion: Motion, stiffness: float) -> "Multiplied":
+        """With the multipliers that the motion of one world suggests, and another stiffness."""
+        found = float(self.weight) * self.difference(motion)[:, 0].detach().cpu().numpy().astype(np.float64)
+        return Multiplied(self.constraint, stiffness, found)

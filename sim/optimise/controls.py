@@ -1,0 +1,124 @@
+"""What is controlled: joint forces of some joints, or the inputs of all actuators, within box limits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sim.errors import ModelError
+from sim.model.joint_types import JOINT_TYPES
+from sim.model.model import Model, Part
+from sim.model.parameters import as_numbers
+from sim.simulation.worlds import Worlds
+
+Joints = Part | str | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class ControlSpace:
+    """The controls of a problem.
+
+    Attributes:
+        stages: how often they change.
+        names: of the joints' degrees of freedom or of the actuators [size].
+        dofs: degrees of freedom whose joint forces they are [size]; None for inputs of the actuators.
+        nv: number of degrees of freedom.
+        low, high: limits, infinite where there is none [size].
+        scale: typical size of each control; the strength of a motor, where that is known [size].
+    """
+
+    stages: int
+    names: tuple[str, ...]
+    dofs: np.ndarray | None
+    nv: int
+    low: np.ndarray
+    high: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Number of controls."""
+        return len(self.names)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any control is limited."""
+        return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
+
+    def inputs(self, controls: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Controls [..., size] as joint forces [..., nv] and inputs of actuators [..., nu]; None for none."""
+        if self.dofs is None:
+            return None, controls
+        forces = controls.new_zeros(*controls.shape[:-1], self.nv)
+        return forces.index_copy(-1, torch.as_tensor(self.dofs, device=controls.device), controls), None
+
+    def inputs_of_arrays(self, controls: np.ndarray) -> dict[str, np.ndarray]:
+        """The same for arrays, by the names of arguments."""
+        if self.dofs is None:
+            return {"control": controls}
+        forces = np.zeros((*controls.shape[:-1], self.nv))
+        forces[..., self.dofs] = controls
+        return {"tau": forces}
+
+    def clamped(self, controls: torch.Tensor) -> torch.Tensor:
+        """Controls [..., size] within the limits."""
+        if not self.bounded:
+            return controls
+        low, high = (torch.as_tensor(x, dtype=controls.dtype, device=controls.device) for x in (self.low, self.high))
+        return controls.clamp(low, high)
+
+
+def control_space(worlds: Worlds, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None) -> ControlSpace:
+    """The controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
+    model = worlds.model
+    if joints is None and model.nu:
+        names, dofs = model.actuator_names, None
+        low, high = (worlds.parameter(f"actuator_control_{side}") for side in ("lower", "upper"))
+        strength = np.full(model.nu, np.inf)
+        if low.ndim != 1 or high.ndim != 1:
+            raise ModelError("Problem: the actuators' limits differ between worlds; give one for all")
+    else:
+        dofs = _controlled_dofs(model, joints)
+        names = tuple(model.joint_names[model.dof_link[dof]] for dof in dofs)
+        strength = np.where(model.effort_limit[dofs] > 0.0, model.effort_limit[dofs], np.inf)
+        low, high = -strength, strength
+    if limits is not None:
+        low, high = _limits(limits, len(names))
+    finite = np.maximum(np.abs(low), np.abs(high))
+    typical = np.where(np.isfinite(strength), strength, np.where(np.isfinite(finite) & (finite > 0.0), finite, 1.0))
+    if scale is not None:
+        typical = np.broadcast_to(as_numbers("scale", scale), len(names)).astype(np.float64)
+        if not (np.isfinite(typical).all() and (typical > 0.0).all()):
+            raise ModelError(f"Problem: scale is {scale!r}; it must be positive")
+    return ControlSpace(stages, tuple(names), dofs, model.nv, low, high, typical)
+
+
+def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:
+    """Degrees of freedom of the joints given; for None those of all joints that have one each."""
+    if joints is None:
+        dofs = [k for k in range(model.nv) if JOINT_TYPES[int(model.joint_type[model.dof_link[k]])].scalar]
+        if not dofs:
+            raise ModelError("Problem: the model has no joint to control; add joints or actuators")
+        return np.array(dofs)
+    given = joints.joints if isinstance(joints, Part) else [joints] if isinstance(joints, str) else list(joints)
+    known = set(model.joint_names) if isinstance(joints, Part) else set(given)  # collapsed joints of a part are gone
+    slices = [model.qd_slice(name) for name in given if name in known]
+    dofs = [dof for each in slices for dof in range(each.start, each.stop)]
+    if not dofs:
+        raise ModelError(f"Problem: joints {given} have no degree of freedom to control")
+    return np.array(dofs)
+
+
+def _limits(limits: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), size).copy() for side in limits)
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"Problem: limits is {limits!r}; it must be a pair, lower and upper, of a number or of {size} each"
+        ) from None
+    if np.isnan(low).any() or np.isnan(high).any() or not (low <= high).all():
+        raise ModelError(f"Problem: limits {limits!r}: a lower one is above the upper one, or not a number")
+    return low, high

@@ -1,0 +1,139 @@
+"""What a cost is, and those that a function of the user makes. The ready-made ones are in :mod:`sim.optimise.terms`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.optimise.motion import Motion
+
+# From q [stages + 1, worlds, nq], qd [stages + 1, worlds, nv] and controls [stages, worlds, size].
+Function = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+At = int | Sequence[int] | None
+
+
+class Cost(ABC):
+    """A term of the cost.
+
+    Attributes:
+        name: in messages.
+    """
+
+    name = "cost"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """Raise ModelError for what doesn't fit the problem: the model, its stages, the simulator's sensors."""
+        del model, stages, sensors
+
+    @abstractmethod
+    def value(self, motion: Motion) -> torch.Tensor:
+        """The cost of every world [worlds]."""
+
+
+class Total(Cost):
+    """The cost that a function returns for every world.
+
+    Args:
+        function: from ``q, qd, controls`` to [worlds], in PyTorch. For ``ilqr`` it is twice differentiable and a sum
+            over stages; :class:`LeastSquares` serves where it is a sum of squares.
+    """
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+
+    def value(self, motion: Motion) -> torch.Tensor:
+        """The cost of every world [worlds]."""
+        value = self.function(motion.q, motion.qd, motion.controls)
+        worlds = motion.q.shape[1]
+        if not isinstance(value, torch.Tensor) or value.shape != (worlds,):
+            got = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise ModelError(f"cost '{self.name}' returned {got}; expected one number for each world, ({worlds},)")
+        return value
+
+
+class LeastSquares(Cost):
+    """Half the weighted sum of squares of what a function returns.
+
+    Args:
+        function: from ``q, qd, controls`` to residuals [rows, worlds, k], in PyTorch. For ``ilqr`` each row depends on
+            the state and control of one stage, and no two rows on the same.
+        weight: of the squares, one for all or [k].
+        longest: for ``gradient``: most by which one iteration tries to shorten the residuals of a world, in their unit;
+            within it a linear model should be accurate.
+    """
+
+    def __init__(
+        self, function: Function | None = None, weight: npt.ArrayLike = 1.0, *, longest: float = float("inf")
+    ):
+        self.function = function
+        self.name = getattr(function, "__name__", type(self if function is None else function).__name__)
+        self.weight = np.asarray(weight, dtype=np.float64)
+        self.longest = float(longest)
+        if self.weight.ndim > 1 or not (np.isfinite(self.weight).all() and (self.weight >= 0.0).all()):
+            raise ModelError(f"cost '{self.name}': weight is {weight!r}; it must be finite numbers, not negative")
+        if not self.longest > 0.0:
+            raise ModelError(f"cost '{self.name}': longest is {longest!r}; it must be positive")
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The residuals without their weights [rows, worlds, k]."""
+        assert self.function is not None, "a derived class has a method of its own"
+        return self.function(motion.q, motion.qd, motion.controls)
+
+    def columns(self, motion: Motion) -> np.ndarray | None:
+        """Which entry of (2 nv of the state, size of the control) each difference follows one to one [k].
+
+        -1 where it depends on more; None where all may. It saves ``ilqr`` their derivatives.
+        """
+        return None
+
+    def rows(self, motion: Motion) -> list[int] | slice:
+        """The stages of the rows, where :meth:`columns` says something."""
+        return slice(None)
+
+    def residuals(self, motion: Motion) -> torch.Tensor:
+        """The residuals, times the square roots of their weights [rows, worlds, k]."""
+        value = self.difference(motion)
+        if value.dim() != 3 or value.shape[1] != motion.q.shape[1]:
+            raise ModelError(
+                f"cost '{self.name}' returned residuals of shape {tuple(value.shape)}; expected (rows, "
+                f"{motion.q.shape[1]}, k)"
+            )
+        if self.weight.ndim == 1 and len(self.weight) != value.shape[2]:
+            raise ModelError(f"cost '{self.name}' has {len(self.weight)} weights for {value.shape[2]} residuals")
+        return value * torch.as_tensor(np.sqrt(self.weight), dtype=value.dtype, device=value.device)
+
+    def value(self, motion: Motion) -> torch.Tensor:
+        """The cost of every world [worlds]."""
+        return 0.5 * (self.residuals(motion) ** 2).sum((0, 2))
+
+
+def as_cost(given: Any) -> Cost:
+    """A term that a user gave: a cost, or a function."""
+    if isinstance(given, Cost):
+        return given
+    if callable(given):
+        return Total(given)
+    raise ModelError(f"costs hold a {type(given).__name__}; give costs of sim.optimise, or functions")
+
+
+def stages_of(at: At, stages: int, name: str) -> list[int] | slice:
+    """The states that ``at`` names, of stages + 1: all for None; negative ones count from the end.
+
+    Raises:
+        ModelError: for a state that there isn't.
+    """
+    if at is None:
+        return slice(None)
+    chosen = [at] if isinstance(at, int) else [int(each) for each in at]
+    for each in chosen:
+        if not -stages - 1 <= each <= stages:
+            raise ModelError(f"cost '{name}': at has {each}; there are states 0 to {stages}, and -1 is the last")
+    return [each % (stages + 1) for each in chosen]

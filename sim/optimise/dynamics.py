@@ -1,0 +1,157 @@
+"""The motion of many worlds under feedback, and its linearisation stage by stage."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sim.arrays.warp_lock import sole_use
+from sim.optimise.motion import Motion
+from sim.optimise.problem import Problem
+from sim.simulation.simulator import Simulator
+from sim.simulation.state import State
+from sim.simulation.trajectory import Trajectory
+
+CHUNK = 4096  # states that are linearised at a time
+
+
+@dataclass
+class States:
+    """Motions with the states of every step.
+
+    Attributes:
+        q: [steps + 1, worlds, nq].
+        qd: [steps + 1, worlds, nv].
+        controls: [stages, worlds, size].
+    """
+
+    q: np.ndarray
+    qd: np.ndarray
+    controls: np.ndarray
+
+    def of(self, worlds: np.ndarray) -> "States":
+        """Some of the worlds, by their numbers."""
+        return States(self.q[:, worlds], self.qd[:, worlds], self.controls[:, worlds])
+
+
+@dataclass
+class Law:
+    """Controls that answer to the state: ``controls + step * feedforward + gains (x - nominal x)``.
+
+    Attributes:
+        nominal: the motion about which it is [.., worlds, ..].
+        feedforward: change of the controls [stages, worlds, size].
+        gains: [stages, worlds, size, 2 nv].
+    """
+
+    nominal: States
+    feedforward: np.ndarray
+    gains: np.ndarray
+
+
+class Dynamics:
+    """The steps of a problem's simulator, for many motions at a time.
+
+    Args:
+        problem: the problem.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.rollouts = 0
+
+    def run(self, controls: np.ndarray, q0: np.ndarray, qd0: np.ndarray) -> States:
+        """Motions under given controls [stages, worlds, size], from q [nq] or [worlds, nq], and qd likewise."""
+        problem, worlds = self.problem, controls.shape[1]
+        simulator = problem.worlds(worlds)
+        inputs = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
+        trajectory = simulator.rollout(simulator.state(q0, qd0), **inputs)
+        self.rollouts += worlds
+        return States(trajectory.q.numpy().copy(), trajectory.qd.numpy().copy(), controls)
+
+    def follow(self, law: Law, steps: np.ndarray, q0: np.ndarray, qd0: np.ndarray) -> States:
+        """Motions under a law, each of its worlds with every length of step [k].
+
+        Returns:
+            those of worlds * k worlds, the lengths of a world side by side.
+        """
+        problem, space = self.problem, self.problem.space
+        stages, own, _ = law.feedforward.shape
+        lengths, worlds = np.tile(steps, own), own * len(steps)
+        which = np.repeat(np.arange(own), len(steps))
+        nominal = law.nominal.of(which)
+        forward = lengths[:, None] * law.feedforward[:, which]
+        gains = law.gains[:, which]
+        simulator = problem.worlds(worlds)
+        state = simulator.state(q0, qd0)
+        first_q, first_qd = state.numpy()
+        q, qd, controls = [first_q[None]], [first_qd[None]], np.empty_like(nominal.controls)
+        for stage in range(stages):
+            step = stage * problem.hold
+            change = np.concatenate(
+                [
+                    problem.tangent.difference_of_arrays(nominal.q[step], q[-1][-1]),
+                    qd[-1][-1] - nominal.qd[step],
+                ],
+                axis=1,
+            )
+            control = nominal.controls[stage] + forward[stage] + (gains[stage] @ change[:, :, None])[:, :, 0]
+            # What has diverged may hold anything; it isn't chosen.
+            controls[stage] = np.clip(np.where(np.isfinite(control), control, 0.0), space.low, space.high)
+            trajectory = self._steps(simulator, state, controls[stage])
+            state = trajectory.final_state
+            q.append(trajectory.q.numpy()[1:])
+            qd.append(trajectory.qd.numpy()[1:])
+        self.rollouts += worlds
+        return States(np.concatenate(q), np.concatenate(qd), controls)
+
+    def _steps(self, simulator: Simulator, state: State, controls: np.ndarray) -> Trajectory:
+        """A stage with controls [worlds, size]. Nobody changes its states, so it needs no fingerprint of them."""
+        hold = self.problem.hold
+        inputs = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
+        with sole_use():
+            return simulator.run_steps(state, inputs.get("tau"), hold, inputs.get("control"))
+
+    def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:
+        """To first order ``dx+ = A dx + B du`` from each stage to the next.
+
+        Returns:
+            A [stages, worlds, 2 nv, 2 nv] and B [stages, worlds, 2 nv, size].
+        """
+        problem, space = self.problem, self.problem.space
+        stages, worlds, size = states.controls.shape
+        hold = problem.hold
+        every = np.repeat(states.controls, hold, axis=0).reshape(-1, size)
+        q, qd = (x[:-1].reshape(stages * hold * worlds, -1) for x in (states.q, states.qd))
+        found_A, found_B = [], []
+        for first in range(0, len(every), CHUNK):
+            part = slice(first, first + CHUNK)
+            inputs = space.inputs_of_arrays(every[part])
+            simulator = problem.worlds(len(every[part]))
+            linear = simulator.linearise(
+                State(simulator.batches.array(q[part], 2, "q"), simulator.batches.array(qd[part], 2, "qd")), **inputs
+            )
+            found_A.append(linear.A)
+            found_B.append(linear.B_control if space.dofs is None else linear.B_tau[:, :, space.dofs])
+        n = 2 * problem.model.nv
+        A = np.concatenate(found_A).astype(np.float64).reshape(stages, hold, worlds, n, n)
+        B = np.concatenate(found_B).astype(np.float64).reshape(stages, hold, worlds, n, size)
+        whole_A, whole_B = A[:, 0], B[:, 0]
+        for step in range(1, hold):
+            whole_A, whole_B = A[:, step] @ whole_A, A[:, step] @ whole_B + B[:, step]
+        return whole_A, whole_B
+
+    def motion(self, states: States) -> Motion:
+        """What costs see."""
+        problem = self.problem
+        q, qd, controls = (
+            torch.as_tensor(np.ascontiguousarray(x), dtype=problem.dtype, device=problem.device)
+            for x in (states.q[:: problem.hold], states.qd[:: problem.hold], states.controls)
+        )
+        return Motion(q, qd, controls, None, problem.robot, problem.tangent)
+
+    def costs(self, states: States) -> np.ndarray:
+        """Costs [worlds]; infinite where a motion diverges."""
+        with torch.no_grad():
+            cost = self.problem.cost(self.motion(states)).cpu().numpy().astype(np.float64)
+        return np.where(np.isfinite(cost), cost, np.inf)

@@ -1,0 +1,306 @@
+"""Descent along preconditioned gradients: Gauss-Newton where a few residuals count, in the space of these residuals.
+
+Let r be the residuals of the least-squares terms that have few of them, J their derivatives, and g the gradient of all
+other costs. A step d minimises
+
+    1/2 |r + J d|^2 + g d + 1/2 d' P^-1 d,      P = trust * diag(scale^2),
+
+so that each unknown moves in proportion to its own strength. With y = r + J d that is a system of the size of r
+(Woodbury): ``(1 + J P J') y = r - J P g`` and ``d = -P (g + J' y)``. With a place to reach and nothing else, it is the
+smallest change of the controls that does so to first order. Each residual has its gradient from a world of its own, all
+of them in one backward pass.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.optimise.costs import Cost, LeastSquares
+from sim.optimise.motion import Motion
+from sim.optimise.problem import Problem
+from sim.optimise.result import Result
+from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
+
+MOST_RESIDUALS = 24  # a term with more of them counts by its gradient alone
+LARGEST_TRUST = 1e6  # one over the damping of the Gauss-Newton step, see Search.trust
+FIRST_STEP = 0.1  # largest change of an unknown in the first step along a gradient, in units of its scale
+GROWTH, SHRINK = 4.0, 0.25
+MATTERS = 4.0  # a larger trust takes next to nothing from a Gauss-Newton step
+SMALLEST_TRUST = 1e-12
+EXPLODED = 30.0  # of derivatives, relative to those of the best motion
+
+# From a motion to a number for each world [worlds], the less the better.
+Score = Callable[[Motion], torch.Tensor]
+
+
+@dataclass
+class Search:
+    """State of the searches from all starts, as arrays that can be stored.
+
+    Attributes:
+        x: unknowns that are tried next [starts, n].
+        best: the best so far [starts, n].
+        best_score: their scores [starts].
+        best_residuals, best_slopes: what was found there [starts, k], [starts, rows, n].
+        trust: of each start, in units of what makes the trace of J P J' one where there are residuals; zero before the
+            first iteration [starts].
+        stale: iterations without a better score [starts].
+        history: the best score of all starts so far, after each iteration.
+        seconds: time taken so far.
+    """
+
+    x: np.ndarray
+    best: np.ndarray
+    best_score: np.ndarray
+    best_residuals: np.ndarray
+    best_slopes: np.ndarray
+    trust: np.ndarray
+    stale: np.ndarray
+    history: np.ndarray
+    seconds: float
+
+    def arrays(self) -> dict[str, Any]:
+        """All of it, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def gradient(
+    problem: Problem,
+    guess: Any = None,
+    *,
+    iterations: int = 100,
+    starts: int = 1,
+    spread: float = 0.1,
+    seed: int = 0,
+    score: Score | None = None,
+    goal: float = -float("inf"),
+    patience: int = 0,
+    tolerance: float = 1e-6,
+    progress: bool = False,
+    save: Callable[[dict[str, Any]], None] | None = None,
+    resume: Mapping[str, Any] | None = None,
+) -> Result:
+    """Descend along preconditioned gradients, Gauss-Newton in a few residuals.
+
+    Ctrl-C ends the search and keeps the best so far.
+
+    Args:
+        problem: the problem; its constraints are left aside, see :func:`sim.optimise.solve`.
+        guess: first unknowns, such as controls [stages, size], or [starts, ...]; None for zeros or the policy's.
+        iterations: most iterations, each with one rollout forwards and back.
+        starts: searches side by side.
+        spread: standard deviation of random guesses about the one given, in units of the unknowns' scale.
+        seed: of these.
+        score: what to judge a motion by; None for its cost.
+        goal: a score below this ends the search.
+        patience: how many iterations may be no better before a search goes back to its best and steps less far.
+            A search that leads through worse motions, as throwing does, needs many.
+        tolerance: a relative improvement by less ends the search, after as many iterations as ``patience`` allows and
+            ten.
+        progress: show a progress bar.
+        save: called after each iteration with all that is needed to go on.
+        resume: what ``save`` was called with last.
+
+    Raises:
+        ModelError: for arguments out of range.
+    """
+    require_iterations(iterations)
+    engine = _Engine(problem, score)
+    begun = time.perf_counter()
+    x = first_guesses(problem, guess, starts, spread, seed)
+    search = _resumed(resume) if resume is not None else _begun(x)
+    begun -= search.seconds
+    message, converged = "iterations used up", False
+    with progress_bar("gradient", iterations, len(search.history), progress) as bar:
+        try:
+            for iteration in range(len(search.history), iterations + 1):
+                if not engine.look(search):
+                    message = "every start diverges"
+                    break
+                bar.set_postfix_str(f"{'cost' if score is None else 'score'} {search.history[-1]:.4g}")
+                if search.history[-1] < goal:
+                    message, converged = "goal reached", True
+                    break
+                if _settled(search, patience, tolerance):
+                    message, converged = "no further improvement", True
+                    break
+                if iteration == iterations:
+                    break
+                engine.step(search, patience)
+                search.seconds = time.perf_counter() - begun
+                if save is not None:
+                    save(search.arrays())
+                bar.update()
+        except KeyboardInterrupt:
+            if not len(search.history):
+                raise
+            message = "interrupted"
+    if not np.isfinite(search.best_score).any():
+        raise ModelError("gradient: the simulation diverges from every first guess; give another guess")
+    best = int(np.argmin(search.best_score))
+    rollouts = len(search.history) * len(search.x) * engine.worlds_of_a_start
+    return finished(
+        problem, "gradient", search.best[best], search.best_score, search.history.tolist(), rollouts, message,
+        converged, begun,
+    )  # fmt: skip
+
+
+class _Engine:
+    """Looks at motions, and steps.
+
+    Args:
+        problem: the problem.
+        score: see :func:`gradient`.
+    """
+
+    def __init__(self, problem: Problem, score: Score | None):
+        self.problem = problem
+        self.score = score or problem.cost
+        self.scale = problem.parametrisation.scale(problem.space)
+        self.bounds = problem.parametrisation.bounds(problem.space)
+        self.few, self.others = self._sorted_costs()
+        self.sizes = [size for _, size in self.few]
+        self.rows = sum(self.sizes) + (1 if self.others else 0)
+        self.worlds_of_a_start = self.rows
+
+    def _sorted_costs(self) -> tuple[list[tuple[LeastSquares, int]], list[Cost]]:
+        """Terms with few residuals, with their numbers, and all others."""
+        problem = self.problem
+        few: list[tuple[LeastSquares, int]] = []
+        others: list[Cost] = []
+        with torch.no_grad():
+            motion = problem.still_motion()
+            for cost in problem.costs:
+                numbers = 0
+                if isinstance(cost, LeastSquares):
+                    rows, _, k = cost.residuals(motion).shape
+                    numbers = rows * k
+                if 0 < numbers <= MOST_RESIDUALS:
+                    few.append((cost, numbers))
+                else:
+                    others.append(cost)
+        return few, others
+
+    def look(self, search: Search) -> bool:
+        """Simulate what is tried, keep what is better, and note the derivatives; False where no start is finite."""
+        problem, starts = self.problem, len(search.x)
+        x = torch.as_tensor(
+            np.repeat(search.x, self.rows, axis=0), dtype=problem.dtype, device=problem.device
+        ).requires_grad_()
+        motion = problem.motion(x)
+        values = self._rows(motion)  # [worlds, rows]: of each world only one of them is differentiated
+        with torch.no_grad():
+            score = self.score(motion.detached()).reshape(starts, self.rows)[:, 0].cpu().numpy().astype(np.float64)
+        own = values.reshape(starts, self.rows, self.rows).diagonal(dim1=1, dim2=2)
+        (slopes,) = torch.autograd.grad(torch.where(own.isfinite(), own, torch.zeros_like(own)).sum(), x)
+        slopes_now = slopes.reshape(starts, self.rows, -1).cpu().numpy().astype(np.float64)
+        residuals = own.detach().cpu().numpy().astype(np.float64)
+        finite = np.isfinite(score) & np.isfinite(residuals).all(1) & np.isfinite(slopes_now).all((1, 2))
+        if not len(search.best_residuals):
+            search.best_residuals, search.best_slopes = np.zeros_like(residuals), np.zeros_like(slopes_now)
+        better = finite & (score < search.best_score)
+        search.best[better], search.best_score[better] = search.x[better], score[better]
+        search.best_residuals[better], search.best_slopes[better] = residuals[better], slopes_now[better]
+        search.stale = np.where(better, 0, search.stale + 1)
+        self._present = residuals, slopes_now, finite
+        if not np.isfinite(search.best_score).any():
+            return False
+        search.history = np.append(search.history, search.best_score.min())
+        return True
+
+    def _rows(self, motion: Motion) -> torch.Tensor:
+        """Residuals, then the sum of all other costs [worlds, rows]."""
+        parts = [cost.residuals(motion).transpose(0, 1).reshape(motion.q.shape[1], -1) for cost, _ in self.few]
+        if self.others:
+            parts.append(torch.stack([cost.value(motion) for cost in self.others]).sum(0)[:, None])
+        return torch.cat(parts, dim=1)
+
+    def step(self, search: Search, patience: int) -> None:
+        """Where to look next."""
+        residuals, slopes, finite = self._present
+        for start in range(len(search.x)):
+            back = search.stale[start] > patience or not finite[start] or self._exploded(search, start, slopes)
+            if search.trust[start] == 0.0:
+                search.trust[start] = self._first_trust(slopes[start])
+            elif back:
+                least = min(search.trust[start], MATTERS) if self.few else search.trust[start]
+                search.trust[start] = max(SHRINK * least, SMALLEST_TRUST)
+            elif search.stale[start] == 0:
+                search.trust[start] = min(GROWTH * search.trust[start], LARGEST_TRUST if self.few else np.inf)
+            origin = search.best[start] if back else search.x[start]
+            r, J = (
+                (search.best_residuals[start], search.best_slopes[start]) if back else (residuals[start], slopes[start])
+            )
+            search.x[start] = np.clip(origin + self._direction(origin, r, J, search.trust[start] * self._unit(J)), *self.bounds)
+
+    def _direction(self, x: np.ndarray, values: np.ndarray, slopes: np.ndarray, trust: float) -> np.ndarray:
+        """The step [n] from unknowns [n], for values [rows] and their slopes [rows, n].
+
+        An unknown at a limit that would move beyond it is held.
+        """
+        few = sum(self.sizes)
+        r, J = self._shortened(values[:few]), slopes[:few]
+        g = slopes[few] if self.others else np.zeros(slopes.shape[1])
+        uphill, (low, high) = g + J.T @ r, self.bounds
+        held = ((x <= low) & (uphill > 0.0)) | ((x >= high) & (uphill < 0.0))
+        strength = np.where(held, 0.0, trust * self.scale**2)
+        weighted = J * strength
+        y = np.linalg.solve(np.eye(few) + weighted @ J.T, r - weighted @ g) if few else np.zeros(0)
+        return -strength * (g + J.T @ y)
+
+    def _shortened(self, residuals: np.ndarray) -> np.ndarray:
+        """Residuals [k] that ask of one iteration no more than the terms allow."""
+        shortened, first = residuals.copy(), 0
+        for cost, size in self.few:
+            part = slice(first, first + size)
+            length = float(np.linalg.norm(shortened[part] / np.sqrt(np.resize(np.maximum(cost.weight, 1e-300), size))))
+            shortened[part] *= cost.longest / max(cost.longest, length) if np.isfinite(cost.longest) else 1.0
+            first += size
+        return shortened
+
+    def _exploded(self, search: Search, start: int, slopes: np.ndarray) -> bool:
+        """Whether the derivatives of a motion that is no better are too large to tell where to go from it."""
+        return bool(
+            search.stale[start] > 0
+            and np.linalg.norm(slopes[start]) > EXPLODED * np.linalg.norm(search.best_slopes[start])
+        )
+
+    def _unit(self, slopes: np.ndarray) -> float:
+        """The trust that makes the trace of J P J' one; one where no term has few residuals."""
+        trace = float(((slopes[: sum(self.sizes)] * self.scale) ** 2).sum())
+        return 1.0 / trace if trace > 0.0 else 1.0
+
+    def _first_trust(self, slopes: np.ndarray) -> float:
+        """The largest, unless a step along the gradient of the other costs is too far then."""
+        steep = float(np.abs(slopes[sum(self.sizes) :] * self.scale).max(initial=0.0))
+        most = LARGEST_TRUST if self.few else np.inf
+        trust = min(most, FIRST_STEP / (steep * self._unit(slopes)) if steep > 0.0 else np.inf)
+        return trust if np.isfinite(trust) else 1.0
+
+
+def _begun(x: np.ndarray) -> Search:
+    starts = len(x)
+    worst = np.full(starts, np.inf)
+    return Search(
+        x.copy(), x.copy(), worst, np.zeros((0, 0)), np.zeros((0, 0, 0)), np.zeros(starts),
+        np.zeros(starts, dtype=int), np.zeros(0), 0.0,
+    )  # fmt: skip
+
+
+def _resumed(stored: Mapping[str, Any]) -> Search:
+    values = {each.name: stored[each.name] for each in fields(Search)}
+    return Search(**{name: np.array(value) for name, value in values.items()} | {"seconds": float(values["seconds"])})
+
+
+def _settled(search: Search, patience: int, tolerance: float) -> bool:
+    """Whether the last iterations have brought next to nothing."""
+    window = patience + 10
+    if len(search.history) <= window:
+        return False
+    before, now = search.history[-window - 1], search.history[-1]
+    return bool(before - now <= tolerance * max(abs(before), 1e-300))

@@ -1,0 +1,273 @@
+"""Iterative LQR with box limits: Gauss-Newton steps of the whole motion, by a sweep from its end to its start.
+
+Tassa, Mansard and Todorov 2014 (box-DDP), without the second derivatives of the dynamics. The line search runs all its
+step lengths as worlds of one batch.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.optimise.box_qp import solve_box_qp
+from sim.optimise.dynamics import Dynamics, Law, States
+from sim.optimise.parametrisations import PerStage
+from sim.optimise.problem import Problem
+from sim.optimise.quadratic import Quadratic, Quadratics
+from sim.optimise.result import Result
+from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
+
+STEPS = 0.5 ** np.arange(8.0)  # lengths that the line search tries
+LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises
+# Of the regularisation, relative to the mean curvature of the control (Tassa, Erez and Todorov 2012, section II.F).
+FACTOR, SMALLEST, LARGEST = 1.6, 1e-6, 1e10
+
+
+def ilqr(
+    problem: Problem,
+    guess: Any = None,
+    *,
+    iterations: int = 100,
+    starts: int = 1,
+    spread: float = 0.1,
+    seed: int = 0,
+    goal: float = -float("inf"),
+    tolerance: float = 1e-7,
+    progress: bool = False,
+) -> Result:
+    """Iterative LQR within the limits of the controls.
+
+    Each iteration linearises all steps of the motion at a time, solves the linear-quadratic problem that results, and
+    simulates its answer with several step lengths. Costs must be sums over stages, twice differentiable or sums of
+    squares. Ctrl-C ends the search and keeps the best so far.
+
+    Args:
+        problem: the problem, with controls :class:`PerStage`; its constraints are left aside, see
+            :func:`sim.optimise.solve`.
+        guess: first controls [stages, size] or [starts, stages, size]; None for zeros.
+        iterations: most iterations.
+        starts: searches side by side.
+        spread: standard deviation of random guesses about the one given, in units of the controls' scale.
+        seed: of these.
+        goal: a cost below this ends the search.
+        tolerance: a relative improvement by less ends the search.
+        progress: show a progress bar.
+
+    Returns:
+        the result, with the gains of the last sweep.
+
+    Raises:
+        ModelError: for another parametrisation, costs that couple stages or have no second derivative, and a guess from
+            which the simulation diverges.
+    """
+    require_iterations(iterations)
+    require_stages(problem, "ilqr")
+    begun = time.perf_counter()
+    guesses = first_guesses(problem, guess, starts, spread, seed)
+    controls = guesses.reshape(len(guesses), problem.stages, -1).swapaxes(0, 1)
+    search = IterativeLQR(problem)
+    search.begin(controls, problem.q0, problem.qd0)
+    if not np.isfinite(search.cost).any():
+        raise ModelError("ilqr: the simulation diverges from every first guess; give another guess")
+    history, message, converged = [float(search.cost.min())], "iterations used up", False
+    with progress_bar("ilqr", iterations, 0, progress) as bar:
+        try:
+            while True:
+                bar.set_postfix_str(f"cost {history[-1]:.4g}")
+                if history[-1] < goal:
+                    message, converged = "goal reached", True
+                    break
+                if search.done(tolerance).all():
+                    converged = bool((search.regularisation < LARGEST).any())
+                    message = "no further improvement" if converged else "no step improves the cost"
+                    break
+                if len(history) > iterations:
+                    break
+                search.iterate(problem.q0, problem.qd0)
+                history.append(float(search.cost.min()))
+                bar.update()
+        except KeyboardInterrupt:
+            message = "interrupted"
+    best = int(np.argmin(search.cost))
+    unknowns = search.states.controls[:, best].reshape(-1)
+    gains = search.law.gains[:, best].copy() if search.law is not None else None
+    return finished(
+        problem, "ilqr", unknowns, search.cost.copy(), history, search.dynamics.rollouts, message, converged, begun,
+        gains,
+    )  # fmt: skip
+
+
+def require_stages(problem: Problem, method: str) -> None:
+    """Raises ModelError for controls that aren't those of each stage."""
+    if not isinstance(problem.parametrisation, PerStage):
+        raise ModelError(
+            f"{method}: controls are {type(problem.parametrisation).__name__}; it needs PerStage(): with hold, each acts "
+            "for several steps"
+        )
+
+
+@dataclass
+class Sweep:
+    """What a sweep from the end to the start finds for the worlds in which it succeeds.
+
+    Attributes:
+        feedforward: [stages, worlds, size].
+        gains: [stages, worlds, size, 2 nv].
+        slope: the expected change of the cost with the length of the step [worlds].
+        bend: with half the square of the length [worlds].
+        worked: whether all systems were positive definite [worlds].
+        largest: largest change of a control, in units of its scale [worlds].
+    """
+
+    feedforward: np.ndarray
+    gains: np.ndarray
+    slope: np.ndarray
+    bend: np.ndarray
+    worked: np.ndarray
+    largest: np.ndarray
+
+
+class IterativeLQR:
+    """The state of the searches, and their iterations.
+
+    Args:
+        problem: the problem.
+
+    Attributes:
+        dynamics: of the problem; counts rollouts.
+        states: the best motions so far.
+        cost: their costs [worlds].
+        law: the controls' answers to the state that the last sweep found; None before the first.
+        regularisation: of each search [worlds].
+        gained: relative improvement by the last accepted step [worlds].
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.dynamics = Dynamics(problem)
+        self.quadratics = Quadratics(problem.costs)
+        self.law: Law | None = None
+        self._kept: tuple[Quadratic, np.ndarray, np.ndarray] | None = None
+
+    def begin(self, controls: np.ndarray, q0: np.ndarray, qd0: np.ndarray) -> None:
+        """Simulate first controls [stages, worlds, size] from a state [nq], [nv]."""
+        self.adopt(self.dynamics.run(controls, q0, qd0))
+
+    def adopt(self, states: States) -> None:
+        """Go on from these motions."""
+        worlds = states.controls.shape[1]
+        self.states = states
+        self.cost = self.dynamics.costs(states)
+        self.regularisation, self._rate = np.zeros(worlds), np.ones(worlds)
+        self.gained, self._still = np.full(worlds, np.inf), np.zeros(worlds, dtype=bool)
+        self._kept = None
+
+    def done(self, tolerance: float) -> np.ndarray:
+        """Which searches have nothing more to gain [worlds]."""
+        return self._still | (self.gained < tolerance) | (self.regularisation >= LARGEST) | ~np.isfinite(self.cost)
+
+    def iterate(self, q0: np.ndarray, qd0: np.ndarray, steps: np.ndarray = STEPS) -> None:
+        """One iteration of all searches, from a state [nq], [nv], with these lengths of steps."""
+        if self._kept is None:
+            alive = self._finite_states()
+            self._kept = self.quadratics(self.dynamics.motion(alive)), *self.dynamics.linearise(alive)
+        sweep = self.sweep(*self._kept)
+        self.law = Law(self.states, sweep.feedforward, sweep.gains)
+        tried = self.dynamics.follow(self.law, steps, q0, qd0)
+        costs = self.dynamics.costs(tried).reshape(-1, len(steps))
+        promised = -(sweep.slope[:, None] * steps + 0.5 * sweep.bend[:, None] * steps**2)
+        with np.errstate(invalid="ignore"):
+            fall = self.cost[:, None] - costs
+        good = sweep.worked[:, None] & (fall > LEAST_FALL * np.maximum(promised, 0.0)) & (fall > 0.0)
+        chosen = np.argmin(np.where(good, costs, np.inf), axis=1)
+        accepted = good.any(axis=1)
+        self._accept(tried, costs, accepted, chosen)
+        self._regularise(accepted | sweep.worked & (sweep.largest < 1e-12))
+        self._still |= sweep.worked & (sweep.largest < 1e-9) & (self.regularisation < 1e-3)
+
+    def law_about(self, states: States) -> Law:
+        """The controls' answer to the state about any motions, regularised as much as it takes."""
+        quadratic, linear = self.quadratics(self.dynamics.motion(states)), self.dynamics.linearise(states)
+        before, self.states = self.states, states
+        sweep = self.sweep(quadratic, *linear)
+        while not sweep.worked.all() and (self.regularisation < LARGEST).all():
+            self._regularise(sweep.worked)
+            sweep = self.sweep(quadratic, *linear)
+        self.states = before
+        return Law(states, sweep.feedforward, sweep.gains)
+
+    def _finite_states(self) -> States:
+        """The motions, with the first state where one isn't finite: their searches are over."""
+        bad = ~np.isfinite(self.cost)
+        if not bad.any():
+            return self.states
+        q, qd = self.states.q.copy(), self.states.qd.copy()
+        q[:, bad], qd[:, bad] = self.problem.q0, 0.0
+        return States(q, qd, self.states.controls)
+
+    def _accept(self, tried: States, costs: np.ndarray, accepted: np.ndarray, chosen: np.ndarray) -> None:
+        if not accepted.any():
+            return
+        each = np.flatnonzero(accepted)
+        taken = each * costs.shape[1] + chosen[each]
+        states = States(self.states.q.copy(), self.states.qd.copy(), self.states.controls.copy())
+        for whole, part in ((states.q, tried.q), (states.qd, tried.qd), (states.controls, tried.controls)):
+            whole[:, each] = part[:, taken]
+        before, after = self.cost[each], costs[each, chosen[each]]
+        self.states, self.cost = states, self.cost.copy()
+        self.cost[each] = after
+        self.gained[each] = (before - after) / np.maximum(np.abs(before), 1e-300)
+        self._kept = None
+
+    def _regularise(self, well: np.ndarray) -> None:
+        """More where a search has failed, less where it went well."""
+        self._rate = np.where(well, np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR))
+        changed = self._rate * np.where(well, self.regularisation, np.maximum(self.regularisation, SMALLEST))
+        self.regularisation = np.where(well & (changed < SMALLEST), 0.0, changed)
+
+    def sweep(self, quadratic: Quadratic, A: np.ndarray, B: np.ndarray) -> Sweep:
+        """Feedforward and gains, from the end to the start.
+
+        Args:
+            quadratic: the costs about the present motions.
+            A: [stages, worlds, 2 nv, 2 nv].
+            B: [stages, worlds, 2 nv, size].
+        """
+        space = self.problem.space
+        stages, worlds, n, size = B.shape
+        sweep = Sweep(
+            np.zeros((stages, worlds, size)), np.zeros((stages, worlds, size, n)), np.zeros(worlds), np.zeros(worlds),
+            np.isfinite(self.cost), np.zeros(worlds),
+        )  # fmt: skip
+        curvature, slope = quadratic.curvature, quadratic.slope
+        Vx, Vxx = slope[-1, :, :n].copy(), curvature[-1, :, :n, :n].copy()
+        F = np.concatenate([A, B], axis=3)
+        low, high = (limit - self.states.controls for limit in (space.low, space.high))
+        weight = 1.0 / space.scale**2
+        for stage in reversed(range(stages)):
+            Q = curvature[stage] + F[stage].swapaxes(1, 2) @ (Vxx @ F[stage])
+            q = slope[stage] + np.einsum("wni,wn->wi", F[stage], Vx)
+            Qux, Quu = Q[:, n:, :n], Q[:, n:, n:]
+            for world in np.flatnonzero(sweep.worked):
+                mean = float(np.mean(np.diag(Quu[world]) / weight))
+                damped = Quu[world] + np.diag(self.regularisation[world] * max(mean, 1e-12) * weight)
+                try:
+                    start = sweep.feedforward[stage + 1, world] if stage + 1 < stages else None
+                    found = solve_box_qp(damped, q[world, n:], low[stage, world], high[stage, world], start)
+                except np.linalg.LinAlgError:
+                    sweep.worked[world] = False
+                    continue
+                sweep.feedforward[stage, world] = found.x
+                sweep.gains[stage, world] = -found.solve_free(Qux[world])
+            k, K = sweep.feedforward[stage], sweep.gains[stage]
+            bent = np.einsum("wij,wj->wi", Quu, k)
+            sweep.slope += np.einsum("wi,wi->w", k, q[:, n:])
+            sweep.bend += np.einsum("wi,wi->w", k, bent)
+            Vx = q[:, :n] + np.einsum("win,wi->wn", K, bent + q[:, n:]) + np.einsum("win,wi->wn", Qux, k)
+            KQ = K.swapaxes(1, 2) @ Qux
+            Vxx = Q[:, :n, :n] + K.swapaxes(1, 2) @ Quu @ K + KQ + KQ.swapaxes(1, 2)
+            Vxx = 0.5 * (Vxx + Vxx.swapaxes(1, 2))
+        sweep.largest = np.abs(sweep.feedforward / space.scale).max(axis=(0, 2))
+        return sweep

@@ -1,0 +1,99 @@
+"""L-BFGS with box limits, by SciPy: quasi-Newton steps from gradients of the whole motion."""
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from sim.errors import ModelError
+from sim.optimise.problem import Problem
+from sim.optimise.result import Result
+from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
+
+
+class _EndError(Exception):
+    """The goal is reached."""
+
+
+def lbfgs(
+    problem: Problem,
+    guess: Any = None,
+    *,
+    iterations: int = 100,
+    starts: int = 1,
+    spread: float = 0.1,
+    seed: int = 0,
+    goal: float = -float("inf"),
+    tolerance: float = 1e-9,
+    progress: bool = False,
+) -> Result:
+    """Minimise with SciPy's L-BFGS-B, one start after the other.
+
+    Args:
+        problem: the problem; its constraints are left aside, see :func:`sim.optimise.solve`.
+        guess: first unknowns, as for :func:`sim.optimise.gradient`.
+        iterations: most iterations of each start; one takes a rollout and its way back, or a few.
+        starts: searches.
+        spread: standard deviation of random guesses about the one given, in units of the unknowns' scale.
+        seed: of these.
+        goal: a cost below this ends the search.
+        tolerance: a relative improvement by less ends a start.
+        progress: show a progress bar.
+
+    Raises:
+        ModelError: for arguments out of range, and where the simulation diverges from every first guess.
+    """
+    require_iterations(iterations)
+    begun = time.perf_counter()
+    guesses = first_guesses(problem, guess, starts, spread, seed)
+    scale = problem.parametrisation.scale(problem.space)
+    low, high = problem.parametrisation.bounds(problem.space)
+    bounds = np.stack([low / scale, high / scale], axis=1)
+    best, scores = guesses[0], np.full(len(guesses), np.inf)
+    history: list[float] = []
+    rollouts, message, converged = 0, "iterations used up", False
+    with progress_bar("lbfgs", len(guesses) * iterations, 0, progress) as bar:
+
+        def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal best, rollouts
+            unknowns = np.clip(x * scale, low, high)
+            found = problem.evaluate(unknowns[None])
+            rollouts += 1
+            cost = float(found.cost[0])
+            if cost < scores[start]:
+                if cost < np.min(scores):
+                    best = unknowns
+                scores[start] = cost
+            # A line search needs a number; what diverges is worse than all that was seen.
+            finite = scores[np.isfinite(scores)]
+            return (cost if np.isfinite(cost) else 1e3 * (1.0 + np.abs(finite).max(initial=1.0))), found.gradient[0] * scale
+
+        def after_iteration(x: np.ndarray) -> None:
+            history.append(float(scores.min()))
+            bar.set_postfix_str(f"cost {history[-1]:.4g}")
+            bar.update()
+            if history[-1] < goal:
+                raise _EndError
+
+        try:
+            for start, first in enumerate(guesses):
+                evaluate(first / scale)
+                history.append(float(scores.min()))
+                if not np.isfinite(scores[start]) or iterations == 0:
+                    continue
+                found = minimize(
+                    evaluate, first / scale, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_iteration,
+                    options={"maxiter": iterations, "maxfun": 20 * iterations, "ftol": tolerance, "gtol": 0.0},
+                )  # fmt: skip
+                converged |= bool(found.success)
+                message = "no further improvement" if converged else "iterations used up"
+        except _EndError:
+            message, converged = "goal reached", True
+        except KeyboardInterrupt:
+            if not history:
+                raise
+            message = "interrupted"
+    if not np.isfinite(scores).any():
+        raise ModelError("lbfgs: the simulation diverges from every first guess; give another guess")
+    return finished(problem, "lbfgs", best, scores, history, rollouts, message, converged, begun)

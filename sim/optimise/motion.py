@@ -1,0 +1,51 @@
+"""Motion: what costs are given to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from sim.optimise.tangent import Tangent
+from sim.torch.robot.robot import Robot
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A motion of every world, at the times at which the controls change.
+
+    Attributes:
+        q: coordinates before each stage and after the last [stages + 1, worlds, nq].
+        qd: velocities likewise [stages + 1, worlds, nv].
+        controls: joint forces of the chosen joints, or inputs of the actuators [stages, worlds, size].
+        contact_force: forces on the simulator's contact sensors, averaged over each stage [stages, worlds, sensors, 3],
+            N; None without sensors, and where a method doesn't know them.
+        robot: kinematics and dynamics of the model.
+        tangent: differences of coordinates.
+    """
+
+    q: torch.Tensor
+    qd: torch.Tensor
+    controls: torch.Tensor
+    contact_force: torch.Tensor | None
+    robot: Robot
+    tangent: Tangent
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return len(self.controls)
+
+    def detached(self) -> Motion:
+        """Without history."""
+        force = None if self.contact_force is None else self.contact_force.detach()
+        return replace(
+            self, q=self.q.detach(), qd=self.qd.detach(), controls=self.controls.detach(), contact_force=force
+        )
+
+    def moved(self, dx: torch.Tensor, du: torch.Tensor) -> Motion:
+        """States moved by tangents [stages + 1, worlds, 2 nv], controls by [stages, worlds, size]."""
+        nv = self.tangent.nv
+        return replace(
+            self, q=self.tangent.moved(self.q, dx[..., :nv]), qd=self.qd + dx[..., nv:], controls=self.controls + du
+        )

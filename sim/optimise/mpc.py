@@ -1,0 +1,116 @@
+"""Control with a receding horizon: at each moment a few iterations of iterative LQR from the present state."""
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.optimise.dynamics import Law, States
+from sim.optimise.ilqr import IterativeLQR, require_stages
+from sim.optimise.problem import Problem
+
+REALTIME_STEPS = np.array([1.0, 0.5, 0.2, 0.0])  # lengths of a step that are tried; 0 is the old plan with its gains
+FIRST_CALL = 10  # iterations of the first call, for each of the others'
+
+
+class MPC:
+    """Plans ahead from each state that it is given, beginning with the last plan.
+
+    A call returns the controls of the present stage. The last plan is moved on by a stage, whose controls are those of
+    the stage before; linearised about; and followed from the given state with the gains that result (the real-time
+    iteration of Diehl, Bock and Schloeder 2005). All but the following can be done before the state is known, by
+    :meth:`prepare`.
+
+    Args:
+        problem: costs and controls over the horizon; its initial state doesn't matter. Targets of its costs may be
+            changed between calls, such as ``cost.target[:] = ...``.
+        guess: the first plan [stages, size]; None for zeros.
+        iterations: of iterative LQR in each call; those of the first call are ten times as many.
+
+    Attributes:
+        plan: controls of the horizon [stages, size].
+        cost: of the plan.
+        gains: the controls' answer to a change of the state, in tangent coordinates [stages, size, 2 nv].
+
+    Raises:
+        ModelError: for a problem with another parametrisation than :class:`PerStage`, or with constraints.
+    """
+
+    def __init__(self, problem: Problem, guess: npt.ArrayLike | None = None, *, iterations: int = 1):
+        require_stages(problem, "MPC")
+        if problem.constraints:
+            raise ModelError("MPC: the problem has constraints; give them as costs, sim.optimise.Penalty(...)")
+        if not is_whole(iterations, 1):
+            raise ModelError(f"MPC: iterations is {iterations!r}; it must be a whole number of at least 1")
+        self.problem, self.iterations = problem, int(iterations)
+        rows = problem.parametrisation.guess(problem.space, guess)[0]
+        self._search = IterativeLQR(problem)
+        self._first = rows.reshape(problem.stages, 1, problem.space.size)
+        self._law: Law | None = None
+        self._prepared = False
+
+    @property
+    def plan(self) -> np.ndarray:
+        """Controls of the horizon [stages, size]."""
+        return self._first[:, 0] if self._law is None else self._search.states.controls[:, 0]
+
+    @property
+    def cost(self) -> float:
+        """Of the plan."""
+        return float(self._search.cost[0]) if self._law is not None else float("inf")
+
+    @property
+    def gains(self) -> np.ndarray:
+        """The controls' answer to a change of the state [stages, size, 2 nv]. Raises ModelError before the first call."""
+        if self._law is None:
+            raise ModelError("MPC: there are no gains before the first call")
+        return self._law.gains[:, 0]
+
+    def __call__(self, q: npt.ArrayLike, qd: npt.ArrayLike) -> np.ndarray:
+        """The controls [size] of the stage that begins at a state.
+
+        Args:
+            q: coordinates [nq].
+            qd: velocities [nv].
+
+        Raises:
+            ModelError: for wrong shapes, and where the plan makes the simulation diverge.
+        """
+        q, qd = np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64)
+        search, more = self._search, self.iterations - 1
+        if self._law is None:
+            search.begin(self._first, q, qd)
+            more = FIRST_CALL * self.iterations
+        else:
+            self.prepare()
+            law, self._prepared = self._law, False
+            tried = search.dynamics.follow(law, REALTIME_STEPS, q, qd)
+            best = np.argmin(search.dynamics.costs(tried))
+            search.adopt(tried.of(np.array([best])))
+        if not np.isfinite(search.cost).all():
+            self._law = None
+            raise ModelError("MPC: the plan makes the simulation diverge from this state; begin with another guess")
+        for _ in range(more):
+            search.iterate(q, qd, REALTIME_STEPS)
+            if search.done(0.0).all():
+                break
+        if self._law is None:
+            self._law = search.law
+        return search.states.controls[0, 0].copy()
+
+    def prepare(self) -> None:
+        """Move the plan on by a stage and find how it should be changed; the next call then only follows it.
+
+        To be called once the controls are on their way to the robot, and before its next state is known. A call does
+        so itself where it wasn't done.
+        """
+        if self._law is None or self._prepared:
+            return
+        search, hold = self._search, self.problem.hold
+        old = search.states
+        end = search.dynamics.run(old.controls[-1:], old.q[-1], old.qd[-1])
+        plan = States(
+            np.concatenate([old.q[hold:], end.q[1:]]), np.concatenate([old.qd[hold:], end.qd[1:]]),
+            np.concatenate([old.controls[1:], end.controls]),
+        )  # fmt: skip
+        self._law, self._prepared = search.law_about(plan), True

@@ -1,0 +1,179 @@
+"""Parametrisations: what the unknowns of an optimisation are, and which controls they mean."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.interpolate import make_interp_spline
+
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.optimise.controls import ControlSpace
+
+# From q [worlds, nq], qd [worlds, nv] and the stage's number to what a policy sees [worlds, n].
+Observe = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+INTERPOLATIONS = {"hold": 0, "linear": 1, "cubic": 3}
+
+
+class Parametrisation(ABC):
+    """What the unknowns are; of all worlds they are [worlds, size]."""
+
+    @abstractmethod
+    def size(self, space: ControlSpace) -> int:
+        """Number of unknowns."""
+
+    @abstractmethod
+    def scale(self, space: ControlSpace) -> np.ndarray:
+        """Typical size of each unknown [size]."""
+
+    @abstractmethod
+    def bounds(self, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits of the unknowns [size]."""
+
+    @abstractmethod
+    def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
+        """Unknowns of the first guesses [starts, size], from what a user gives or None."""
+
+
+class OpenLoop(Parametrisation):
+    """Controls that are a linear function of the unknowns, and don't look at the state."""
+
+    @abstractmethod
+    def matrix(self, stages: int) -> np.ndarray | None:
+        """Weights of the rows of unknowns in the controls of each stage [stages, rows]; None for the identity."""
+
+    def rows(self, stages: int) -> int:
+        """Number of rows of unknowns, each of the size of the controls."""
+        matrix = self.matrix(stages)
+        return stages if matrix is None else matrix.shape[1]
+
+    def size(self, space: ControlSpace) -> int:
+        """Number of unknowns."""
+        return self.rows(space.stages) * space.size
+
+    def scale(self, space: ControlSpace) -> np.ndarray:
+        """Typical size of each unknown [size]."""
+        return np.tile(space.scale, self.rows(space.stages))
+
+    def bounds(self, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits of the unknowns [size]."""
+        rows = self.rows(space.stages)
+        return np.tile(space.low, rows), np.tile(space.high, rows)
+
+    def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
+        """Unknowns of the first guesses [starts, size], from rows [rows, size] or [starts, rows, size]; None: zeros."""
+        shape = (self.rows(space.stages), space.size)
+        rows = np.zeros(shape) if given is None else np.asarray(given, dtype=np.float64)
+        if rows.ndim not in (2, 3) or rows.shape[-2:] != shape or not np.isfinite(rows).all():
+            raise ModelError(f"guess has shape {rows.shape}; expected finite numbers {shape}, or (starts, *{shape})")
+        return np.clip(rows, space.low, space.high).reshape(-1, shape[0] * shape[1])
+
+    def controls(self, space: ControlSpace, unknowns: torch.Tensor) -> torch.Tensor:
+        """Controls [stages, worlds, size] of unknowns [worlds, rows * size], within their limits."""
+        rows = unknowns.reshape(len(unknowns), -1, space.size).transpose(0, 1)
+        matrix = self.matrix(space.stages)
+        if matrix is not None:
+            weights = torch.as_tensor(matrix, dtype=rows.dtype, device=rows.device)
+            rows = torch.einsum("sr,rwn->swn", weights, rows)
+        return space.clamped(rows)
+
+
+class PerStage(OpenLoop):
+    """A control of its own in every stage."""
+
+    def matrix(self, stages: int) -> None:
+        """The identity."""
+
+
+class Knots(OpenLoop):
+    """Controls at a few times, evenly spread from the first stage to the last, and interpolated between them.
+
+    Args:
+        count: number of knots.
+        interpolation: "hold": each knot until the next; "linear"; "cubic": a spline through the knots whose third
+            derivative is continuous at the second and the last but one. What overshoots a limit is cut off there.
+    """
+
+    def __init__(self, count: int, interpolation: str = "cubic"):
+        if interpolation not in INTERPOLATIONS:
+            raise ModelError(f"Knots: interpolation is {interpolation!r}; it must be one of {', '.join(INTERPOLATIONS)}")
+        least = INTERPOLATIONS[interpolation] + 1
+        if not is_whole(count, least):
+            raise ModelError(
+                f"Knots: count is {count!r}; for interpolation='{interpolation}' it must be a whole number of at least "
+                f"{least}"
+            )
+        self.count, self.interpolation = int(count), interpolation
+
+    def matrix(self, stages: int) -> np.ndarray:
+        """Weights of the knots in each stage [stages, count]."""
+        if self.count > stages:
+            raise ModelError(f"Knots: {self.count} knots for {stages} stages; there can be one for each at most")
+        if self.interpolation == "hold":
+            return np.eye(self.count)[np.arange(stages) * self.count // stages]
+        times, knots = np.linspace(0.0, 1.0, stages), np.linspace(0.0, 1.0, self.count)
+        return make_interp_spline(knots, np.eye(self.count), k=INTERPOLATIONS[self.interpolation])(times)
+
+
+class Policy(Parametrisation):
+    """The parameters of a module that sees the state and returns controls, which are cut off at their limits.
+
+    Args:
+        module: maps observations [worlds, n] to controls [worlds, size]. It must work row by row, as under
+            ``torch.func.vmap``; its parameters are the first guess and stay as they are.
+        observe: what it sees of ``q, qd, stage``; None for q and qd side by side.
+    """
+
+    def __init__(self, module: torch.nn.Module, observe: Observe | None = None):
+        self.module = module
+        self.observe = observe or (lambda q, qd, stage: torch.cat([q, qd], dim=-1))
+        self.shapes = {name: value.shape for name, value in module.named_parameters()}
+        if not self.shapes:
+            raise ModelError("Policy: the module has no parameters")
+
+    def size(self, space: ControlSpace) -> int:
+        """Number of unknowns."""
+        return sum(shape.numel() for shape in self.shapes.values())
+
+    def scale(self, space: ControlSpace) -> np.ndarray:
+        """One for each."""
+        return np.ones(self.size(space))
+
+    def bounds(self, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
+        """None."""
+        return np.full(self.size(space), -np.inf), np.full(self.size(space), np.inf)
+
+    def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
+        """The module's parameters, or those given [size] or [starts, size]."""
+        if given is None:
+            given = torch.cat([value.detach().reshape(-1) for value in self.module.parameters()]).cpu().numpy()
+        rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
+        if rows.ndim != 2 or rows.shape[1] != self.size(space):
+            raise ModelError(f"guess has shape {rows.shape}; expected ({self.size(space)},), or (starts, ...)")
+        return rows
+
+    def control(
+        self, space: ControlSpace, unknowns: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, stage: int
+    ) -> torch.Tensor:
+        """Controls of one stage [worlds, size] with each world's unknowns [worlds, size of the unknowns]."""
+        values, first = {}, 0
+        for name, shape in self.shapes.items():
+            values[name] = unknowns[:, first : first + shape.numel()].reshape(-1, *shape)
+            first += shape.numel()
+
+        def act(parameters: dict[str, torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
+            return torch.func.functional_call(self.module, parameters, (seen,))
+
+        found = torch.func.vmap(act)(values, self.observe(q, qd, stage))
+        if found.shape != (len(q), space.size):
+            raise ModelError(f"Policy: the module returned {tuple(found.shape)}; expected ({len(q)}, {space.size})")
+        return space.clamped(found)
+
+    def load(self, unknowns: np.ndarray) -> torch.nn.Module:
+        """The module, with unknowns [size] of a result as its parameters."""
+        values = torch.as_tensor(unknowns, dtype=next(self.module.parameters()).dtype)
+        with torch.no_grad():
+            torch.nn.utils.vector_to_parameters(values, self.module.parameters())
+        return self.module

@@ -1,0 +1,247 @@
+"""Problem: what is to be optimised."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.model.parameters import number_of_dims
+from sim.optimise.constraints import Constraint
+from sim.optimise.controls import Joints, control_space
+from sim.optimise.costs import Cost, Function, as_cost
+from sim.optimise.motion import Motion
+from sim.optimise.parametrisations import OpenLoop, Parametrisation, PerStage, Policy
+from sim.optimise.tangent import Tangent
+from sim.simulation.simulator import Simulator
+from sim.torch.autograd import rollout, rollout_with_contact_forces, step
+from sim.torch.robot.robot import Robot
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Costs of some worlds and their derivatives in the unknowns.
+
+    Attributes:
+        cost: of each world [worlds].
+        gradient: of each world's cost [worlds, unknowns].
+    """
+
+    cost: np.ndarray
+    gradient: np.ndarray
+
+
+class Problem:
+    """Find controls whose motion costs least.
+
+    A motion has ``stages``; the controls of each act for ``hold`` steps of the simulator. Costs see the state before
+    each stage and after the last.
+
+    Args:
+        simulator: its model, time step, contact options, parameters and device are those of the motion. How many worlds
+            it has doesn't matter: each method makes as many as it needs.
+        stages: how often the controls change.
+        costs: terms of :mod:`sim.optimise`, or functions from ``q [stages + 1, worlds, nq]``, ``qd`` and ``controls
+            [stages, worlds, size]`` to one number for each world, in PyTorch.
+        controls: what the unknowns are: :class:`PerStage`, :class:`Knots` or :class:`Policy`.
+        hold: steps of the simulator for which each control acts.
+        q0: initial coordinates [nq]; None for the model's.
+        qd0: initial velocities [nv]; None for rest.
+        joints: names of the joints, or a part, whose forces are controlled. None for the inputs of all actuators, or in
+            a model without actuators for the forces of all revolute and prismatic joints.
+        limits: lower and upper limits of the controls, each a number or [size]. None for those of the actuators' inputs
+            or the joints' effort limits.
+        scale: typical size of each control, a number or [size]; None for the strength of each motor.
+        constraints: what must hold, see :class:`Constraint`; :func:`sim.optimise.solve` sees to it.
+
+    Attributes:
+        simulator, stages, hold, parametrisation, constraints: as given.
+        costs: the terms.
+        space: what is controlled.
+        q0, qd0: the initial state [nq], [nv].
+
+    Raises:
+        ModelError: for what doesn't fit together, naming the argument.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        stages: int,
+        costs: Sequence[Cost | Function],
+        *,
+        controls: Parametrisation | None = None,
+        hold: int = 1,
+        q0: npt.ArrayLike | None = None,
+        qd0: npt.ArrayLike | None = None,
+        joints: Joints = None,
+        limits: Any = None,
+        scale: npt.ArrayLike | None = None,
+        constraints: Sequence[Constraint] = (),
+    ):
+        if not isinstance(simulator, Simulator):
+            raise ModelError(f"Problem: simulator is a {type(simulator).__name__}; it must be a sim.Simulator")
+        for name, number in (("stages", stages), ("hold", hold)):
+            if not is_whole(number, 1):
+                raise ModelError(f"Problem: {name} is {number!r}; it must be a whole number of at least 1")
+        controls = PerStage() if controls is None else controls
+        if not isinstance(controls, Parametrisation):
+            raise ModelError(
+                f"Problem: controls is a {type(controls).__name__}; it must be PerStage(), Knots(...) or Policy(...)"
+            )
+        if simulator.contact.warm_start:
+            raise ModelError("Problem: the simulator has a warm start, which hides state; leave warm_start out")
+        self._simulators: dict[int, tuple[Simulator, dict[str, np.ndarray]]] = {}
+        self.simulator = simulator
+        self.model = simulator.model
+        self.stages, self.hold = int(stages), int(hold)
+        self.parametrisation = controls
+        self.space = control_space(simulator, self.stages, joints, limits, scale)
+        self.size = controls.size(self.space)
+        self.robot, self.tangent = Robot(self.model, device=_device(simulator)), Tangent(self.model)
+        self.costs = [as_cost(each) for each in costs]
+        if not self.costs:
+            raise ModelError("Problem: costs is empty; without a cost there is nothing to optimise")
+        for cost in self.costs:
+            cost.check(self.model, self.stages, simulator.contact_sensors)
+        self.constraints = tuple(constraints)
+        for constraint in self.constraints:
+            if not isinstance(constraint, Constraint):
+                raise ModelError(f"Problem: constraints hold a {type(constraint).__name__}; give sim.optimise.Constraint")
+            constraint.check(self.model)
+        one = self.worlds(1)
+        q, qd = one.state(self.model.q0 if q0 is None else q0, qd0).numpy()
+        self.q0, self.qd0 = q[0], qd[0]
+
+    def __repr__(self) -> str:
+        kind = "actuators" if self.space.dofs is None else "joints"
+        return (
+            f"Problem({self.stages} stages of {self.hold} steps of {self.simulator.dt:g} s, {self.space.size} {kind}, "
+            f"{self.size} unknowns, costs: {', '.join(cost.name for cost in self.costs)})"
+        )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of all tensors."""
+        return torch.float64 if self.model.dtype == "float64" else torch.float32
+
+    @property
+    def device(self) -> torch.device:
+        """Where all tensors are."""
+        return _device(self.simulator)
+
+    def with_costs(self, costs: Sequence[Cost]) -> "Problem":
+        """The same problem with other costs and without constraints, sharing its simulators."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.costs, other.constraints = list(costs), ()
+        return other
+
+    def worlds(self, count: int) -> Simulator:
+        """A simulator of so many worlds, with the present parameters; kept for the next time."""
+        values = self.simulator.parameter_values()
+        if count not in self._simulators:
+            for name, value in values.items():
+                if value.ndim > number_of_dims(name):
+                    raise ModelError(
+                        f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
+                    )
+            one = self.simulator
+            made = Simulator(
+                one.model, one.dt, count, one.device, one.contact, values, threads=one.threads,
+                contact_sensors=one.contact_sensors, integrator=one.integrator,
+            )  # fmt: skip
+            self._simulators[count] = made, values
+        simulator, given = self._simulators[count]
+        for name, value in values.items():
+            if value is not given[name]:
+                simulator.set_parameter(name, value)
+        self._simulators[count] = simulator, values
+        return simulator
+
+    # ---- motions -------------------------------------------------------------------------------------------------
+
+    def motion(self, unknowns: torch.Tensor) -> Motion:
+        """The motions of unknowns [worlds, n], differentiable.
+
+        Worlds that go bad have gradients of zero; their costs aren't finite.
+        """
+        simulator = self.worlds(len(unknowns))
+        if isinstance(self.parametrisation, Policy):
+            return self._closed_loop(self.parametrisation, simulator, unknowns)
+        assert isinstance(self.parametrisation, OpenLoop), "there are no others"
+        controls = self.parametrisation.controls(self.space, unknowns)
+        tau, control = self.space.inputs(controls)
+        forces = bool(simulator.contact_sensors)
+        run: Callable[..., tuple[torch.Tensor, ...]] = rollout_with_contact_forces if forces else rollout
+        found = run(
+            simulator, self._tensor(self.q0), self._tensor(self.qd0), tau, control, hold=self.hold,
+            leave_out_bad_worlds=True,
+        )  # fmt: skip
+        return Motion(found[0], found[1], controls, found[2] if forces else None, self.robot, self.tangent)
+
+    def still_motion(self) -> Motion:
+        """A motion of one world that stays where it begins, without simulation, to see what costs return."""
+        q, qd = (self._tensor(x).expand(self.stages + 1, 1, -1) for x in (self.q0, self.qd0))
+        controls = torch.zeros(self.stages, 1, self.space.size, dtype=self.dtype, device=self.device)
+        sensors = len(self.simulator.contact_sensors)
+        force = controls.new_zeros(self.stages, 1, sensors, 3) if sensors else None
+        return Motion(q, qd, controls, force, self.robot, self.tangent)
+
+    def _closed_loop(self, policy: Policy, simulator: Simulator, unknowns: torch.Tensor) -> Motion:
+        q, qd = (self._tensor(x).expand(len(unknowns), -1) for x in (self.q0, self.qd0))
+        states, controls = [(q, qd)], []
+        for stage in range(self.stages):
+            controls.append(policy.control(self.space, unknowns, q, qd, stage))
+            q, qd = step(
+                simulator, q, qd, *self.space.inputs(controls[-1]), hold=self.hold, leave_out_bad_worlds=True
+            )
+            states.append((q, qd))
+        every_q, every_qd = (torch.stack(parts) for parts in zip(*states, strict=True))
+        return Motion(every_q, every_qd, torch.stack(controls), None, self.robot, self.tangent)
+
+    def cost(self, motion: Motion) -> torch.Tensor:
+        """The cost of every world [worlds], constraints left aside."""
+        return torch.stack([cost.value(motion) for cost in self.costs]).sum(0)
+
+    def violation(self, motion: Motion) -> np.ndarray:
+        """The largest violation of any constraint in every world [worlds]."""
+        worst = torch.zeros(motion.q.shape[1], dtype=motion.q.dtype, device=motion.q.device)
+        for constraint in self.constraints:
+            worst = torch.maximum(worst, constraint.violation(motion).amax((0, 2)))
+        return worst.detach().cpu().numpy()
+
+    def costs_of(self, unknowns: np.ndarray) -> np.ndarray:
+        """Costs [worlds] of unknowns [worlds, n]; infinite where the simulation diverges."""
+        with torch.no_grad():
+            cost = self.cost(self.motion(self._tensor(unknowns))).cpu().numpy().astype(np.float64)
+        return np.where(np.isfinite(cost), cost, np.inf)
+
+    def evaluate(self, unknowns: np.ndarray) -> Evaluation:
+        """Costs and their gradients, of unknowns [worlds, n]."""
+        x = self._tensor(unknowns).requires_grad_()
+        cost = self.cost(self.motion(x))
+        (gradient,) = torch.autograd.grad(torch.where(cost.isfinite(), cost, torch.zeros_like(cost)).sum(), x)
+        numbers = cost.detach().cpu().numpy().astype(np.float64)
+        finite = np.isfinite(numbers)
+        slope = gradient.cpu().numpy().astype(np.float64)
+        return Evaluation(np.where(finite, numbers, np.inf), np.where(finite[:, None], slope, 0.0))
+
+    def states_of(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All states of controls [stages, size]: q [steps + 1, nq] and qd [steps + 1, nv]."""
+        simulator = self.worlds(1)
+        inputs = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
+        trajectory = simulator.rollout(simulator.state(self.q0, self.qd0), **inputs)
+        return trajectory.q.numpy()[:, 0].copy(), trajectory.qd.numpy()[:, 0].copy()
+
+    def _tensor(self, values: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+
+
+def _device(simulator: Simulator) -> torch.device:
+    device = simulator.device
+    return torch.device("cpu") if device.is_cpu else torch.device(f"cuda:{device.ordinal}")

@@ -1,0 +1,184 @@
+"""Costs to second order, stage by stage, in tangent coordinates.
+
+Least-squares terms count by Gauss-Newton, all others by their Hessians, whose blocks follow from one product with the
+same direction in all stages each.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.optimise.costs import Cost, LeastSquares
+from sim.optimise.motion import Motion
+
+
+@dataclass
+class Quadratic:
+    """Derivatives of the costs of some motions; z is the state's tangent and the control, [2 nv + size].
+
+    In the last stage there is no control, and its derivatives are zero.
+
+    Attributes:
+        cost: of each world [worlds].
+        slope: [stages + 1, worlds, 2 nv + size].
+        curvature: positive semi-definite [stages + 1, worlds, 2 nv + size, 2 nv + size].
+    """
+
+    cost: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
+
+
+class Quadratics:
+    """Makes :class:`Quadratic` of motions.
+
+    Args:
+        costs: the terms.
+    """
+
+    def __init__(self, costs: list[Cost]):
+        self.costs = costs
+        self._checked = False
+
+    def __call__(self, motion: Motion) -> Quadratic:
+        """The costs about the motions, whose history doesn't count.
+
+        Raises:
+            ModelError: for a cost that couples stages or has no second derivative.
+        """
+        motion = motion.detached()
+        stages, worlds, size = motion.controls.shape
+        n = 2 * motion.tangent.nv
+        total = torch.zeros(worlds, dtype=motion.q.dtype, device=motion.q.device)
+        slope = motion.q.new_zeros(stages + 1, worlds, n + size)
+        curvature = motion.q.new_zeros(stages + 1, worlds, n + size, n + size)
+        for cost in self.costs:
+            z = motion.q.new_zeros(stages + 1, worlds, n + size).requires_grad_()
+            moved = motion.moved(z[..., :n], z[:-1, :, n:])
+            if isinstance(cost, LeastSquares):
+                value = self._squares(cost, moved, z, slope, curvature)
+            else:
+                value = self._general(cost, moved, z, slope, curvature)
+            total = total + value
+        self._checked = True
+        arrays = (x.detach().cpu().numpy().astype(np.float64) for x in (total, slope, curvature))
+        return Quadratic(*arrays)
+
+    def _squares(
+        self, cost: LeastSquares, moved: Motion, z: torch.Tensor, slope: torch.Tensor, curvature: torch.Tensor
+    ) -> torch.Tensor:
+        r = cost.residuals(moved)
+        if not r.numel() or not r.requires_grad:
+            return 0.5 * (r.detach() ** 2).sum((0, 2))
+        if not self._checked:
+            _require_separate_rows(cost, r, z)
+        columns = cost.columns(moved)
+        if columns is None:
+            columns = np.full(r.shape[2], -1)
+        J = z.new_zeros(*z.shape[:2], r.shape[2], z.shape[2])
+        for k in np.flatnonzero(columns < 0):
+            J[:, :, k] = _slope(r[..., k].sum(), z)
+        (known,) = np.nonzero(columns >= 0)
+        if len(known):
+            rows = torch.arange(len(z), device=z.device)[cost.rows(moved)]
+            root = torch.as_tensor(np.sqrt(np.broadcast_to(cost.weight, r.shape[2])[known]), dtype=z.dtype)
+            J[rows[:, None], :, known, columns[known]] = root.to(z.device)[:, None]
+        curvature += J.mT @ J
+        value = 0.5 * (r**2).sum((0, 2))
+        slope += _slope(value.sum(), z)
+        return value.detach()
+
+    def _general(
+        self, cost: Cost, moved: Motion, z: torch.Tensor, slope: torch.Tensor, curvature: torch.Tensor
+    ) -> torch.Tensor:
+        value = cost.value(moved)
+        if not value.requires_grad:
+            return value
+        first, blocks = hessian(cost, value, z, check=not self._checked)
+        slope += first
+        if blocks is not None:
+            values, vectors = torch.linalg.eigh(blocks)
+            curvature += (vectors * values.clamp(min=0.0)[..., None, :]) @ vectors.mT
+        return value.detach()
+
+
+def hessian(
+    cost: Cost, value: torch.Tensor, z: torch.Tensor, check: bool = True
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Slope and blocks of the Hessian of a cost.
+
+    Args:
+        cost: the term, for messages.
+        value: its value [worlds], with history.
+        z: the moves on which it depends [stages + 1, worlds, n].
+        check: look whether stages are coupled.
+
+    Returns:
+        the slope [stages + 1, worlds, n], and second derivatives in the moves of each stage [stages + 1, worlds, n, n];
+        None where they are zero.
+
+    Raises:
+        ModelError: where there is no second derivative, or stages are coupled.
+    """
+    try:
+        (first,) = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)
+        if first is None:
+            return torch.zeros_like(z), None
+        if not first.requires_grad:
+            return first, None
+        if check:
+            _require_separate(cost, first, z)
+        columns = [_slope(first[..., k].sum(), z) for k in range(z.shape[-1])]
+    except RuntimeError as error:
+        raise ModelError(
+            f"cost '{cost.name}' has no second derivative, which ilqr needs ({str(error).splitlines()[0]}); give a "
+            "sum of squares as sim.optimise.LeastSquares, or use gradient or lbfgs"
+        ) from None
+    blocks = torch.stack(columns, dim=-2)
+    return first.detach(), 0.5 * (blocks + blocks.mT)
+
+
+def _slope(value: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """The derivative of a number in z; zeros where it doesn't depend on it."""
+    if not value.requires_grad:
+        return torch.zeros_like(z)
+    (found,) = torch.autograd.grad(value, z, retain_graph=True, allow_unused=True)
+    return torch.zeros_like(z) if found is None else found
+
+
+def _require_separate_rows(cost: LeastSquares, r: torch.Tensor, z: torch.Tensor) -> None:
+    """Check that each row of residuals depends on one stage, and no two on the same."""
+    if len(r) < 2:
+        touched = (_slope(r.abs().sum(), z) != 0.0).any(-1).any(-1).sum()
+        if touched > 1:
+            raise _coupled(cost)
+        return
+    some = torch.zeros(len(r), 1, 1, dtype=r.dtype, device=r.device)
+    some[::2] = 1.0
+    signs = _signs(r)
+    even, odd = (_slope((r * signs * mask).sum(), z) for mask in (some, 1.0 - some))
+    if ((even != 0.0).any(-1) & (odd != 0.0).any(-1)).any():
+        raise _coupled(cost)
+
+
+def _require_separate(cost: Cost, first: torch.Tensor, z: torch.Tensor) -> None:
+    """Check that the derivative in one stage doesn't depend on the stages beside it."""
+    for parity in (0, 1):
+        found = _slope((first[parity::2] * _signs(first[parity::2])).sum(), z)
+        if (found[1 - parity :: 2] != 0.0).any():
+            raise _coupled(cost)
+
+
+def _signs(like: torch.Tensor) -> torch.Tensor:
+    """Fixed random numbers, so that nothing cancels."""
+    generator = torch.Generator().manual_seed(0)
+    return (0.5 + torch.rand(like.shape, generator=generator, dtype=like.dtype)).to(like.device)
+
+
+def _coupled(cost: Cost) -> ModelError:
+    return ModelError(
+        f"cost '{cost.name}' couples several stages; ilqr needs a sum over stages, whose rows depend on one stage each. "
+        "Use gradient or lbfgs"
+    )

@@ -1,0 +1,48 @@
+"""What every method returns."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Result:
+    """The best motion that was found.
+
+    Attributes:
+        method: "gradient", "ilqr", "lbfgs" or "cmaes".
+        cost: its cost, constraints left aside.
+        controls: joint forces of the chosen joints or inputs of the actuators [stages, size].
+        q: coordinates before each step of the simulator and after the last [steps + 1, nq].
+        qd: velocities likewise [steps + 1, nv].
+        unknowns: what the parametrisation's unknowns are [n]; those of ``ilqr`` are the controls.
+        history: the least cost, or score, of all starts so far, after each iteration; the first guesses are number 0.
+        rollouts: motions of one world that were simulated, forwards.
+        message: why it ended.
+        converged: whether that was because nothing more was to be gained, or the goal was reached.
+        starts: the final cost, or score, of each start [starts].
+        violation: largest violation of any constraint.
+        gains: of ``ilqr``: the controls' answer to a change of the state in tangent coordinates [stages, size, 2 nv].
+        seconds: time taken.
+    """
+
+    method: str
+    cost: float
+    controls: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    unknowns: np.ndarray
+    history: list[float]
+    rollouts: int
+    message: str
+    converged: bool
+    starts: np.ndarray
+    violation: float = 0.0
+    gains: np.ndarray | None = field(default=None, repr=False)
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        iterations = max(len(self.history) - 1, 0)
+        text = f"{self.method}: cost {self.cost:.6g} after {iterations} iterations, {self.rollouts} rollouts and "
+        text += f"{self.seconds:.1f} s; {self.message}"
+        return text if self.violation == 0.0 else f"{text}; constraints violated by {self.violation:.2g}"

@@ -1,0 +1,74 @@
+"""What all methods share: their first guesses, progress, and the result."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.optimise.problem import Problem
+from sim.optimise.result import Result
+
+
+def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed: int) -> np.ndarray:
+    """The first unknowns of every start [starts, n].
+
+    Args:
+        problem: the problem.
+        guess: what the parametrisation takes for a guess, of one start or of all; None for its own.
+        starts: how many.
+        spread: standard deviation of what is added to a guess that stands for several starts, but the first; in units
+            of the unknowns' scale.
+        seed: of these random numbers.
+
+    Raises:
+        ModelError: for numbers that don't fit.
+    """
+    if not is_whole(starts, 1):
+        raise ModelError(f"starts is {starts!r}; it must be a whole number of at least 1")
+    if not (np.isfinite(spread) and spread >= 0.0):
+        raise ModelError(f"spread is {spread!r}; it must be finite and not negative")
+    given = problem.parametrisation.guess(problem.space, guess)
+    if len(given) == 1 and starts > 1:
+        noise = np.random.default_rng(seed).standard_normal((starts, given.shape[1]))
+        noise[0] = 0.0
+        given = given + spread * problem.parametrisation.scale(problem.space) * noise
+    if starts > 1 and len(given) != starts:
+        raise ModelError(f"guess has {len(given)} starts, but starts is {starts}")
+    return np.clip(given, *problem.parametrisation.bounds(problem.space))
+
+
+def require_iterations(iterations: int) -> None:
+    """Raises ModelError for a number of iterations that isn't whole, or negative."""
+    if not is_whole(iterations, 0):
+        raise ModelError(f"iterations is {iterations!r}; it must be a whole number, not negative")
+
+
+@contextmanager
+def progress_bar(method: str, iterations: int, done: int, shown: bool) -> Iterator[tqdm]:
+    """A progress bar of iterations, complete at its end."""
+    with tqdm(total=iterations, initial=done, desc=method, unit="iteration", disable=not shown) as bar:
+        bar.set_postfix_str("compiling kernels, unless they are cached")
+        yield bar
+        bar.total = bar.n
+
+
+def finished(
+    problem: Problem, method: str, unknowns: np.ndarray, scores: np.ndarray, history: list[float], rollouts: int,
+    message: str, converged: bool, begun: float, gains: np.ndarray | None = None,
+) -> Result:  # fmt: skip
+    """The result of the best unknowns [n], simulated once more."""
+    with torch.no_grad():
+        motion = problem.motion(torch.as_tensor(unknowns[None], dtype=problem.dtype, device=problem.device))
+        cost, violation = float(problem.cost(motion)[0]), float(problem.violation(motion)[0])
+    controls = motion.controls[:, 0].cpu().numpy().astype(np.float64)
+    q, qd = problem.states_of(controls)
+    return Result(
+        method, cost, controls, q, qd, unknowns, history, rollouts, message, converged, scores, violation, gains,
+        time.perf_counter() - begun,
+    )  # fmt: skip

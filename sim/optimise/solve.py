@@ -1,0 +1,90 @@
+"""Solve: one method by its name, with constraints by an augmented Lagrangian around it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from sim.errors import ModelError
+from sim.optimise.cmaes import cmaes
+from sim.optimise.constraints import Multiplied
+from sim.optimise.gradient import gradient
+from sim.optimise.ilqr import ilqr
+from sim.optimise.lbfgs import lbfgs
+from sim.optimise.parametrisations import OpenLoop
+from sim.optimise.problem import Problem
+from sim.optimise.result import Result
+
+METHODS: dict[str, Callable[..., Result]] = {"gradient": gradient, "ilqr": ilqr, "lbfgs": lbfgs, "cmaes": cmaes}
+STIFFER = 10.0  # factor of the stiffness where a round has not cut the violation to a quarter
+ENOUGH = 0.25
+
+
+def solve(
+    problem: Problem,
+    method: str = "ilqr",
+    guess: Any = None,
+    *,
+    rounds: int = 10,
+    stiffness: float = 10.0,
+    feasible: float = 1e-3,
+    **options: Any,
+) -> Result:
+    """Find the controls that cost least and keep to the constraints.
+
+    Without constraints it is the method alone. With them the method is run again and again: each constraint is a cost
+    with multipliers, which grow by what is still violated, and its stiffness grows where that doesn't suffice (augmented
+    Lagrangian, Nocedal and Wright 2006, section 17.4). Each round begins with the result of the last.
+
+    Args:
+        problem: the problem.
+        method: "gradient", "ilqr", "lbfgs" or "cmaes".
+        guess: first unknowns, see the method.
+        rounds: most rounds, where there are constraints.
+        stiffness: of the first round, cost per square of a constraint's number.
+        feasible: a violation below this is none.
+        **options: of the method; ``starts`` serves the first round.
+
+    Raises:
+        ModelError: for an unknown method, and whatever the method raises.
+    """
+    if method not in METHODS:
+        raise ModelError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
+    run = METHODS[method]
+    if not problem.constraints:
+        return run(problem, guess, **options)
+    if not (rounds >= 1 and stiffness > 0.0 and feasible > 0.0):
+        raise ModelError("solve: rounds, stiffness and feasible must be positive")
+    terms = [Multiplied(constraint, stiffness) for constraint in problem.constraints]
+    history: list[float] = []
+    rollouts, seconds, before = 0, 0.0, float("inf")
+    for number in range(rounds):
+        found = run(problem.with_costs([*problem.costs, *terms]), guess, **options)
+        options.pop("starts", None)
+        rollouts, seconds = rollouts + found.rollouts, seconds + found.seconds
+        history += found.history
+        with torch.no_grad():
+            motion = problem.motion(torch.as_tensor(found.unknowns[None], dtype=problem.dtype, device=problem.device))
+            violation = float(problem.violation(motion)[0])
+            cost = float(problem.cost(motion)[0])
+            if violation > ENOUGH * before:
+                stiffness *= STIFFER
+            terms = [term.updated(motion, stiffness) for term in terms]
+        before = violation
+        guess = _as_guess(problem, found)
+        if violation < feasible and (number or found.converged):
+            break
+    met = violation < feasible
+    message = found.message if met else "constraints not met"
+    return replace(
+        found, cost=cost, history=history, rollouts=rollouts, seconds=seconds, violation=violation, message=message,
+        converged=met and found.converged,
+    )  # fmt: skip
+
+
+def _as_guess(problem: Problem, found: Result) -> Any:
+    """What a method takes for a guess to begin where another has ended."""
+    if isinstance(problem.parametrisation, OpenLoop):
+        return found.unknowns.reshape(-1, problem.space.size)
+    return found.unknowns

@@ -1,0 +1,270 @@
+"""Ready-made costs: each is half a weighted sum of squares over the stages that ``at`` names."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.optimise.costs import At, LeastSquares, stages_of
+from sim.optimise.motion import Motion
+from sim.optimise.tangent import turn_between
+
+
+class _OfStates(LeastSquares):
+    """A difference from a target, in some states.
+
+    Args:
+        target: what is wanted [size], or for each of the states [states, size].
+        size: of the target; None where the model says so.
+        weight: see :class:`sim.optimise.LeastSquares`.
+        at: the states that count: a number, several, or None for all; -1 is the last.
+        longest: see :class:`sim.optimise.LeastSquares`.
+    """
+
+    def __init__(self, target: npt.ArrayLike, size: int | None, weight: npt.ArrayLike, at: At, longest: float):
+        super().__init__(None, weight, longest=longest)
+        self.at = at
+        self.target = np.array(target, dtype=np.float64)
+        if size is not None:
+            self._require_target(size)
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        stages_of(self.at, stages, self.name)
+
+    def _require_target(self, size: int) -> None:
+        if self.target.ndim > 2 or self.target.shape[-1:] != (size,) or not np.isfinite(self.target).all():
+            raise ModelError(
+                f"cost '{self.name}': target has shape {self.target.shape}; expected {size} finite numbers, or "
+                f"[states, {size}]"
+            )
+
+    def rows(self, motion: Motion) -> list[int] | slice:
+        """The states that count."""
+        return stages_of(self.at, motion.stages, self.name)
+
+    def _wanted(self, like: torch.Tensor) -> torch.Tensor:
+        """The target as a tensor [size], or [states, 1, size]."""
+        target = torch.as_tensor(self.target, dtype=like.dtype, device=like.device)
+        return target[:, None] if target.dim() == 2 else target
+
+
+class Position(_OfStates):
+    """The origin of a link or frame at a point.
+
+    Args:
+        frame: name of a link or frame.
+        target: the point in the world [3], or one for each of the states [states, 3], m.
+        weight: of the squares [1/m^2], one or one per axis.
+        at: the states that count; None for all, -1 for the last.
+        longest: see :class:`sim.optimise.LeastSquares` [m].
+    """
+
+    def __init__(
+        self, frame: str, target: npt.ArrayLike, weight: npt.ArrayLike = 1.0, *, at: At = None,
+        longest: float = float("inf"),
+    ):  # fmt: skip
+        super().__init__(target, 3, weight, at, longest)
+        self.frame = frame
+        self.name = f"Position('{frame}')"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        super().check(model, stages, sensors)
+        model.frame(self.frame)
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """From the target to the frame, along world axes [states, worlds, 3]."""
+        position, _ = motion.robot.forward_kinematics(motion.q[self.rows(motion)], self.frame)
+        return position - self._wanted(position)
+
+
+class Orientation(_OfStates):
+    """A link or frame turned as wanted.
+
+    Args:
+        frame: name of a link or frame.
+        target: unit quaternion xyzw [4], or one for each of the states [states, 4].
+        weight: of the squares of the angle along world axes [1/rad^2].
+        at: the states that count; None for all, -1 for the last.
+        longest: see :class:`sim.optimise.LeastSquares` [rad].
+    """
+
+    def __init__(
+        self, frame: str, target: npt.ArrayLike, weight: npt.ArrayLike = 1.0, *, at: At = None,
+        longest: float = float("inf"),
+    ):  # fmt: skip
+        super().__init__(target, 4, weight, at, longest)
+        self.frame = frame
+        self.name = f"Orientation('{frame}')"
+        if not np.allclose(np.linalg.norm(self.target, axis=-1), 1.0, atol=1e-3):
+            raise ModelError(f"cost '{self.name}': target {self.target} is no quaternion of unit length")
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        super().check(model, stages, sensors)
+        model.frame(self.frame)
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The turn from the target to the frame, along world axes [states, worlds, 3]."""
+        _, quaternion = motion.robot.forward_kinematics(motion.q[self.rows(motion)], self.frame)
+        return turn_between(self._wanted(quaternion).expand_as(quaternion), quaternion)
+
+
+class Posture(_OfStates):
+    """Coordinates as wanted.
+
+    Args:
+        target: coordinates [nq], or for each of the states [states, nq].
+        weight: of the squares of their differences, one or [nv]; see :func:`sim.difference`.
+        at: the states that count; None for all, -1 for the last.
+        longest: see :class:`sim.optimise.LeastSquares`.
+    """
+
+    name = "Posture"
+
+    def __init__(
+        self, target: npt.ArrayLike, weight: npt.ArrayLike = 1.0, *, at: At = None, longest: float = float("inf")
+    ):
+        super().__init__(target, None, weight, at, longest)
+        self.name = "Posture"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        super().check(model, stages, sensors)
+        self._require_target(model.nq)
+        _require_weights(self, model.nv)
+
+    def columns(self, motion: Motion) -> np.ndarray:
+        """The coordinates', but for those of turns."""
+        own = np.full(motion.tangent.nv, -1)
+        own[motion.tangent.plain] = motion.tangent.plain
+        return own
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """From the target to the coordinates, as a tangent [states, worlds, nv]."""
+        q = motion.q[self.rows(motion)]
+        return motion.tangent.difference(self._wanted(q), q)
+
+
+class Velocity(_OfStates):
+    """Velocities of the joints as wanted.
+
+    Args:
+        target: velocities [nv], or for each of the states [states, nv]; None for zeros.
+        weight: of the squares of their differences, one or [nv].
+        at: the states that count; None for all, -1 for the last.
+        longest: see :class:`sim.optimise.LeastSquares`.
+    """
+
+    def __init__(
+        self, target: npt.ArrayLike | None = None, weight: npt.ArrayLike = 1.0, *, at: At = None,
+        longest: float = float("inf"),
+    ):  # fmt: skip
+        super().__init__(0.0 if target is None else target, None, weight, at, longest)
+        self.name = "Velocity"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        super().check(model, stages, sensors)
+        if self.target.ndim:
+            self._require_target(model.nv)
+        _require_weights(self, model.nv)
+
+    def columns(self, motion: Motion) -> np.ndarray:
+        """The velocities'."""
+        return motion.tangent.nv + np.arange(motion.tangent.nv)
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The velocities less the target [states, worlds, nv]."""
+        qd = motion.qd[self.rows(motion)]
+        return qd - self._wanted(qd)
+
+
+class Effort(LeastSquares):
+    """Small controls, in every stage.
+
+    Args:
+        weight: of their squares, one or one per control.
+        target: the controls that cost nothing [size], or of each stage [stages, size]; None for zeros.
+    """
+
+    def __init__(self, weight: npt.ArrayLike = 1.0, target: npt.ArrayLike | None = None):
+        super().__init__(None, weight)
+        self.target = np.array(0.0 if target is None else target, dtype=np.float64)
+        self.name = "Effort"
+
+    def columns(self, motion: Motion) -> np.ndarray:
+        """The controls'."""
+        return 2 * motion.tangent.nv + np.arange(motion.controls.shape[2])
+
+    def rows(self, motion: Motion) -> slice:
+        """All stages but the state at the end."""
+        return slice(0, motion.stages)
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The controls less the target [stages, worlds, size]."""
+        target = torch.as_tensor(self.target, dtype=motion.q.dtype, device=motion.q.device)
+        return motion.controls - (target[:, None] if target.dim() == 2 else target)
+
+
+class Smoothness(LeastSquares):
+    """Controls that change little from one stage to the next. It couples stages, so ``ilqr`` refuses it.
+
+    Args:
+        weight: of the squares of the changes, one or one per control.
+    """
+
+    def __init__(self, weight: npt.ArrayLike = 1.0):
+        super().__init__(None, weight)
+        self.name = "Smoothness"
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """Changes of the controls [stages - 1, worlds, size]."""
+        return motion.controls.diff(dim=0)
+
+
+class ContactForce(LeastSquares):
+    """Contact wanted at a time: the force on a contact sensor reaches a least value. ``ilqr`` doesn't know forces.
+
+    Args:
+        sensor: its number in the simulator's ``contact_sensors``.
+        least: the least force along a direction [N].
+        at: the stages in which it is wanted; None for all, -1 for the last.
+        direction: unit vector in the world; the default is up.
+        weight: of the squares of what is missing [1/N^2].
+    """
+
+    def __init__(
+        self, sensor: int, least: float, *, at: At = None, direction: npt.ArrayLike = (0.0, 0.0, 1.0),
+        weight: float = 1.0,
+    ):  # fmt: skip
+        super().__init__(None, weight)
+        self.sensor, self.least, self.at = sensor, float(least), at
+        self.direction = np.asarray(direction, dtype=np.float64)
+        self.name = f"ContactForce({sensor})"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        stages_of(self.at, stages - 1, self.name)
+        if not 0 <= self.sensor < len(sensors):
+            raise ModelError(
+                f"cost '{self.name}': the simulator has {len(sensors)} contact sensors; name geometries with "
+                "Simulator(..., contact_sensors=[...])"
+            )
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The force that is missing [stages, worlds, 1]."""
+        if motion.contact_force is None:
+            raise ModelError(f"cost '{self.name}': this method doesn't know contact forces; use gradient or lbfgs")
+        force = motion.contact_force[stages_of(self.at, motion.stages - 1, self.name)][:, :, self.sensor]
+        along = force @ torch.as_tensor(self.direction, dtype=force.dtype, device=force.device)
+        return (self.least - along).clamp(min=0.0)[..., None]
+
+
+def _require_weights(cost: Any, size: int) -> None:
+    if cost.weight.ndim and len(cost.weight) != size:
+        raise ModelError(f"cost '{cost.name}': {len(cost.weight)} weights; expected one, or one for each of {size}")

@@ -1,0 +1,188 @@
+"""Gradient, L-BFGS and CMA-ES on the same problems; constraints; interruptions."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+import sim
+import sim.optimise as so
+from scenes import throw
+from tests.optimise.problems import sliders, swing
+
+
+def rails(**options: object) -> so.Problem:
+    """A linear system: all costs are quadratic."""
+    costs = [so.Posture([0.5, 0.2], 50.0, at=-1), so.Velocity(weight=5.0, at=-1), so.Effort(0.05)]
+    return so.Problem(sliders(), 12, costs, q0=[1.0, -0.5], **options)
+
+
+def test_methods_agree():
+    """On the least cost of a convex problem with limits that matter."""
+    problem = rails(limits=(-1.2, 1.2))
+    best = so.ilqr(problem)
+    assert (np.abs(best.controls) == 1.2).any()
+    for found, bound in (
+        (so.gradient(problem, iterations=400), 1e-4),
+        (so.lbfgs(problem, tolerance=1e-14, iterations=300), 1e-7),
+        (so.cmaes(problem, iterations=400), 1e-3),
+    ):
+        assert best.cost * (1.0 - 1e-9) <= found.cost < best.cost * (1.0 + bound), found
+        assert np.abs(found.controls).max() <= 1.2
+        assert found.q.shape == (13, 2)
+        assert found.rollouts >= len(found.history) - 1
+        assert (np.diff(found.history) <= 0.0).all()
+        assert found.cost == pytest.approx(problem.costs_of(found.unknowns[None])[0], rel=1e-12)
+
+
+def test_gradient_reaches_by_the_smallest_change():
+    """A place to reach and nothing else: of all controls those with the least sum of squares, by least squares."""
+    problem = so.Problem(sliders(), 12, [so.Posture([0.5, 0.2], at=-1)], q0=[1.0, -0.5], scale=[1.0, 2.0])
+    found = so.gradient(problem, iterations=3)
+    x = torch.zeros(1, problem.size, dtype=torch.float64)
+
+    def end(x):
+        return problem.motion(x[None]).q[-1, 0]
+
+    J = torch.func.jacrev(end)(x[0]).numpy()
+    weighted = J * np.tile([1.0, 2.0], 12)
+    expected = np.tile([1.0, 2.0], 12) * (np.linalg.pinv(weighted) @ ([0.5, 0.2] - end(x[0]).numpy()))
+    np.testing.assert_allclose(found.unknowns, expected, rtol=1e-5, atol=1e-8)
+    assert found.cost < 1e-10
+    # Two residuals, each with a world of its own.
+    assert found.rollouts == 2 * len(found.history)
+
+
+def test_gradient_of_a_throw_steps_as_far_as_it_may():
+    """Contact and 9000 unknowns: the first iteration moves the ball's end by the longest step."""
+    scene = throw.build((1.4, 0.1, 0.5), steps=1000)
+    simulator = sim.Simulator(scene.model, scene.dt, device="cpu")
+
+    def miss(q, qd, controls):
+        return q[-1:, :, scene.ball_position] - q.new_tensor(scene.target)
+
+    costs = [so.LeastSquares(miss, longest=0.01)]
+    problem = so.Problem(simulator, scene.steps, costs, q0=scene.q0, joints=scene.arm, limits=(-np.inf, np.inf))
+    motors = scene.model.qd_slice(scene.arm)
+    # Before the ball falls: its end follows the hand.
+    guess = np.tile(scene.hold[motors], (scene.steps, 1))
+    found = [so.gradient(problem, guess, iterations=n, patience=9) for n in (0, 1)]
+    before, after = (each.q[-1, scene.ball_position] for each in found)
+    assert np.linalg.norm(after - before) == pytest.approx(0.01, rel=0.1)
+    way = (scene.target - before) / np.linalg.norm(scene.target - before)
+    assert (after - before) @ way == pytest.approx(0.01, rel=0.1)
+
+
+def test_starts_are_searched_side_by_side():
+    problem = swing()
+    guess = 0.3 * np.random.default_rng(1).standard_normal((3, 50, 1))
+    together = so.gradient(problem, guess, starts=3, iterations=6)
+    alone = [so.gradient(problem, each, iterations=6).cost for each in guess]
+    np.testing.assert_allclose(together.starts, alone, rtol=1e-7)
+    first, second = (so.gradient(problem, starts=3, spread=0.3, seed=5, iterations=3) for _ in range(2))
+    np.testing.assert_array_equal(first.unknowns, second.unknowns)
+    one, two = (so.cmaes(problem, iterations=3, seed=7) for _ in range(2))
+    np.testing.assert_array_equal(one.unknowns, two.unknowns)
+
+
+def test_policy_learns_to_hold_a_pendulum():
+    """A linear law that holds it upright, from zeros: by gradients of the motion, with L-BFGS."""
+    law = torch.nn.Linear(2, 1, bias=False).double()
+    torch.nn.init.zeros_(law.weight)
+    problem = swing(controls=so.Policy(law, lambda q, qd, stage: torch.cat([q - np.pi, qd], dim=1)))
+    problem.q0 = np.array([np.pi - 0.3])
+    falls = problem.costs_of(np.zeros((1, 2)))[0]
+    found = so.lbfgs(problem, iterations=40)
+    assert found.cost < 1e-2 * falls
+    assert found.unknowns[0] < -0.1, "it pushes back"
+    # No law near it is better, by a search without gradients.
+    simplex = found.unknowns + np.array([[0.0, 0.0], [0.2, 0.0], [0.0, 0.2]])
+    other = minimize(
+        lambda x: problem.costs_of(x[None])[0], found.unknowns, method="Nelder-Mead",
+        options={"initial_simplex": simplex, "maxfev": 40},
+    )  # fmt: skip
+    assert found.cost <= other.fun * (1.0 + 1e-6)
+    np.testing.assert_array_equal(law.weight.detach(), 0.0)
+
+
+@pytest.mark.parametrize("method", ["ilqr", "lbfgs", "gradient"])
+def test_constraints_are_met(method):
+    """A mass must not come closer than 0.1: the least cost is that of a solver for such problems, SLSQP."""
+    costs = [so.Posture([0.0], 5.0), so.Velocity(weight=0.3), so.Effort(0.02)]
+    beyond = so.Constraint(lambda q, qd, u: 0.1 - q)
+    problem = so.Problem(sliders(1), 12, costs, q0=[1.0], constraints=[beyond])
+    free = so.solve(so.Problem(problem.simulator, 12, costs, q0=[1.0]), method)
+    assert free.q.min() < 0.0
+    found = so.solve(problem, method, feasible=1e-4, **({} if method == "ilqr" else {"iterations": 300}))
+    assert found.converged, found
+    assert found.violation < 1e-4
+    assert found.q.min() > 0.1 - 1e-4
+
+    def states(x):
+        return problem.motion(torch.as_tensor(x[None])).q[:, 0, 0]
+
+    def evaluate(x):
+        each = problem.evaluate(x[None])
+        return each.cost[0], each.gradient[0]
+
+    inside = {"type": "ineq", "fun": lambda x: states(x).numpy() - 0.1,
+              "jac": lambda x: torch.func.jacrev(states)(torch.as_tensor(x)).numpy()}  # fmt: skip
+    best = minimize(evaluate, free.unknowns, jac=True, method="SLSQP", constraints=[inside], options={"ftol": 1e-12})
+    assert found.cost == pytest.approx(best.fun, rel=2e-3 if method == "gradient" else 1e-4)
+    assert found.cost > free.cost * 1.001
+
+
+def test_joints_stay_in_their_ranges():
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("bob", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="bob", lower=-2.0, upper=1.0)
+    simulator = sim.Simulator(builder.finalize("float64"), 0.05, device="cpu", threads=1)
+    costs = [so.Posture([1.2], 10.0), so.Effort(1e-3)]
+    found = so.solve(so.Problem(simulator, 20, costs, constraints=[so.JointRange(margin=0.2)]), rounds=15)
+    assert 0.79 < found.q.max() < 0.8 + 1e-3
+
+
+def test_goes_on_where_it_was():
+    """Bit for bit as if it had not been interrupted."""
+    problem = swing(dtype="float32")
+    guess = np.full((50, 1), 0.1)
+    whole = so.gradient(problem, guess, iterations=8)
+    kept: list[dict] = []
+    so.gradient(problem, guess, iterations=3, save=kept.append)
+    parts = so.gradient(problem, guess, iterations=8, resume=kept[-1])
+    np.testing.assert_array_equal(parts.unknowns, whole.unknowns)
+    assert parts.history == whole.history
+    assert parts.rollouts == whole.rollouts
+
+
+@pytest.mark.parametrize("method", ["gradient", "ilqr", "lbfgs", "cmaes"])
+def test_interrupted_keeps_the_best(method, monkeypatch):
+    problem = swing()
+    step = sim.Simulator.run_steps
+    count = []
+
+    def interrupted(self, *arguments, **named):
+        count.append(1)
+        if len(count) == (200 if method == "ilqr" else 6):
+            raise KeyboardInterrupt
+        return step(self, *arguments, **named)
+
+    monkeypatch.setattr(sim.Simulator, "run_steps", interrupted)
+    found = so.solve(problem, method, np.full((50, 1), 0.1))
+    assert found.message == "interrupted"
+    assert not found.converged
+    assert found.cost <= found.history[0]
+
+
+def test_goals_end_the_search():
+    problem = swing()
+    guess = np.full((50, 1), 0.1)
+    for method in ("gradient", "ilqr", "lbfgs", "cmaes"):
+        start = problem.costs_of(guess.reshape(1, -1))[0]
+        found = so.solve(problem, method, guess, goal=0.9 * start)
+        assert found.message == "goal reached"
+        assert found.cost < 0.9 * start
+        assert "goal reached" in str(found)
+    judged = so.gradient(problem, guess, goal=2.5, score=lambda motion: (motion.q[-1, :, 0] - np.pi).abs())
+    assert abs(judged.q[-1, 0] - np.pi) < 2.5
+    assert judged.history[-1] == pytest.approx(abs(judged.q[-1, 0] - np.pi), rel=1e-9)

@@ -1,0 +1,205 @@
+"""Problems: what the unknowns mean, gradients beside central differences, what is refused."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.interpolate import CubicSpline
+
+import sim
+import sim.optimise as so
+from scenes import golf, quadruped
+from sim.optimise.tangent import Tangent
+from tests.optimise.problems import sliders, swing
+from tests.simulation.test_linearisation import tumbling_arm
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(2, 4), torch.nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x)))
+
+
+def policy() -> so.Policy:
+    torch.manual_seed(0)
+    return so.Policy(Net().double())
+
+
+@pytest.mark.parametrize(
+    "controls", [so.PerStage(), so.Knots(4, "hold"), so.Knots(4, "linear"), so.Knots(5), policy()], ids=str
+)
+def test_gradient_is_that_of_differences(controls):
+    """Of every ready-made cost at once, with a limit that holds some controls."""
+    problem = swing(limit=1.0, controls=controls)
+    problem = problem.with_costs(
+        [*problem.costs, so.Smoothness(0.3), so.Position("link_0", (0.2, 0.0, 0.5), 2.0, at=[10, -1]),
+         so.Orientation("link_0", (0.0, 0.6, 0.0, 0.8), at=3), so.Penalty(so.Constraint(lambda q, qd, u: q - 0.1), 5.0),
+         so.Total(lambda q, qd, u: (q[..., 0].sin() * qd[..., 0]).sum(0))]
+    )  # fmt: skip
+    x = 0.6 * np.random.default_rng(0).standard_normal((2, problem.size))
+    found = problem.evaluate(x)
+    np.testing.assert_allclose(found.cost, problem.costs_of(x), rtol=1e-12)
+    for direction in np.random.default_rng(1).standard_normal((3, problem.size)):
+        step = 1e-6 * direction
+        slope = (problem.costs_of(x + step) - problem.costs_of(x - step)) / 2e-6
+        np.testing.assert_allclose(found.gradient @ direction, slope, rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_through_contact_and_its_force():
+    """A quadruped on its feet: forces of contact sensors in the cost."""
+    scene = quadruped.build("float64", height=-0.0005)
+    model = scene.model
+    foot = next(g.name for g in model.geometries if g.collides and g.link >= 0)
+    simulator = sim.Simulator(model, 0.01, device="cpu", threads=1, contact_sensors=[foot])
+    costs = [so.ContactForce(0, 60.0, weight=1e-3), so.Posture(model.q0, at=-1)]
+    problem = so.Problem(simulator, 4, costs, q0=scene.q0, joints=[f"{leg}_calf_joint" for leg in quadruped.LEGS])
+    x = 3.0 * np.random.default_rng(0).standard_normal((1, problem.size))
+    found = problem.evaluate(x)
+    assert float(problem.costs[0].value(problem.motion(torch.as_tensor(x)))[0]) > 0.1
+    direction = np.random.default_rng(1).standard_normal(problem.size)
+    slope = (problem.costs_of(x + 1e-5 * direction) - problem.costs_of(x - 1e-5 * direction)) / 2e-5
+    np.testing.assert_allclose(found.gradient @ direction, slope, rtol=1e-5)
+
+
+def test_knots_are_interpolated():
+    """Beside SciPy's splines; the limits cut off what overshoots."""
+    values = np.array([[0.0], [1.0], [-1.0], [0.5], [0.2]])
+    x = torch.as_tensor(values.reshape(1, -1))
+    space = swing(limit=10.0).space
+    times = np.linspace(0.0, 4.0, 50)
+    cubic = so.Knots(5).controls(space, x)[:, 0].numpy()
+    np.testing.assert_allclose(cubic, CubicSpline(np.arange(5), values, bc_type="not-a-knot")(times), atol=1e-12)
+    linear = so.Knots(5, "linear").controls(space, x)[:, 0, 0].numpy()
+    np.testing.assert_allclose(linear, np.interp(times, np.arange(5), values[:, 0]), atol=1e-12)
+    held = so.Knots(5, "hold").controls(space, x)[:, 0]
+    np.testing.assert_array_equal(held, np.repeat(values, 10, axis=0))
+    assert so.Knots(5).controls(swing(limit=0.9).space, x).abs().max() == 0.9 < np.abs(cubic).max()
+
+
+def test_policy_acts_on_the_state():
+    """The controls are those that the module returns for the states of the motion."""
+    parametrisation = policy()
+    problem = swing(controls=parametrisation)
+    x = parametrisation.guess(problem.space, None)
+    motion = problem.motion(torch.as_tensor(x))
+    seen = torch.cat([motion.q, motion.qd], dim=-1)[:-1]
+    torch.testing.assert_close(motion.controls, parametrisation.module(seen), atol=1e-14, rtol=0.0)
+    assert motion.controls.abs().max() > 0.01
+    other = parametrisation.load(np.zeros(problem.size))
+    assert all((value == 0.0).all() for value in other.parameters())
+
+
+def test_controls_are_those_of_the_model():
+    """Motors and their strength by default, actuators where there are some, joints by name or by part."""
+    scene = golf.build()
+    problem = so.Problem(sim.Simulator(scene.model, 0.01, device="cpu"), 3, [so.Effort()], joints=scene.golfer)
+    motors = scene.model.qd_slice(scene.golfer)
+    np.testing.assert_array_equal(problem.space.dofs, np.arange(motors.start, motors.stop))
+    np.testing.assert_array_equal(problem.space.high, scene.model.effort_limit[motors])
+    one = so.Problem(sim.Simulator(scene.model, 0.01, device="cpu"), 3, [so.Effort()], joints=scene.model.joint_names[1])
+    assert one.space.names == (scene.model.joint_names[1],)
+    builder = sim.ModelBuilder()
+    builder.add_link("bob", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="bob", lower=-2.0, upper=1.0)
+    builder.add_actuator("hinge", "position", kp=10.0, control_range=(-1.0, 0.5))
+    servo = so.Problem(sim.Simulator(builder.finalize("float64"), 0.01, device="cpu"), 3, [so.Effort()])
+    assert (servo.space.dofs, servo.space.low[0], servo.space.high[0]) == (None, -1.0, 0.5)
+    assert (servo.motion(torch.full((1, 3), 0.4, dtype=torch.float64)).q[-1] > 0.0).all()
+
+
+def test_tangents_are_those_of_the_library():
+    """Beside integrate and difference, for a free, a spherical, a sliding and a turning joint."""
+    model = tumbling_arm()
+    tangent = Tangent(model)
+    rng = np.random.default_rng(0)
+    q = sim.integrate(model, np.tile(model.q0, (20, 1)), rng.standard_normal((20, model.nv))).numpy()
+    v = rng.standard_normal((20, model.nv))
+    other = sim.integrate(model, q, v).numpy()
+    expected = sim.difference(model, q, other).numpy()
+    np.testing.assert_allclose(tangent.difference(torch.as_tensor(q), torch.as_tensor(other)), expected, atol=1e-12)
+    np.testing.assert_allclose(tangent.difference_of_arrays(q, -other * 2.0 + 3.0 * other), expected, atol=1e-12)
+    assert np.abs(tangent.difference_of_arrays(q, q)).max() < 1e-15
+    # Moves are those of integrate to second order: a tenth of the move leaves a thousandth of the error.
+    errors = []
+    for size in (1e-2, 1e-3):
+        moved = tangent.moved(torch.as_tensor(q), torch.as_tensor(size * v)).numpy()
+        errors.append(np.abs(moved - sim.integrate(model, q, size * v).numpy()).max())
+    assert errors[0] < 1e-5
+    assert errors[0] / errors[1] == pytest.approx(1000.0, rel=0.1)
+
+
+def test_parameters_set_later_count():
+    problem = swing()
+    before = problem.costs_of(np.ones((1, 50)))
+    problem.simulator.set_parameter("mass", 2.0 * problem.simulator.parameter("mass"))
+    heavier = problem.costs_of(np.ones((1, 50)))
+    problem.simulator.set_parameter("mass", 0.5 * problem.simulator.parameter("mass"))
+    assert heavier != before
+    np.testing.assert_array_equal(problem.costs_of(np.ones((1, 50))), before)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (dict(stages=0), "stages is 0; it must be a whole number"),
+        (dict(hold=1.5), "hold is 1.5; it must be a whole number"),
+        (dict(costs=[]), "costs is empty"),
+        (dict(costs=[3.0]), "costs hold a float"),
+        (dict(costs=[so.Position("nose", (0, 0, 0))]), "nose"),
+        (dict(costs=[so.Posture([0.0])]), r"cost 'Posture': target has shape \(1,\); expected 2 finite numbers"),
+        (dict(costs=[so.Velocity(weight=[1.0, 2.0, 3.0])]), "3 weights; expected one, or one for each of 2"),
+        (dict(costs=[so.Velocity(at=9)]), "cost 'Velocity': at has 9; there are states 0 to 5"),
+        (dict(costs=[so.ContactForce(0, 1.0)]), "the simulator has 0 contact sensors"),
+        (dict(controls=3), "controls is a int"),
+        (dict(controls=so.Knots(7)), "7 knots for 5 stages"),
+        (dict(joints=["rail_7"]), "rail_7"),
+        (dict(limits=(1.0, -1.0)), "a lower one is above the upper one"),
+        (dict(limits=3.0), "it must be a pair"),
+        (dict(scale=-1.0), "scale is -1.0; it must be positive"),
+        (dict(constraints=[so.JointRange()]), "no joint of the model has limits"),
+        (dict(constraints=[abs]), "constraints hold a builtin_function_or_method"),
+        (dict(q0=[1.0]), "q has shape"),
+    ],
+)
+def test_what_does_not_fit_is_named(given, message):
+    with pytest.raises(sim.ModelError, match=message):
+        so.Problem(sliders(), **{"stages": 5, "costs": [so.Effort()], **given})
+
+
+def test_what_does_not_fit_is_named_later():
+    simulator = sliders()
+    for bad, message in (
+        (lambda q, qd, u: q.sum(), r"returned \(\); expected one number for each world"),
+        (so.LeastSquares(lambda q, qd, u: q[-1]), r"returned residuals of shape \(1, 2\)"),
+        (so.LeastSquares(lambda q, qd, u: q, [1.0]), "has 1 weights for 2 residuals"),
+    ):
+        problem = so.Problem(simulator, 5, [bad])
+        with pytest.raises(sim.ModelError, match=message):
+            problem.costs_of(np.zeros((1, 10)))
+    problem = so.Problem(simulator, 5, [so.Effort()])
+    for method in (so.gradient, so.ilqr, so.lbfgs, so.cmaes):
+        with pytest.raises(sim.ModelError, match=r"guess has shape \(3, 2\)"):
+            method(problem, np.zeros((3, 2)))
+        with pytest.raises(sim.ModelError, match="iterations is -1"):
+            method(problem, iterations=-1)
+    with pytest.raises(sim.ModelError, match="starts is 0"):
+        so.lbfgs(problem, starts=0)
+    with pytest.raises(sim.ModelError, match="guess has 2 starts, but starts is 3"):
+        so.gradient(problem, np.zeros((2, 5, 2)), starts=3)
+    with pytest.raises(sim.ModelError, match="method is 'newton'; it must be one of gradient, ilqr"):
+        so.solve(problem, "newton")
+    many = sim.Simulator(simulator.model, 0.1, 2, device="cpu", parameters={"damping": [[0.0, 0.1], [0.2, 0.3]]})
+    with pytest.raises(sim.ModelError, match="parameter 'damping' differs between the simulator's worlds"):
+        so.Problem(many, 5, [so.Effort()])
+    for make, message in (
+        (lambda: so.Knots(3, "cubic"), "count is 3; for interpolation='cubic' it must be .* at least 4"),
+        (lambda: so.Knots(3, "quintic"), "interpolation is 'quintic'"),
+        (lambda: so.Policy(torch.nn.ReLU()), "the module has no parameters"),
+        (lambda: so.Orientation("a", (1.0, 1.0, 0.0, 0.0)), "no quaternion of unit length"),
+        (lambda: so.Effort(-1.0), "weight is -1.0"),
+        (lambda: so.Position("a", (0, 0, 0), longest=0.0), "longest is 0.0"),
+    ):
+        with pytest.raises(sim.ModelError, match=message):
+            make()
