@@ -40,10 +40,12 @@ def torque_regressor(
         ModelError: for a wrong shape or name, and for a robot with a value of gravity for each row.
 
     Example:
+        >>> import numpy as np
         >>> import sim
+        >>> from sim.identify import column_names, linear_parameters, torque_regressor
         >>> scene = sim.ModelBuilder()
-        >>> scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
         >>> robot = sim.torch.Robot(scene.finalize("float64"))
         >>> Y = torque_regressor(robot, q=[0.5], qd=[0.0], qdd=[2.0])
         >>> Y.shape

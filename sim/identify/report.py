@@ -33,11 +33,12 @@ def report(fit: Fit) -> str:
     """What was found, how certain it is, and what the data can't tell, as text.
 
     Example:
+        >>> import numpy as np
         >>> import sim
-        >>> from sim.identify import Log, fit_torques
+        >>> from sim.identify import Log, cannot_tell, fit_torques, report
         >>> scene = sim.ModelBuilder()
-        >>> scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), armature=0.1)
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), armature=0.1)
         >>> model = scene.finalize("float64")
         >>> q = np.sin(np.linspace(0.0, 5.0, 501))[:, None]
         >>> tau = sim.inverse_dynamics(model, q, 0 * q, -q).numpy()

@@ -52,7 +52,10 @@ def try_wheel(wheel: Path) -> None:
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *flags]
         subprocess.run([*install, "-c", ROOT / "constraints.txt", wheel], check=True)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        for command in ([python, "-c", PROGRAM], [python.with_name("backswing"), "--help"]):
+        for command in (
+            [python, "-c", PROGRAM],
+            [python.with_name("backswing"), "info", ROOT / "scenes/robots/arm.urdf"],
+        ):
             subprocess.run(command, check=True, cwd=folder, env=environment, stdout=sys.stdout)
 
 

@@ -169,10 +169,12 @@ def fit_trajectories(
     Example:
         A pendulum that swings by itself, seen to 1 mrad a hundred times a second.
 
+        >>> import numpy as np
         >>> import sim
+        >>> from sim.identify import Log, fit_trajectories
         >>> scene = sim.ModelBuilder()
-        >>> scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
         >>> model = scene.finalize("float64")
         >>> simulator = sim.Simulator(model, dt=0.01, num_worlds=1, parameters={"damping": [0.3]})
         >>> q = simulator.rollout(simulator.state([1.0]), steps=200).q.numpy()[:, 0]
