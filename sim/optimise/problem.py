@@ -234,8 +234,8 @@ class Problem:
     def states_of(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All states of controls [stages, size]: q [steps + 1, nq] and qd [steps + 1, nv]."""
         simulator = self.worlds(1)
-        inputs = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
-        trajectory = simulator.rollout(simulator.state(self.q0, self.qd0), **inputs)
+        tau, control = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
+        trajectory = simulator.rollout(simulator.state(self.q0, self.qd0), tau, control=control)
         return trajectory.q.numpy()[:, 0].copy(), trajectory.qd.numpy()[:, 0].copy()
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:

@@ -67,6 +67,43 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             qd_solved[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
 
+    @wp.kernel(module=module, enable_backward=False)
+    def push_impulses(
+        # Model
+        paths: Paths,
+        # Data in
+        row: wp.array2d(dtype=vec3),
+        impulse: wp.array2d(dtype=vec3),
+        constraints: Constraints,
+        # Data out
+        response: wp.array2d(dtype=scalar),
+    ):
+        """response: J' lambda times L'^-1, for :mod:`warp_kernels.solver.impulse_groups`."""
+        world = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            response[k, world] = scalar(0.0)
+        for constraint in range(constraints.count[world]):
+            products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
+
+    @wp.kernel(module=adjoint_module, enable_backward=False)
+    def push_weights(
+        # Model
+        paths: Paths,
+        # Data in
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        constraints: Constraints,
+        # Adjoint in
+        rhs_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        weight: wp.array2d(dtype=scalar),
+    ):
+        """Adds D^-1 L'^-1 J' b_bar to weight, likewise."""
+        world = wp.tid()
+        for constraint in range(constraints.count[world]):
+            push = rhs_bar[constraint, world]
+            products.add_scaled_push(constraint, push, world, paths, constraints, row, factor_d, weight)
+
     @wp.kernel(module=adjoint_module, enable_backward=False)
     def velocity_adjoint(
         # Model
@@ -336,6 +373,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         apply_impulses=apply_impulses,
+        push_impulses=push_impulses,
+        push_weights=push_weights,
         velocity_adjoint=velocity_adjoint,
         weight_adjoint=weight_adjoint,
         constraint_response=constraint_response,

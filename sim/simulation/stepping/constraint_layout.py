@@ -44,9 +44,9 @@ class ConstraintLayout:
     resisting: int
     bouncing: bool
 
-    def max_constraints(self, max_contacts: int) -> int:
-        """Room for constraints per world."""
-        contacts = max_contacts + min(max_contacts, self.resisting)
+    def max_constraints(self, max_contacts: int, by_mujoco: bool = False) -> int:
+        """Room for constraints per world. By MuJoCo's law spinning and rolling are constraints apart."""
+        contacts = max_contacts + (1 + by_mujoco) * min(max_contacts, self.resisting)
         joints = 2 * len(self.limited) + len(self.cones) + len(self.friction) + self.limited_actuators
         return contacts + joints + self.equalities + len(self.tendons)
 

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sim.errors import ModelError
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
-from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
 
 
 class _EndError(Exception):

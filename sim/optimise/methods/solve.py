@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.optimise.cmaes import cmaes
 from sim.optimise.constraints import Multiplied
-from sim.optimise.gradient import gradient
-from sim.optimise.ilqr import ilqr
-from sim.optimise.lbfgs import lbfgs
+from sim.optimise.methods.cmaes import cmaes
+from sim.optimise.methods.gradient import gradient
+from sim.optimise.methods.ilqr import ilqr
+from sim.optimise.methods.lbfgs import lbfgs
 from sim.optimise.parametrisations import OpenLoop
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -34,8 +34,8 @@ def solve(
     """Find the controls that cost least and keep to the constraints.
 
     Without constraints it is the method alone. With them the method is run again and again: each constraint is a cost
-    with multipliers, which grow by what is still violated, and its stiffness grows where that doesn't suffice (augmented
-    Lagrangian, Nocedal and Wright 2006, section 17.4). Each round begins with the result of the last.
+    with multipliers, which grow by what is still violated, and its stiffness grows where that doesn't suffice
+    (augmented Lagrangian, Nocedal and Wright 2006, section 17.4). Each round begins with the result of the last.
 
     Args:
         problem: the problem.
