@@ -119,11 +119,12 @@ def robot_base_parameters(
     Example:
         A pendulum's torques tell its moment of inertia about the joint, whatever it is made of.
 
+        >>> import numpy as np
         >>> import sim
         >>> scene = sim.ModelBuilder()
-        >>> scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
-        >>> found = robot_base_parameters(scene.finalize("float64"))
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> found = sim.identify.robot_base_parameters(scene.finalize("float64"))
         >>> sorted(found.words())
         ['Iyy of bob', 'mass*com_x of bob', 'mass*com_z of bob']
         >>> found.never[:2]

@@ -93,13 +93,15 @@ def excite(
         ModelError: for joints with quaternions, too few harmonics, and ill-shaped or empty limits.
 
     Example:
+        >>> import numpy as np
         >>> import sim
         >>> scene = sim.ModelBuilder()
         >>> for k in range(2):
-        ...     scene.add_link(f"link{k}", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        ...     _ = scene.add_link(f"link{k}", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
         ...     parent = f"link{k - 1}" if k else "world"
-        ...     scene.add_joint(f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0))
-        >>> motion = excite(scene.finalize("float64"), period=5.0, acceleration=10.0, starts=5, iterations=10)
+        ...     _ = scene.add_joint(f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> motion = sim.identify.excite(model, period=5.0, acceleration=10.0, starts=5, iterations=10)
         >>> motion.condition <= motion.condition_before
         True
         >>> q, qd, qdd = motion(np.linspace(0.0, 5.0, 501))

@@ -90,16 +90,18 @@ def fit_torques(
     Example:
         A pendulum with noise of 0.01 N m on its torque, and less damping than was thought.
 
+        >>> import numpy as np
         >>> import sim
         >>> scene = sim.ModelBuilder()
-        >>> scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
         >>> robot = sim.torch.Robot(scene.finalize("float64"))
         >>> time = np.linspace(0.0, 5.0, 501)[:, None]
         >>> q, qd, qdd = np.sin(2.0 * time), 2.0 * np.cos(2.0 * time), -4.0 * np.sin(2.0 * time)
         >>> tau = sim.inverse_dynamics(robot.model, q, qd, qdd).numpy() - 0.2 * qd
         >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
-        >>> fit = fit_torques(robot, Log(robot.model, time[:, 0], q, qd, qdd, tau), ["damping of hinge", "mass of bob"])
+        >>> log = sim.identify.Log(robot.model, time[:, 0], q, qd, qdd, tau)
+        >>> fit = sim.identify.fit_torques(robot, log, ["damping of hinge", "mass of bob"])
         >>> round(fit.estimate["damping of hinge"], 2), round(fit.estimate["mass of bob"], 2)
         (0.3, 2.0)
         >>> fit.estimate.not_told
