@@ -11,7 +11,7 @@ import torch
 import sim
 from bench import results
 from examples.__main__ import find_examples
-from scenes.physics.suite import scenes
+from scenes.physics.suite import hard_scenes, scenes
 from sim.identify import Excitation, Log, robot_base_parameters
 from sim.model.parameters import PARAMETERS
 
@@ -146,7 +146,7 @@ def test_fidelity_table_has_every_scene() -> None:
                       (ROOT / "docs" / "fidelity.md").read_text(), re.MULTILINE)[1:]  # fmt: skip
     expected = [
         (scene.name if number == 0 else "", quantity.name)
-        for scene in scenes()
+        for scene in [*scenes(), *hard_scenes()]
         for number, quantity in enumerate(scene.quantities)
     ]
     assert rows == expected

@@ -42,6 +42,9 @@ COUPLING = 8
 POINT = 9
 ORIENTATION = 10
 TORSION = 11  # spinning and rolling friction of a contact
+# By MuJoCo's pyramids, the normal velocity of a contact with its spin, or with its rolling.
+SPIN = 12
+ROLL = 13
 # In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
 NO_KEY = -1
 
@@ -61,7 +64,7 @@ LANE_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-ca
 CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 
 # How many worlds the kernels of kinematics and dynamics work on at a time on a CPU, see :mod:`warp_kernels.algebra`: those of
-# :class:`sim.torch.Robot` and of the free functions of :mod:`sim`. The kernels of the simulator work on one.
+# :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}

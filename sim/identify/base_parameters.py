@@ -121,10 +121,11 @@ def robot_base_parameters(
 
         >>> import numpy as np
         >>> import sim
+        >>> from sim.identify import robot_base_parameters
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
         >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
-        >>> found = sim.identify.robot_base_parameters(scene.finalize("float64"))
+        >>> found = robot_base_parameters(scene.finalize("float64"))
         >>> sorted(found.words())
         ['Iyy of bob', 'mass*com_x of bob', 'mass*com_z of bob']
         >>> found.never[:2]

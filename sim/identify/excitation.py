@@ -95,13 +95,13 @@ def excite(
     Example:
         >>> import numpy as np
         >>> import sim
+        >>> from sim.identify import excite
         >>> scene = sim.ModelBuilder()
         >>> for k in range(2):
         ...     _ = scene.add_link(f"link{k}", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
         ...     parent = f"link{k - 1}" if k else "world"
         ...     _ = scene.add_joint(f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0))
-        >>> model = scene.finalize("float64")
-        >>> motion = sim.identify.excite(model, period=5.0, acceleration=10.0, starts=5, iterations=10)
+        >>> motion = excite(scene.finalize("float64"), period=5.0, acceleration=10.0, starts=5, iterations=10)
         >>> motion.condition <= motion.condition_before
         True
         >>> q, qd, qdd = motion(np.linspace(0.0, 5.0, 501))

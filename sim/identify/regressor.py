@@ -42,17 +42,17 @@ def torque_regressor(
     Example:
         >>> import numpy as np
         >>> import sim
+        >>> from sim.identify import column_names, linear_parameters, torque_regressor
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
         >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
         >>> robot = sim.torch.Robot(scene.finalize("float64"))
-        >>> Y = sim.identify.torque_regressor(robot, q=[0.5], qd=[0.0], qdd=[2.0])
+        >>> Y = torque_regressor(robot, q=[0.5], qd=[0.0], qdd=[2.0])
         >>> Y.shape
         torch.Size([1, 10])
-        >>> tau = float(Y[0] @ sim.identify.linear_parameters(robot))  # 0.6 kg m^2 2 rad/s^2 + 2 kg g 0.5 m sin(0.5)
-        >>> round(tau, 3)
+        >>> round(float(Y[0] @ linear_parameters(robot)), 3)  # 0.6 kg m^2 * 2 rad/s^2 + 2 kg * g * 0.5 m * sin(0.5)
         5.903
-        >>> sim.identify.column_names(robot)[:2]
+        >>> column_names(robot)[:2]
         ('mass of bob', 'mass*com_x of bob')
     """
     robot = as_robot(model)

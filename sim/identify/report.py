@@ -35,6 +35,7 @@ def report(fit: Fit) -> str:
     Example:
         >>> import numpy as np
         >>> import sim
+        >>> from sim.identify import Log, cannot_tell, fit_torques, report
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
         >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), armature=0.1)
@@ -42,11 +43,11 @@ def report(fit: Fit) -> str:
         >>> q = np.sin(np.linspace(0.0, 5.0, 501))[:, None]
         >>> tau = sim.inverse_dynamics(model, q, 0 * q, -q).numpy()
         >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
-        >>> log = sim.identify.Log(model, np.arange(501.0), q, 0 * q, -q, tau)
-        >>> fit = sim.identify.fit_torques(model, log, ["armature of hinge", "damping of hinge"])
-        >>> sim.identify.report(fit)[:24]
+        >>> log = Log(model, np.arange(501.0), q, 0 * q, -q, tau)
+        >>> fit = fit_torques(model, log, ["armature of hinge", "damping of hinge"])
+        >>> report(fit)[:24]
         '1 of 2 values determined'
-        >>> sim.identify.cannot_tell(fit)[-1]
+        >>> cannot_tell(fit)[-1]
         'No effect on any joint force: damping of hinge.'
     """
     rows = [("", "first guess", "found", "+-", "unit", ""), *_rows(fit.estimate)]

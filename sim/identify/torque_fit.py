@@ -92,6 +92,7 @@ def fit_torques(
 
         >>> import numpy as np
         >>> import sim
+        >>> from sim.identify import Log, fit_torques
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
         >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
@@ -100,8 +101,7 @@ def fit_torques(
         >>> q, qd, qdd = np.sin(2.0 * time), 2.0 * np.cos(2.0 * time), -4.0 * np.sin(2.0 * time)
         >>> tau = sim.inverse_dynamics(robot.model, q, qd, qdd).numpy() - 0.2 * qd
         >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
-        >>> log = sim.identify.Log(robot.model, time[:, 0], q, qd, qdd, tau)
-        >>> fit = sim.identify.fit_torques(robot, log, ["damping of hinge", "mass of bob"])
+        >>> fit = fit_torques(robot, Log(robot.model, time[:, 0], q, qd, qdd, tau), ["damping of hinge", "mass of bob"])
         >>> round(fit.estimate["damping of hinge"], 2), round(fit.estimate["mass of bob"], 2)
         (0.3, 2.0)
         >>> fit.estimate.not_told

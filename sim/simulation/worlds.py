@@ -32,12 +32,13 @@ from sim.simulation.state import State
 from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
 from sim.simulation.stepping.implicit_fast import ImplicitFastStep
+from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
-from sim.simulation.stepping.tendon_layout import require_explicit_tendons
-from warp_kernels.types import SPHERICAL
+from sim.simulation.stepping.tendons.layout import require_explicit_tendons
+from warp_kernels.types import LANES, SPHERICAL
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
@@ -198,7 +199,10 @@ class Worlds(ABC):
             try:
                 yield
             finally:
-                self._use(before)
+                # What else has been set meanwhile stays.
+                untouched = [name for name, value in values.items() if value is before[name]]
+                later = {name: self._values[name] for name in untouched if self._values[name] is not before[name]}
+                self._use({**before, **later} if later else before)
 
     @property
     def shards(self) -> list[Shard]:
@@ -361,16 +365,19 @@ class Worlds(ABC):
                 max(-(-self.num_worlds // WORLDS_PER_SHARD), min(self.threads, self.num_worlds // 8)), MAX_SHARDS
             )
             count = max(count, 1)
-        bounds = [self.num_worlds * i // count for i in range(count + 1)]
+        # Whole lane groups, so that a world has the same place in its group whatever the number of threads.
+        lanes = lanes_worth(LANES, self.num_worlds)
+        groups = -(-self.num_worlds // lanes)
+        bounds = [min(lanes * (groups * i // count), self.num_worlds) for i in range(count + 1)]
         collision = CollisionModel(self.model, self.device, self.contact_sensors)
         room = self.contact.max_contacts
-        room = default_max_contacts(self.model) if room is None else room
+        room = default_max_contacts(self.model, self.contact.margin) if room is None else room
         contacts = room if collision.num_pairs else 0
         values = {name: self._first_numbers(name) for name in self._values}
         layout = constraint_layout(self.model, values)
         law = None
         if self.contact.law == "mujoco":
-            require_mujoco_law(self.model, layout)
+            require_mujoco_law(self.model, layout, self.contact.friction)
             law = MujocoLaw(self.model, collision)
         if self.integrator == "implicitfast":
             require_explicit_tendons(self.model, values)

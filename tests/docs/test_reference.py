@@ -15,7 +15,8 @@ WITHOUT_EXAMPLE = {
     "sim.viewer.force_gradients", "sim.identify.align", "sim.identify.base_parameters", "sim.identify.cannot_tell",
     "sim.identify.column_names", "sim.identify.linear_parameters", "sim.identify.plot", "sim.identify.read_csv",
     "sim.identify.read_frame", "sim.identify.read_npz", "sim.identify.read_rosbag", "sim.identify.sample",
-    "sim.identify.save_html", "sim.identify.save_plot",
+    "sim.identify.save_html", "sim.identify.save_plot", "sim.optimise.cmaes", "sim.optimise.gradient",
+    "sim.optimise.ilqr", "sim.optimise.lbfgs",
 }  # fmt: skip
 
 

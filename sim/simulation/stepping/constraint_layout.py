@@ -7,13 +7,14 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, most_contacts
-from sim.simulation.stepping.tendon_layout import tendon_rows
+from sim.simulation.stepping.tendons.layout import tendon_rows
 from warp_kernels.types import SPHERICAL, TORQUE
 
 # The parameters that a layout depends on.
 DECISIVE = (
     "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "contact_stiffness", "restitution",
-    "torsional_friction", "rolling_friction", "actuator_force_limit",
+    "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit", "tendon_upper_limit",
+    "tendon_friction_loss",
 )  # fmt: skip
 
 
@@ -26,7 +27,7 @@ class ConstraintLayout:
         cones: links of spherical joints with a limit of swing or twist, and 1 where it is that of twist [n, 2].
         friction: degrees of freedom with dry friction.
         equalities: equality constraints, which are always there.
-        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows` [n, 4].
+        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows` [n, 4].
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.
@@ -43,9 +44,9 @@ class ConstraintLayout:
     resisting: int
     bouncing: bool
 
-    def max_constraints(self, max_contacts: int) -> int:
-        """Room for constraints per world."""
-        contacts = max_contacts + min(max_contacts, self.resisting)
+    def max_constraints(self, max_contacts: int, by_mujoco: bool = False) -> int:
+        """Room for constraints per world. By MuJoCo's law spinning and rolling are constraints apart."""
+        contacts = max_contacts + (1 + by_mujoco) * min(max_contacts, self.resisting)
         joints = 2 * len(self.limited) + len(self.cones) + len(self.friction) + self.limited_actuators
         return contacts + joints + self.equalities + len(self.tendons)
 
