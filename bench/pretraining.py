@@ -24,6 +24,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
+from bench.ants_page import WAYS
 from bench.baselines import ALGORITHMS, FOREVER, PPO_SETTINGS, Clock, Deterministic
 from bench.timing import machine
 from examples.rl.transfer import here, in_mujoco
@@ -34,15 +35,6 @@ from sim.output import write_text
 TASK = "Ant"
 LAW: dict[str, Any] = {"law": "mujoco"}
 ENVS = ALGORITHMS["ppo"][1]
-WAYS = ("here", "MuJoCo", "MuJoCo, twice as long", "here, then MuJoCo")
-PAPER = {"MuJoCo": "868 ± 77", "here, then MuJoCo": "1735 ± 1066"}
-ABOUT = """\
-Ants in MuJoCo after training there alone, and after training in a simulator first (the paper's table 5: 868 ± 77 and
-1735 ± 1066). Here PPO of Stable-Baselines3 trains for the same time on one core in each place, with 64 environments
-under MuJoCo's law (Euler's method) here and 64 of gymnasium's Ant-v5 there, and goes on in MuJoCo with the networks,
-their optimiser and the scale of observations that it had here. Each policy is played without randomness in both,
-20 episodes. The paper's agent and its numbers of steps are others, so that only the comparison within a table counts.
-"""
 
 
 def main() -> None:
@@ -142,27 +134,6 @@ class Training:
         }
         kept = {"processor": machine()["processor"], "seconds": round(self.seconds, 1), "steps": dict(self.steps)}
         return {**kept, **found}
-
-
-def section(record: dict[str, Any]) -> str:
-    """A line for each training."""
-    lines = [
-        "| trained | paper | seed | steps here | steps in MuJoCo | seconds | return, length, speed here "
-        "| return, length, speed in MuJoCo |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in sorted(record["rows"], key=lambda row: (WAYS.index(row["way"]), row["seed"])):
-        steps = [str(row["steps"].get(place, "-")) for place in ("here", "mujoco")]
-        places = [_in_short(row[place]) for place in ("here", "mujoco")]
-        head = [row["way"], PAPER.get(row["way"], ""), str(row["seed"]), *steps, f"{row['seconds']:.0f}"]
-        lines.append(f"| {' | '.join([*head, *places])} |")
-    processors = ", ".join(dict.fromkeys(row["processor"] for row in record["rows"]))
-    return f"{ABOUT}\n" + "\n".join(lines) + f"\n\nAll on {processors}."
-
-
-def _in_short(found: dict[str, list[float]]) -> str:
-    (total, spread), (length, _), (speed, _) = (found[name] for name in ("return", "length", "speed"))
-    return f"{total:.0f} ± {spread:.0f}, {length:.0f}, {speed:.2f} m/s"
 
 
 if __name__ == "__main__":

@@ -50,14 +50,6 @@ VARIANTS = [
     Variant("9 simulated, within 0.01", {"extras": 9, "spread": 0.01}),
     Variant("9 simulated, within 0.1", {"extras": 9, "spread": 0.1}),
 ]
-ABOUT = """\
-The paper's sample enhancement adds to each step nine transitions whose actions are within 0.01 of the one taken, by
-the derivatives of the step. Here its ant (`AntPaper`) learns by soft actor-critic (`examples/rl/sac.py`) without them;
-with them, by the whole derivative, and with rewards and ends of the states that it predicts; and with nine neighbours
-that are simulated, which takes about as long. All train for the same time, so that what takes time comes with fewer
-steps. The returns are means of the last 64 episodes, random as they are in training, at a third, two thirds and the
-whole of the time; and then that of the policy without randomness.
-"""
 
 
 def main() -> None:
@@ -87,11 +79,12 @@ def measure(variant: Variant, seed: int, minutes: float) -> dict[str, Any]:
     learner = sac.Sac(make(TASK, ENVS, device="cpu", threads=1), settings, seed)
     training = train(learner, math.inf, 60.0 * minutes, settings.steps, Progress(None, {}), time.process_time)
     found = evaluate(learner.policy, TASK, {}, "cpu")
-    chosen = np.linspace(0, len(training.steps) - 1, POINTS + 1).round().astype(int)[1:]
+    ended = np.flatnonzero(np.isfinite(training.figures["return"]))  # from the first end of an episode on
+    chosen = ended[np.linspace(0, len(ended) - 1, POINTS).round().astype(int)]
     curve = {
         "steps": training.steps[chosen].tolist(),
         "seconds": training.seconds[chosen].round(1).tolist(),
-        "return": np.nan_to_num(training.figures["return"][chosen]).round(1).tolist(),
+        "return": training.figures["return"][chosen].round(1).tolist(),
     }
     return {
         "variant": variant.name,
@@ -103,27 +96,6 @@ def measure(variant: Variant, seed: int, minutes: float) -> dict[str, Any]:
         "deviation": float(found["returns"].std()),
         "length": float(found["lengths"].mean()),
     }
-
-
-def section(record: dict[str, Any]) -> str:
-    """A line for each training."""
-    lines = [
-        "| added to each step | seed | steps | seconds | return at a third, two thirds, the end "
-        "| at equal steps | without randomness |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    order = [variant.name for variant in VARIANTS]
-    rows = sorted(record["rows"], key=lambda row: (order.index(row["variant"]), row["seed"]))
-    common = min(row["steps"][-1] for row in rows)
-    for row in rows:
-        steps, returns = np.array(row["steps"]), np.array(row["return"])
-        at = ", ".join(f"{np.interp(share * steps[-1], steps, returns):.0f}" for share in (1 / 3, 2 / 3, 1.0))
-        equal = f"{np.interp(common, steps, returns):.0f}"
-        final = f"{row['final']:.0f} ± {row['deviation']:.0f}"
-        lines.append(
-            f"| {row['variant']} | {row['seed']} | {steps[-1]} | {row['seconds'][-1]:.0f} | {at} | {equal} | {final} |"
-        )
-    return f"{ABOUT}\n" + "\n".join(lines) + f"\n\nEqual steps are the {common} of the training with the fewest."
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinxcontrib.mermaid",
     "site_links",
+    "site_math",
 ]
 exclude_patterns = ["pictures"]
 
@@ -83,6 +84,7 @@ def setup(app: Sphinx) -> None:
 
 
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = "Backswing"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -72,6 +72,7 @@ def write_result(
     goal: float,
     markers: Sequence[Marker] = (),
     trails: Sequence[Trail] = (),
+    azimuth: float = -60.0,
 ) -> None:
     """Write all files of a finished search, and print their names.
 
@@ -85,11 +86,14 @@ def write_result(
         goal: distance that counts as a hit [m].
         markers: fixed marks, such as a target.
         trails: paths that grow with the motion, with points [steps + 1, 3].
+        azimuth: azimuth of the camera, see :func:`sim.render.fit_camera` [degrees].
     """
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
     write_arrays(file, **numbers)
     write_curve(curve, numbers["distances"], goal, title)
-    motion = write_motion(options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails)
+    motion = write_motion(
+        options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails, azimuth=azimuth
+    )
     print(f"wrote {', '.join(path.name for path in (curve, file, *motion))} to {options.out}")
 
 

@@ -75,16 +75,18 @@ def write_log(
     """Write a log of the arm in motion. Returns the offsets of its torque sensors [nv]."""
     rng = np.random.default_rng([seed, number, 1])
     ideal = motion.log(RATE)
-    state = (torch.as_tensor(value).to(true.mass) for value in (ideal.q, ideal.qd, ideal.qdd))
+    assert ideal.qd is not None
+    assert ideal.qdd is not None
+    q, qd, qdd = (torch.as_tensor(value).to(true.mass) for value in (ideal.q, ideal.qd, ideal.qdd))
     with torch.no_grad():
-        tau = true.inverse_dynamics(*state).cpu().numpy()  # type: ignore[misc]
+        tau = true.inverse_dynamics(q, qd, qdd).cpu().numpy()
     scale = tau.std(axis=0)
     offset = OFFSET * scale * rng.uniform(-1.0, 1.0, true.nv)
     tau = tau + offset + noise * scale * rng.standard_normal(tau.shape)
-    q = ideal.q + ANGLE_NOISE * rng.standard_normal(ideal.q.shape)
+    angles = ideal.q + ANGLE_NOISE * rng.standard_normal(ideal.q.shape)
     names = [f"{channel}_{joint}" for channel in ("q", "tau") for joint in true.joint_names]
     rows = [",".join(["time", *names])]
-    rows += [",".join(f"{x:.10g}" for x in row) for row in np.column_stack([ideal.time, q, tau])]
+    rows += [",".join(f"{x:.10g}" for x in row) for row in np.column_stack([ideal.time, angles, tau])]
     write_text(path, "\n".join(rows) + "\n")
     return offset
 

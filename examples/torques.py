@@ -13,9 +13,9 @@ from examples.resume import Progress
 from sim import optimise
 from sim.model.model import Part
 
-PATIENCE = 4  # iterations that may be no better, as throws often are on their way, before it goes back to the best
+PATIENCE = 8  # iterations that may be no better, as throws often are on their way, before it goes back to the best
 
-# From q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv] to the place where the body counts as ending [worlds, k].
+# From q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv] to where the body counts as ending [worlds, k].
 End = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 

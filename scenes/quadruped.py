@@ -35,9 +35,7 @@ class QuadrupedScene:
     qd0: np.ndarray
 
 
-def build(
-    dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0, servo: bool = False
-) -> QuadrupedScene:
+def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0, servo: bool = False) -> QuadrupedScene:
     """Make the scene.
 
     Args:

@@ -42,6 +42,9 @@ COUPLING = 8
 POINT = 9
 ORIENTATION = 10
 TORSION = 11  # spinning and rolling friction of a contact
+# By MuJoCo's pyramids, the normal velocity of a contact with its spin, or with its rolling.
+SPIN = 12
+ROLL = 13
 # In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
 NO_KEY = -1
 

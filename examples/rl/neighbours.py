@@ -67,7 +67,8 @@ class FirstOrder:
     """Several actions near the one that was taken from each state, by the derivative of the state after it.
 
     The derivative is the product of those of the steps within an action (:meth:`sim.Simulator.linearise`). Rewards,
-    ends and observations are the task's own, of the states that it predicts.
+    ends and observations are the task's own, of the states that it predicts. Where a joint lies at its limit or a foot
+    on the ground, a derivative holds on one side only, and neighbours on the other side are wrong.
 
     Args:
         env: an environment with a world for each state, see :func:`beside`.

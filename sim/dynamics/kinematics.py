@@ -28,6 +28,9 @@ from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels
 from warp_kernels.kinematics.velocity import frame_velocity_kernels, link_velocity_kernels
 
+# Poses and Jacobians of fewer worlds take less time one by one, the pictures of a film for example.
+POSES_WORTH_LANES = 64
+
 
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:
     """Poses of frames in the world.
@@ -48,7 +51,7 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
         >>> sim.forward_kinematics(model, q, frames=["link7"]).shape  # position, quaternion xyzw
         (2, 1, 7)
     """
-    m = on_device(model, q)
+    m = on_device(model, q, worth_lanes=POSES_WORTH_LANES)
     q = batch(m, "q", q, (m.model.nq,))
     return run(m, pose_operation(m.model, frame_names(m.model, frames)), [q])
 
@@ -184,7 +187,7 @@ def jacobian(
         >>> sim.jacobian(model, q, "link7").shape
         (2, 6, 7)
     """
-    m = on_device(model, q)
+    m = on_device(model, q, worth_lanes=POSES_WORTH_LANES)
     q = batch(m, "q", q, (m.model.nq,))
     return run_of_frames(m, jacobian_operation, frame, reference, [q])
 

@@ -115,6 +115,21 @@ def robot_base_parameters(
         joint_columns: as for :func:`torque_regressor`.
         samples: number of random states.
         seed: seed of the states.
+
+    Example:
+        A pendulum's torques tell its moment of inertia about the joint, whatever it is made of.
+
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import robot_base_parameters
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> found = robot_base_parameters(scene.finalize("float64"))
+        >>> sorted(found.words())
+        ['Iyy of bob', 'mass*com_x of bob', 'mass*com_z of bob']
+        >>> found.never[:2]
+        ('mass of bob', 'mass*com_y of bob')
     """
     robot = as_robot(model)
     q, qd, qdd = random_states(robot.model, samples, seed)

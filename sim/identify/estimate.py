@@ -12,6 +12,7 @@ from sim.identify.unknown.unknowns import UnknownSet
 
 MOST_WORDS, MOST_LINES = 5, 5  # of what changes together; of more combinations only their number is told
 LITTLE = 0.9  # a deviation above this share of the prior's says that the data tells next to nothing
+ROUNDING = 1e-7  # of a unit eigenvector: what is smaller is no part of it
 WEAK = 1e-4  # inverse standard deviation, in units of a free number's scale, of the term that keeps it from drifting
 CONFIDENCE = 1.96  # standard deviations on either side of a 95 % interval
 
@@ -105,6 +106,7 @@ def covariance_of(information: np.ndarray, tolerance: float = 1e-12) -> tuple[np
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     known = values > tolerance * max(float(values[-1]), 1e-300)
     half = vectors[:, known] / np.sqrt(values[known])
+    vectors = np.where(np.abs(vectors) > ROUNDING, vectors, 0.0)
     return half @ half.T / np.outer(scale, scale), (vectors[:, ~known].T) / scale
 
 
@@ -197,7 +199,8 @@ def describe(
     return Estimate(
         unknowns.names, unknowns.units, readings, unknowns.readings(unknowns.start).numpy(), deviations,
         _deviations(slope, before, free_before), correlation, x, covariance,
-        tuple(name for name, at in zip(unknowns.names, touched, strict=True) if at), chi_square, measured, int(found.nfev),
+        tuple(name for name, at in zip(unknowns.names, touched, strict=True) if at), chi_square, measured,
+        int(found.nfev),
         _words(unknowns.names, lost @ slope.T), found.status > 0,
     )  # fmt: skip
 
@@ -207,10 +210,9 @@ def _deviations(slope: np.ndarray, covariance: np.ndarray, lost: np.ndarray) -> 
     found = np.sqrt(np.maximum(np.einsum("mi,ij,mj->m", slope, covariance, slope), 0.0))
     if not len(lost):
         return found
-    # Relative to what the same reading would change by if each free number moved by as much alone.
-    change = np.abs(slope @ lost.T)
-    largest = (np.abs(slope) @ np.abs(lost.T)).max(axis=1)
-    return np.where(change.max(axis=1) > 1e-5 * np.maximum(largest, 1e-300), np.inf, found)
+    # Relative to what the reading would change by if each of those free numbers moved by as much alone.
+    change, largest = np.abs(slope @ lost.T), np.abs(slope) @ np.abs(lost.T)
+    return np.where((change > 1e-5 * largest).any(axis=1), np.inf, found)
 
 
 def _words(names: tuple[str, ...], changes: np.ndarray) -> tuple[str, ...]:

@@ -91,13 +91,29 @@ def excite(
 
     Raises:
         ModelError: for joints with quaternions, too few harmonics, and ill-shaped or empty limits.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import excite
+        >>> scene = sim.ModelBuilder()
+        >>> for k in range(2):
+        ...     _ = scene.add_link(f"link{k}", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        ...     parent = f"link{k - 1}" if k else "world"
+        ...     _ = scene.add_joint(f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0))
+        >>> motion = excite(scene.finalize("float64"), period=5.0, acceleration=10.0, starts=5, iterations=10)
+        >>> motion.condition <= motion.condition_before
+        True
+        >>> q, qd, qdd = motion(np.linspace(0.0, 5.0, 501))
+        >>> bool(np.abs(qdd).max() < 10.0)
+        True
     """
     robot = as_robot(model)
     if robot.nq != robot.nv or not robot.nv:
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
     if harmonics < 3 or not period > 0.0 or starts < 1:
         raise ModelError(
-            f"harmonics {harmonics}, period {period:g} s, starts {starts}: at least 3, above 0, at least 1"
+            f"harmonics {harmonics}, period {period:g} s, starts {starts}: expected at least 3, above 0, at least 1"
         )
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
     weight = 1.0 / _per_joint(robot, "noise", noise)

@@ -9,6 +9,7 @@ from sim.identify.unknown.blocks import Bodies, Numbers
 from sim.identify.unknown.unknowns import Unknowns
 from sim.torch.robot.parametrisations import log_cholesky, pseudo_inertia
 
+TOLERANCE = 1e-8  # of what counts as zero, with columns scaled to unit length
 THINNEST = 0.03  # least length over which a body's mass is spread, relative to the longest
 INSIDE = 1e-3  # least value of a number that must not be negative, relative to its scale
 
@@ -21,9 +22,13 @@ def linear_solution(matrix: np.ndarray, target: np.ndarray, present: np.ndarray)
         target: [rows].
         present: [n].
     """
-    scale = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
-    change, *_ = np.linalg.lstsq(matrix / scale, target - matrix @ present, rcond=1e-8)
-    return present + change / scale
+    norms = np.linalg.norm(matrix, axis=0)
+    used = norms > TOLERANCE * norms.max(initial=0.0)
+    scaled = matrix[:, used] / norms[used]
+    change, *_ = np.linalg.lstsq(scaled, target - matrix @ present, rcond=TOLERANCE)
+    found = present.copy()
+    found[used] += change / norms[used]
+    return found
 
 
 def first_guess(unknowns: Unknowns, columns: dict[tuple[str, int], np.ndarray], numbers: np.ndarray) -> np.ndarray:

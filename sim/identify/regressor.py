@@ -38,6 +38,22 @@ def torque_regressor(
 
     Raises:
         ModelError: for a wrong shape or name, and for a robot with a value of gravity for each row.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import column_names, linear_parameters, torque_regressor
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> robot = sim.torch.Robot(scene.finalize("float64"))
+        >>> Y = torque_regressor(robot, q=[0.5], qd=[0.0], qdd=[2.0])
+        >>> Y.shape
+        torch.Size([1, 10])
+        >>> round(float(Y[0] @ linear_parameters(robot)), 3)  # 0.6 kg m^2 * 2 rad/s^2 + 2 kg * g * 0.5 m * sin(0.5)
+        5.903
+        >>> column_names(robot)[:2]
+        ('mass of bob', 'mass*com_x of bob')
     """
     robot = as_robot(model)
     _require_columns(joint_columns)

@@ -30,7 +30,26 @@ th { border-bottom: 1px solid #888 } img { max-width: 100% } li { margin: .2em 0
 
 
 def report(fit: Fit) -> str:
-    """What was found, how certain it is, and what the data can't tell, as text."""
+    """What was found, how certain it is, and what the data can't tell, as text.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, cannot_tell, fit_torques, report
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), armature=0.1)
+        >>> model = scene.finalize("float64")
+        >>> q = np.sin(np.linspace(0.0, 5.0, 501))[:, None]
+        >>> tau = sim.inverse_dynamics(model, q, 0 * q, -q).numpy()
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> log = Log(model, np.arange(501.0), q, 0 * q, -q, tau)
+        >>> fit = fit_torques(model, log, ["armature of hinge", "damping of hinge"])
+        >>> report(fit)[:24]
+        '1 of 2 values determined'
+        >>> cannot_tell(fit)[-1]
+        'No effect on any joint force: damping of hinge.'
+    """
     rows = [("", "first guess", "found", "+-", "unit", ""), *_rows(fit.estimate)]
     widths = [max(len(row[k]) for row in rows) for k in range(6)]
     table = [

@@ -86,6 +86,26 @@ def fit_torques(
     Raises:
         ModelError: for logs without a channel or of another model, unknowns that joint forces aren't linear in, and
             fewer samples than unknowns.
+
+    Example:
+        A pendulum with noise of 0.01 N m on its torque, and less damping than was thought.
+
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_torques
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> robot = sim.torch.Robot(scene.finalize("float64"))
+        >>> time = np.linspace(0.0, 5.0, 501)[:, None]
+        >>> q, qd, qdd = np.sin(2.0 * time), 2.0 * np.cos(2.0 * time), -4.0 * np.sin(2.0 * time)
+        >>> tau = sim.inverse_dynamics(robot.model, q, qd, qdd).numpy() - 0.2 * qd
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> fit = fit_torques(robot, Log(robot.model, time[:, 0], q, qd, qdd, tau), ["damping of hinge", "mass of bob"])
+        >>> round(fit.estimate["damping of hinge"], 2), round(fit.estimate["mass of bob"], 2)
+        (0.3, 2.0)
+        >>> fit.estimate.not_told
+        ()
     """
     robot = as_robot(model)
     given = _present_model(robot)
@@ -215,9 +235,8 @@ def _unconstrained(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
     """What linear least squares leaves of the joint forces [samples, nv], all joints weighted by their size."""
     size = np.maximum(np.sqrt((target**2).mean(axis=0)), 1e-12)
     weighted = (matrix / size[:, None]).reshape(-1, matrix.shape[-1])
-    scale = np.maximum(np.linalg.norm(weighted, axis=0), 1e-300)
-    numbers, *_ = np.linalg.lstsq(weighted / scale, (target / size).ravel(), rcond=1e-10)
-    return target - matrix @ (numbers / scale)
+    numbers = linear_solution(weighted, (target / size).ravel(), np.zeros(weighted.shape[1]))
+    return target - matrix @ numbers
 
 
 def _split(values: np.ndarray, logs: list[Log]) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, Part
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import Softness
+from sim.model.tendons.tendons import Tendons
 
 CLASSES = {
     each.__name__: each
@@ -31,6 +32,7 @@ CLASSES = {
         Softness,
         Sensor,
         Equalities,
+        Tendons,
     )
 }
 DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1"}

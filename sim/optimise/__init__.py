@@ -3,18 +3,18 @@
 docs/optimise.md says which method to choose.
 """
 
-from sim.optimise.cmaes import cmaes
 from sim.optimise.constraints import Constraint, JointRange, Penalty
 from sim.optimise.costs import Cost, LeastSquares, Total
-from sim.optimise.gradient import gradient
-from sim.optimise.ilqr import ilqr
-from sim.optimise.lbfgs import lbfgs
+from sim.optimise.methods.cmaes import cmaes
+from sim.optimise.methods.gradient import gradient
+from sim.optimise.methods.ilqr import ilqr
+from sim.optimise.methods.lbfgs import lbfgs
+from sim.optimise.methods.mpc import MPC
+from sim.optimise.methods.solve import solve
 from sim.optimise.motion import Motion
-from sim.optimise.mpc import MPC
 from sim.optimise.parametrisations import Knots, Parametrisation, PerStage, Policy
 from sim.optimise.problem import Evaluation, Problem
 from sim.optimise.result import Result
-from sim.optimise.solve import solve
 from sim.optimise.terms import (
     ContactForce,
     Effort,

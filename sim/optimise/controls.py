@@ -55,13 +55,13 @@ class ControlSpace:
         forces = controls.new_zeros(*controls.shape[:-1], self.nv)
         return forces.index_copy(-1, torch.as_tensor(self.dofs, device=controls.device), controls), None
 
-    def inputs_of_arrays(self, controls: np.ndarray) -> dict[str, np.ndarray]:
-        """The same for arrays, by the names of arguments."""
+    def inputs_of_arrays(self, controls: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """The same for arrays."""
         if self.dofs is None:
-            return {"control": controls}
+            return None, controls
         forces = np.zeros((*controls.shape[:-1], self.nv))
         forces[..., self.dofs] = controls
-        return {"tau": forces}
+        return forces, None
 
     def clamped(self, controls: torch.Tensor) -> torch.Tensor:
         """Controls [..., size] within the limits."""
@@ -71,7 +71,9 @@ class ControlSpace:
         return controls.clamp(low, high)
 
 
-def control_space(worlds: Worlds, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None) -> ControlSpace:
+def control_space(
+    worlds: Worlds, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None
+) -> ControlSpace:
     """The controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
     model = worlds.model
     if joints is None and model.nu:

@@ -70,9 +70,7 @@ class LeastSquares(Cost):
             within it a linear model should be accurate.
     """
 
-    def __init__(
-        self, function: Function | None = None, weight: npt.ArrayLike = 1.0, *, longest: float = float("inf")
-    ):
+    def __init__(self, function: Function | None = None, weight: npt.ArrayLike = 1.0, *, longest: float = float("inf")):
         self.function = function
         self.name = getattr(function, "__name__", type(self if function is None else function).__name__)
         self.weight = np.asarray(weight, dtype=np.float64)

@@ -98,7 +98,9 @@ class Knots(OpenLoop):
 
     def __init__(self, count: int, interpolation: str = "cubic"):
         if interpolation not in INTERPOLATIONS:
-            raise ModelError(f"Knots: interpolation is {interpolation!r}; it must be one of {', '.join(INTERPOLATIONS)}")
+            raise ModelError(
+                f"Knots: interpolation is {interpolation!r}; it must be one of {', '.join(INTERPOLATIONS)}"
+            )
         least = INTERPOLATIONS[interpolation] + 1
         if not is_whole(count, least):
             raise ModelError(

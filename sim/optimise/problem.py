@@ -111,7 +111,9 @@ class Problem:
         self.constraints = tuple(constraints)
         for constraint in self.constraints:
             if not isinstance(constraint, Constraint):
-                raise ModelError(f"Problem: constraints hold a {type(constraint).__name__}; give sim.optimise.Constraint")
+                raise ModelError(
+                    f"Problem: constraints hold a {type(constraint).__name__}; give sim.optimise.Constraint"
+                )
             constraint.check(self.model)
         one = self.worlds(1)
         q, qd = one.state(self.model.q0 if q0 is None else q0, qd0).numpy()
@@ -197,9 +199,7 @@ class Problem:
         states, controls = [(q, qd)], []
         for stage in range(self.stages):
             controls.append(policy.control(self.space, unknowns, q, qd, stage))
-            q, qd = step(
-                simulator, q, qd, *self.space.inputs(controls[-1]), hold=self.hold, leave_out_bad_worlds=True
-            )
+            q, qd = step(simulator, q, qd, *self.space.inputs(controls[-1]), hold=self.hold, leave_out_bad_worlds=True)
             states.append((q, qd))
         every_q, every_qd = (torch.stack(parts) for parts in zip(*states, strict=True))
         return Motion(every_q, every_qd, torch.stack(controls), None, self.robot, self.tangent)
@@ -234,8 +234,8 @@ class Problem:
     def states_of(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All states of controls [stages, size]: q [steps + 1, nq] and qd [steps + 1, nv]."""
         simulator = self.worlds(1)
-        inputs = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
-        trajectory = simulator.rollout(simulator.state(self.q0, self.qd0), **inputs)
+        tau, control = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
+        trajectory = simulator.rollout(simulator.state(self.q0, self.qd0), tau, control=control)
         return trajectory.q.numpy()[:, 0].copy(), trajectory.qd.numpy()[:, 0].copy()
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Tangents of a model's states in PyTorch: twice differentiable, as :func:`sim.integrate` and :func:`sim.difference`."""
+"""Tangents of a model's states, as of :func:`sim.integrate` and :func:`sim.difference`, twice differentiable."""
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ class Tangent:
     def __init__(self, model: Model):
         self.nv = model.nv
         self._turning: list[tuple[int, int, bool]] = []  # where a quaternion and its rates begin; rates along own axes
-        plain_q, plain_v = [], []
+        plain_q: list[int] = []
+        plain_v: list[int] = []
         for code, start, first in zip(model.joint_type, model.joint_q_start, model.joint_qd_start, strict=True):
             joint, i, k = JOINT_TYPES[int(code)], int(start), int(first)
             count = joint.coordinates if joint.quaternion is None else joint.quaternion
@@ -29,8 +30,8 @@ class Tangent:
                 self._turning.append((i + count, k + count, joint.local_rate))
         self.flat = not self._turning and plain_q == plain_v
         self._plain_q, self._plain_v = torch.tensor(plain_q), torch.tensor(plain_v)
-        self.plain = np.array(plain_v, dtype=int)
-        self._plain_coordinates = np.array(plain_q, dtype=int)
+        self.plain = np.asarray(plain_v, dtype=np.int64)
+        self._plain_coordinates = np.asarray(plain_q, dtype=np.int64)
 
     def moved(self, q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Coordinates [..., nq] after moving from q [..., nq] by v [..., nv], to second order in v."""

@@ -199,7 +199,10 @@ class Worlds(ABC):
             try:
                 yield
             finally:
-                self._use(before)
+                # What else has been set meanwhile stays.
+                untouched = [name for name, value in values.items() if value is before[name]]
+                later = {name: self._values[name] for name in untouched if self._values[name] is not before[name]}
+                self._use({**before, **later} if later else before)
 
     @property
     def shards(self) -> list[Shard]:
@@ -368,13 +371,13 @@ class Worlds(ABC):
         bounds = [min(lanes * (groups * i // count), self.num_worlds) for i in range(count + 1)]
         collision = CollisionModel(self.model, self.device, self.contact_sensors)
         room = self.contact.max_contacts
-        room = default_max_contacts(self.model) if room is None else room
+        room = default_max_contacts(self.model, self.contact.margin) if room is None else room
         contacts = room if collision.num_pairs else 0
         values = {name: self._first_numbers(name) for name in self._values}
         layout = constraint_layout(self.model, values)
         law = None
         if self.contact.law == "mujoco":
-            require_mujoco_law(self.model, layout)
+            require_mujoco_law(self.model, layout, self.contact.friction)
             law = MujocoLaw(self.model, collision)
         if self.integrator == "implicitfast":
             require_explicit_tendons(self.model, values)

@@ -37,10 +37,15 @@ def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch
 
 
 class _ClipAdjoint(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
-        ctx.limit = limit
+    def forward(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
         return q.view_as(q), qd.view_as(qd)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, float], output: object) -> None:
+        ctx.limit = inputs[2]
 
     @staticmethod
     def backward(ctx: Any, q_grad: torch.Tensor, qd_grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:

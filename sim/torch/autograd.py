@@ -43,7 +43,8 @@ def rollout(
             don't spoil those of the parameters that all worlds share. :attr:`sim.Simulator.bad_worlds` says which they
             are; the loss must leave them out itself.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
-            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n.
+            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
+            they stay on the device, see :meth:`sim.Simulator.set_parameter`.
 
     Returns:
         q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a

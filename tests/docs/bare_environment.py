@@ -1,4 +1,6 @@
-"""Tries the built packages as a user would: each in a new environment without anything else of the repository.
+"""Tries a built wheel as a user would: in a new environment without anything else of the repository.
+
+The sdist is tried as well, since `python -m build` makes the wheel of it.
 
     python -m tests.docs.bare_environment out/dist
 
@@ -27,15 +29,18 @@ assert abs(x - 1.0 / (2 * 0.8 * 9.81)) < 3e-3, x
 slope = trajectory.backward(np.eye(1, 7)).qd.numpy()[0, 0]
 assert abs(slope - 1.0 / (0.8 * 9.81)) < 3e-3, slope
 
-from scenes import quadruped, throw
+# What needs no extra can be imported without one.
+import sim.envs, sim.exporters, sim.importers, sim.render, sim.torch, sim.torch.drm, sim.usd
+from scenes import throw
 
-assert throw.ARM_URDF.is_file()
+robot = sim.torch.Robot(throw.ARM_URDF)
+assert robot.forward_kinematics(robot.initial_coordinates(), "hand")[0].shape == (3,)
 print("backswing", sim.__version__, "in", sim.__file__)
 """
 
 
-def try_package(package: Path) -> None:
-    """Install a package with the pinned versions into a new environment, run a program and the command.
+def try_wheel(wheel: Path) -> None:
+    """Install a wheel with the pinned versions into a new environment, run a program and the command.
 
     Raises:
         CalledProcessError: if any of them fails.
@@ -45,20 +50,23 @@ def try_package(package: Path) -> None:
         python = Path(folder) / "bin" / "python"
         flags = os.environ.get("PIP_FLAGS", "").split()
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *flags]
-        subprocess.run([*install, "-c", ROOT / "constraints.txt", package], check=True)
+        subprocess.run([*install, "-c", ROOT / "constraints.txt", wheel], check=True)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        for command in ([python, "-c", PROGRAM], [python.with_name("backswing"), "--help"]):
+        for command in (
+            [python, "-c", PROGRAM],
+            [python.with_name("backswing"), "info", ROOT / "scenes/robots/arm.urdf"],
+        ):
             subprocess.run(command, check=True, cwd=folder, env=environment, stdout=sys.stdout)
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    packages = [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]
-    if len(packages) != 2:
-        raise SystemExit(f"{folder} must hold one wheel and one sdist; it holds {[path.name for path in packages]}")
-    for package in packages:
+    wheels, sources = list(folder.glob("*.whl")), list(folder.glob("*.tar.gz"))
+    if len(wheels) != 1 or len(sources) != 1:
+        raise SystemExit(f"{folder} must hold one wheel and one sdist; it holds {[*wheels, *sources]}")
+    for package in (*wheels, *sources):
         print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB", flush=True)
-        try_package(package.resolve())
+    try_wheel(wheels[0].resolve())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,11 @@ WITHOUT_EXAMPLE = {
     "sim.difference", "sim.from_mujoco", "sim.from_pinocchio", "sim.torch.rollout_with_contact_forces", "sim.torch.imu",
     "sim.torch.actuator_forces", "sim.envs.make_task", "sim.render.iterate_frames", "sim.render.fit_camera",
     "sim.render.grid_offsets", "sim.render.write_gif", "sim.render.write_mp4", "sim.render.write_png",
-    "sim.viewer.force_gradients",
+    "sim.viewer.force_gradients", "sim.identify.align", "sim.identify.base_parameters", "sim.identify.cannot_tell",
+    "sim.identify.column_names", "sim.identify.linear_parameters", "sim.identify.plot", "sim.identify.read_csv",
+    "sim.identify.read_frame", "sim.identify.read_npz", "sim.identify.read_rosbag", "sim.identify.sample",
+    "sim.identify.save_html", "sim.identify.save_plot", "sim.optimise.cmaes", "sim.optimise.gradient",
+    "sim.optimise.ilqr", "sim.optimise.lbfgs",
 }  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def test_extras_of_first_order_fail_where_simulated_ones_do():
     simulated = sac.Sac(env, replace(settings, first_order=False), seed=1)
     env.reset(seed=0)
     q = env.state.q.clone()
-    q[:, 1], q[:, 2] = 2.0, 0.1995
+    q[:, 1], q[:, 2], q[:, 3], q[:, 4] = 2.0, 0.1995, -0.5, -0.8  # no joint at its limit
     env.set_state(env.get_state() | {"q": q, "qd": torch.zeros_like(env.state.qd)})
     before = env.state
     action = torch.tensor([[0.3, 0.1, -0.2], [-0.1, 0.2, 0.4], [0.0, 0.0, 0.0], [0.2, -0.3, 0.95]], dtype=torch.float64)

@@ -113,17 +113,18 @@ def test_multiple_shooting_where_single_shooting_fails(pendulum):
 
 
 def test_intervals_hold_the_truth(pendulum):
-    """Of 16 short motions with unknown initial states, measured with other noise each."""
+    """Of 10 short motions with unknown initial states, measured with other noise each."""
     truth = np.array([0.03, 1.2])
     errors = []
-    for seed in range(16):
+    for seed in range(10):
         log = swing(pendulum, 0.8, seed, damping=np.array([0.03, 0.05]), mass=np.array([1.0, 1.2]))
         fit = fit_trajectories(
-            pendulum, log, ["damping of joint0", "mass of link1"], dt=DT, noise={"q": 0.01}, max_evaluations=10
+            pendulum, log, ["damping of joint0", "mass of link1"], dt=DT, noise={"q": 0.01}, segment=0.2
         )
+        assert fit.estimate.converged
         errors.append((fit.estimate.values - truth) / fit.estimate.deviations)
-    # Of 32 errors the mean square scatters by 0.25.
-    assert 0.4 < np.mean(np.square(errors)) < 1.75
+    # Of 20 errors the mean square scatters by 0.32.
+    assert 0.3 < np.mean(np.square(errors)) < 2.0
 
 
 def test_friction_of_a_sliding_box():

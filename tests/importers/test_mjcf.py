@@ -267,6 +267,13 @@ NOTES = {
         {"world": SITES, "after": f'{TENDON}<actuator><motor name="m" tendon="cable"/></actuator>'},
         r"left out: actuator 'm' \(line 4\), whose tendon is left out",
     ),
+    "several things": (
+        {
+            "world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>',
+            "before": '<option density="1000"/>',
+        },
+        r"3 things are not as in MuJoCo:\n  - left out: limits .*\n  - left out: springs .*\n  - left out: forces of",
+    ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
         "on a free joint; drive it with joint forces",
@@ -328,14 +335,14 @@ NOTES = {
     ),
     "spring of a ball": (
         {"world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>'},
-        r"left out: limits of ball joints \('q'\)",
+        r"left out: limits of ball joints \('q' \(line \d+\)\)",
     ),
     "limited gravity compensation": (
         {
             "world": '<body gravcomp="1"><joint name="z" actuatorgravcomp="true" actuatorfrcrange="-1 1"/>'
             '<geom size="1"/></body>'
         },
-        r"force limits of joints for gravity compensation \('z'\); they limit actuators alone",
+        r"force limits of joints for gravity compensation \('z' \(line \d+\)\); they limit actuators alone",
     ),
     "old attribute": ({"before": '<compiler settotalmass="3"/>'}, "settotalmass"),
 }

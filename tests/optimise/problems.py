@@ -31,7 +31,7 @@ def swing(limit: float = 3.0, dtype: str = "float64", **options: object) -> so.P
 def riccati(
     A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray, last: np.ndarray, x: np.ndarray, stages: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Least cost, controls [stages, size] and first gains of a linear-quadratic problem, by the textbook's recursion."""
+    """Least cost, controls [stages, size] and first gains of a linear-quadratic problem, by Riccati's recursion."""
     P, gains = last, []
     for _ in range(stages):
         K = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)

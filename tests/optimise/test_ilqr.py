@@ -1,4 +1,4 @@
-"""Iterative LQR: the textbook's answer for linear systems, Kuhn and Tucker's conditions at limits, a pendulum's swing."""
+"""Iterative LQR: Riccati's answer for linear systems, Kuhn and Tucker's conditions at limits, a swing."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 
 import sim
 import sim.optimise as so
-from sim.optimise.box_qp import solve_box_qp
-from sim.optimise.quadratic import Quadratics, hessian
+from sim.optimise.methods.box_qp import solve_box_qp
+from sim.optimise.methods.quadratic import Quadratics, hessian
 from tests.optimise.problems import riccati, sliders, swing
 from tests.simulation.test_linearisation import tumbling_arm
 
@@ -129,7 +129,8 @@ def test_derivatives_of_costs_in_tangent_coordinates():
         return bent.sum(0) + (controls.exp() * q[:-1, :, :2]).sum((0, 2))
 
     costs = [swirl, so.Posture(model.q0, 2.0), so.Orientation("upper", (0.0, 0.6, 0.0, 0.8), at=1),
-             so.Position("lower", (1.0, 0.0, 0.0), [1.0, 2.0, 3.0]), so.Velocity(weight=0.5), so.Effort(0.3)]  # fmt: skip
+             so.Position("lower", (1.0, 0.0, 0.0), [1.0, 2.0, 3.0]), so.Velocity(weight=0.5),
+             so.Effort(0.3)]  # fmt: skip
     problem = so.Problem(simulator, 2, costs, joints=["to_middle", "to_lower"])
     torch.manual_seed(0)
     still = problem.motion(torch.zeros(1, 4, dtype=torch.float64)).detached()

@@ -98,7 +98,9 @@ def test_controls_are_those_of_the_model():
     motors = scene.model.qd_slice(scene.golfer)
     np.testing.assert_array_equal(problem.space.dofs, np.arange(motors.start, motors.stop))
     np.testing.assert_array_equal(problem.space.high, scene.model.effort_limit[motors])
-    one = so.Problem(sim.Simulator(scene.model, 0.01, device="cpu"), 3, [so.Effort()], joints=scene.model.joint_names[1])
+    one = so.Problem(
+        sim.Simulator(scene.model, 0.01, device="cpu"), 3, [so.Effort()], joints=scene.model.joint_names[1]
+    )
     assert one.space.names == (scene.model.joint_names[1],)
     builder = sim.ModelBuilder()
     builder.add_link("bob", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))

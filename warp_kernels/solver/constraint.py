@@ -38,6 +38,8 @@ from warp_kernels.types import (
     LOWER_LIMIT,
     ORIENTATION,
     POINT,
+    ROLL,
+    SPIN,
     TORSION,
     UPPER_LIMIT,
     kernel_module,
@@ -117,6 +119,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         geometry_link: wp.array(dtype=int),
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
+        pyramids_resist: int,
         options: Options,
         # Parameters
         limits: Limits,
@@ -155,12 +158,24 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         if contact_resistance.shape[0] > 0:
             for slot in range(contact_count[world]):
                 resistance = contact_resistance[slot, world]
-                if resistance[0] > scalar(0.0) or resistance[1] > scalar(0.0):
+                first = int(0)  # the kinds of constraint that it becomes
+                last = int(-1)
+                if pyramids_resist == 1:
+                    first = SPIN
+                    last = ROLL
+                    if resistance[0] <= scalar(0.0):
+                        first = ROLL
+                    if resistance[1] <= scalar(0.0):
+                        last = SPIN
+                elif resistance[0] > scalar(0.0) or resistance[1] > scalar(0.0):
+                    first = TORSION
+                    last = TORSION
+                for kind in range(first, last + 1):
                     pair = slot_pair[slot, world]
                     link_constraint(
                         count,
                         world,
-                        TORSION,
+                        kind,
                         slot,
                         geometry_link[pair_a[pair]],
                         geometry_link[pair_b[pair]],
@@ -298,7 +313,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
-            if reference_rows.is_of_tendon(kind):  # see warp_kernels.solver.tendons.constraint_rows
+            if reference_rows.has_own_kernels(kind):  # see tendons.constraint_rows and mujoco.resistance
                 continue
             item = constraints.item[constraint, world]
             share = reference_rows.reference(references, kind, item, world)[2]
@@ -350,7 +365,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # In a loop of its own: what it takes needs no registers beside what the rows take.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
-            if reference_rows.is_of_tendon(kind):
+            if reference_rows.has_own_kernels(kind):
                 continue
             item = constraints.item[constraint, world]
             bias = vec2()  # and softness
@@ -370,7 +385,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 elif kind == ORIENTATION:
                     others = equalities.anchor_turn[item, world]
             elif kind == CONTACT:
-                bias = contact_rows.contact_bias(contacts.distance[item, world], contacts.spring, item, world, options)
+                removal = common.contact_correction(constraint, world, trees, constraints, options)
+                bias = contact_rows.contact_bias(
+                    contacts.distance[item, world], removal, contacts.spring, item, world, options
+                )
                 if bounces.before.shape[0] > 0:
                     bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
                 most = contacts.friction[item, world]

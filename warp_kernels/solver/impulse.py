@@ -28,13 +28,15 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def impulse_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that apply impulses, and those of the way back, for one precision."""
+    """Kernels that apply impulses, those of the way back, and responses to impulses, which only some ways back need."""
     t = warp_types(scalar)
     common = row_functions(scalar)
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    module = kernel_module("impulse", scalar)
+    module, adjoint_module, response_module = (
+        kernel_module(name, scalar) for name in ("impulse", "impulse_adjoint", "responses")
+    )
 
     @wp.kernel(module=module, enable_backward=False)
     def apply_impulses(
@@ -83,7 +85,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for constraint in range(constraints.count[world]):
             products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def push_weights(
         # Model
         paths: Paths,
@@ -102,7 +104,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             push = rhs_bar[constraint, world]
             products.add_scaled_push(constraint, push, world, paths, constraints, row, factor_d, weight)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def velocity_adjoint(
         # Model
         paths: Paths,
@@ -136,7 +138,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 bar += further_impulse_bar[constraint, world]
             impulse_bar[constraint, world] = bar
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def weight_adjoint(
         # Model
         paths: Paths,
@@ -159,7 +161,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, paths.dof_depth.shape[0], world
         )
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=response_module, enable_backward=False)
     def constraint_response(
         # Model
         threads: int,
@@ -219,7 +221,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 incidence = -1
         return incidence
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=response_module, enable_backward=False)
     def coupled_response(
         # Model
         threads: int,
@@ -259,7 +261,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                                 coupled_response[at + i, world] += m * constraint_response[mate + i, world]
                         entry += 1
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def free_step_adjoint(
         # Model
         threads: int,

@@ -27,6 +27,7 @@ from warp_kernels.types import (
     FRICTION_LOSS,
     ORIENTATION,
     POINT,
+    SPIN,
     TORSION,
     kernel_module,
     warp_types,
@@ -129,6 +130,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
+            if kind >= SPIN:  # see mujoco.resistance
+                continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
             if distance_share.shape[0] > 0:
@@ -153,6 +156,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 if not bouncing:
                     contact_rows.contact_bias_adjoint(
                         contacts.distance[item, world],
+                        common.contact_correction(constraint, world, trees, constraints, options),
                         contacts.spring,
                         item,
                         world,
@@ -283,7 +287,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if geometric.is_geometric(kind) or reference_rows.is_of_tendon(kind):
+            if geometric.is_geometric(kind) or reference_rows.has_own_kernels(kind):
                 continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]

@@ -156,6 +156,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             recovery_time: parameter [1 or world, 1]; no rows where there is none [s].
             cfm: what is added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
             max_correction: largest velocity that removes an error [m/s or rad/s].
+            own_correction: the same of overlaps between links of one tree [m/s].
             restitution_threshold: slowest rebound of a contact that bounces [m/s].
             limit_margin: distance at which a joint limit is listed [m or rad]; negative where it is once it is passed.
         """
@@ -165,6 +166,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         recovery_time: wp.array2d(dtype=scalar)
         cfm: scalar
         max_correction: scalar
+        own_correction: scalar
         restitution_threshold: scalar
         limit_margin: scalar
 

@@ -165,6 +165,24 @@ def fit_trajectories(
     Raises:
         ModelError: for logs that don't fit the model or ``dt``, a wrong noise, and unknowns that a simulation doesn't
             have.
+
+    Example:
+        A pendulum that swings by itself, seen to 1 mrad a hundred times a second.
+
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_trajectories
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> model = scene.finalize("float64")
+        >>> simulator = sim.Simulator(model, dt=0.01, num_worlds=1, parameters={"damping": [0.3]})
+        >>> q = simulator.rollout(simulator.state([1.0]), steps=200).q.numpy()[:, 0]
+        >>> q += 1e-3 * np.random.default_rng(0).standard_normal(q.shape)
+        >>> log = Log(model, 0.01 * np.arange(201), q)
+        >>> fit = fit_trajectories(model, log, ["damping of hinge"], dt=0.01, noise={"q": 1e-3})
+        >>> round(fit.estimate["damping of hinge"], 2)
+        0.3
     """
     wanted: UnknownSet = Unknowns(model, unknowns) if isinstance(unknowns, Mapping | Sequence) else unknowns
     if TORQUE_OFFSET in wanted.touched:

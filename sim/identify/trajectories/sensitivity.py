@@ -142,10 +142,11 @@ class Worlds:
             # The last part begins earlier where it would be shorter: all have one number of worlds.
             first = min(begin, rows * worlds - count)
             some = slice(first, first + count)
-            found = self._of_some(numbers[some], q[some], qd[some], flat.map(lambda each, s=some: each[s]))
+            given = Inputs(*(None if each is None else each[some] for each in (flat.tau, flat.control)))
+            found = self._of_some(numbers[some], q[some], qd[some], given)
             parts.append(found[begin - first :])
         whole = torch.cat(parts).unflatten(0, (rows, worlds))
-        return whole.split([self.model.nq + self.model.nv, x.shape[1]], dim=-1)  # type: ignore[return-value]
+        return whole.split([self.model.nq + self.model.nv, x.shape[1]], dim=-1)
 
     def _of_some(self, x: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Derivatives of states one interval later [worlds, nx, nx + p]."""

@@ -1,18 +1,17 @@
 """MJCF: read a MuJoCo file into a :class:`sim.ModelBuilder`."""
 
 import os
-import warnings
 from pathlib import Path
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.errors import MJCFWarning, ModelError
+from sim.errors import ModelError
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import MJCFFile, read_mjcf
-from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers, refuse_states
+from sim.importers.mjcf.notes import apply_flags, gravity, refuse_bodies, refuse_numbers, refuse_states, warn_of
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors import add_sensors
 from sim.importers.mjcf.shapes import add_geometries
@@ -96,8 +95,7 @@ def add_mjcf(
             label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep),
             mujoco=_options(file),
         )  # fmt: skip
-        for note in [*notes_on(file), *reader.notes]:
-            warnings.warn(f"{file.path}: {note}", MJCFWarning, stacklevel=3)
+        warn_of(file, reader.notes)
     return part
 
 

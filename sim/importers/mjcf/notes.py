@@ -1,13 +1,13 @@
 """Features of an MJCF file without a counterpart here: each is reported as a warning, none is skipped silently."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from sim.errors import ImportFileError
+from sim.errors import ImportFileError, MJCFWarning
 from sim.importers.mjcf.file import MJCFFile
-from sim.model.names import some
 
 # Flags that disable a feature, and the arrays that are zero without it.
 ZEROED = {
@@ -43,6 +43,8 @@ COMPUTED = {
 LARGEST = 1e30
 # Elements whose softness is read, and those for which it isn't.
 SOFT, UNREAD = ("geom", "jnt", "dof", "eq"), ("pair",)
+# The most elements of one kind that a note names.
+MOST_NAMES = 6
 OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
 
 
@@ -122,9 +124,24 @@ def gravity(file: MJCFFile) -> np.ndarray:
     return np.zeros(3) if off else np.array(file.model.opt.gravity, dtype=np.float64)
 
 
-def notes_on(file: MJCFFile) -> list[str]:
-    """Warnings about forces that are skipped, and about settings of MuJoCo that have no meaning here."""
-    return [*file.warnings, *_forces(file), *_settings(file)]
+def warn_of(file: MJCFFile, further: list[str]) -> None:
+    """Report what is left out of a file in one warning, and in another what it has for MuJoCo's law alone.
+
+    Args:
+        file: the file.
+        further: notes of the parts of the importer.
+    """
+    left = [*file.warnings, *_forces(file), *_settings(file), *further]
+    for note in (_listed(left), _of_the_soft_law(file)):
+        if note:
+            warnings.warn(f"{file.path}: {note}", MJCFWarning, stacklevel=4)
+
+
+def _listed(notes: list[str]) -> str:
+    """Notes as one text, a line for each where there are several."""
+    if len(notes) < 2:
+        return "".join(notes)
+    return "\n  - ".join([f"{len(notes)} things are not as in MuJoCo:", *notes])
 
 
 def _forces(file: MJCFFile) -> list[str]:
@@ -167,7 +184,7 @@ def _forces(file: MJCFFile) -> list[str]:
 
 def _settings(file: MJCFFile) -> list[str]:
     """One note on settings that differ from their defaults and change MuJoCo's motion."""
-    model, option = file.model, file.model.opt
+    option = file.model.opt
     ignored = []
     integrators = file.mujoco.mjtIntegrator
     if option.integrator == integrators.mjINT_IMPLICIT:
@@ -184,19 +201,24 @@ def _settings(file: MJCFFile) -> list[str]:
         count = int(file.array(f"n{what}", 0))
         if count:
             ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
+    return [f"ignored: {'; '.join(ignored)}"] if ignored else []
+
+
+def _of_the_soft_law(file: MJCFFile) -> str:
+    """What the law "hard" doesn't use; empty where there is nothing."""
+    option, integrators = file.model.opt, file.mujoco.mjtIntegrator
     softness = [
         what
         for what, present in (
             ("solref and solimp", _is_soft(file, SOFT)),
-            ("margin of geoms", np.any(model.geom_margin)),
+            ("margin of geoms", np.any(file.model.geom_margin)),
             (f"impratio {option.impratio:g}", option.impratio != 1.0),
             ("integrator RK4", option.integrator == integrators.mjINT_RK4),
             ("integrator implicitfast", option.integrator == integrators.mjINT_IMPLICITFAST),
         )
         if present
     ]
-    notes = [f"ignored: {'; '.join(ignored)}"] if ignored else []
-    return [*notes, f"{OF_THE_SOFT_LAW}: {'; '.join(softness)}"] if softness else notes
+    return f"{OF_THE_SOFT_LAW}: {'; '.join(softness)}" if softness else ""
 
 
 def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
@@ -229,4 +251,7 @@ def _rows(values: np.ndarray) -> Any:
 
 
 def _names(file: MJCFFile, kind: str, which: Iterable[int]) -> str:
-    return some(file.name(kind, int(index)) or f"{kind} {index}" for index in which)
+    """The first elements with their lines."""
+    listed = [file.label(kind, int(index)).removeprefix(f"{kind} ") for index in which]
+    more = f" and {len(listed) - MOST_NAMES} more" if len(listed) > MOST_NAMES else ""
+    return ", ".join(listed[:MOST_NAMES]) + more

@@ -13,7 +13,8 @@ from warp_kernels.types import SPHERICAL, TORQUE
 # The parameters that a layout depends on.
 DECISIVE = (
     "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "contact_stiffness", "restitution",
-    "torsional_friction", "rolling_friction", "actuator_force_limit",
+    "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit", "tendon_upper_limit",
+    "tendon_friction_loss",
 )  # fmt: skip
 
 
@@ -43,9 +44,9 @@ class ConstraintLayout:
     resisting: int
     bouncing: bool
 
-    def max_constraints(self, max_contacts: int) -> int:
-        """Room for constraints per world."""
-        contacts = max_contacts + min(max_contacts, self.resisting)
+    def max_constraints(self, max_contacts: int, by_mujoco: bool = False) -> int:
+        """Room for constraints per world. By MuJoCo's law spinning and rolling are constraints apart."""
+        contacts = max_contacts + (1 + by_mujoco) * min(max_contacts, self.resisting)
         joints = 2 * len(self.limited) + len(self.cones) + len(self.friction) + self.limited_actuators
         return contacts + joints + self.equalities + len(self.tendons)
 

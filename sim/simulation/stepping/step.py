@@ -30,6 +30,7 @@ from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.references import reference_kernels
+from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.group.solve import newton_group_kernels
@@ -150,6 +151,8 @@ class Step(Workspace):
         if self.max_contacts:
             dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
             self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
+            if self.pyramids_resist:
+                self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
         self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
         kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
@@ -175,6 +178,8 @@ class Step(Workspace):
 
     def _constraint_rows(self) -> None:
         self._launch_over_constraints(constraint_kernels(self.scalar).constraint_rows)
+        if self.pyramids_resist:
+            self._launch_over_constraints(resistance_kernels(self.scalar).resistance_rows)
         if self.tendons.num_rows:
             self._launch_over_constraints(tendon_constraint_kernels(self.scalar).tendon_constraint_rows)
 

@@ -25,6 +25,7 @@ from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
@@ -107,7 +108,7 @@ class DifferentiableStep(Step):
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.bias_velocity, self.bias_acceleration,
-            *self.groups.differentiated(), *self.tendons.differentiated,
+            self.resistance_reference, *self.groups.differentiated(), *self.tendons.differentiated,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
@@ -319,6 +320,8 @@ class DifferentiableStep(Step):
 
     def _row_adjoint(self) -> None:
         self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds)
+        if self.pyramids_resist:
+            self._launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
 
     def _motion_adjoint(self) -> None:
         """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""

@@ -92,7 +92,7 @@ class Workspace:
         self.max_contacts = max_contacts
         self.law = law
         self.layout = layout
-        self.max_constraints = layout.max_constraints(max_contacts)
+        self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
@@ -268,6 +268,9 @@ class Workspace:
             "innovation": worlds_last(nv, self.scalar),
         }
         self.contact_reference = worlds_last(contacts, t.vec3)
+        resisting = contacts if self.layout.resisting else 0
+        self.resistance_reference = worlds_last(2 * resisting, t.vec3)
+        self.pyramids_resist = int(resisting > 0)
         self.limit_reference, self.loss_reference = worlds_last(2 * nv, t.vec3), worlds_last(nv, t.vec3)
         anchors, couplings = (self.model.counts[name] if self.by_mujoco else 0 for name in ("anchor", "coupling"))
         self.anchor_reference = worlds_last(2 * anchors, t.vec3)
@@ -385,6 +388,7 @@ class Workspace:
             recovery_time=self.device_model.parameter_arrays("recovery_time")["recovery_time"],
             cfm=self.scalar(0.0 if self.newton else options.cfm),
             max_correction=self.scalar(options.largest_correction),
+            own_correction=self.scalar(options.largest_own_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
             limit_margin=self.scalar(-1.0 if self.by_mujoco else options.margin),
         )

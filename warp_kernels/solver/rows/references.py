@@ -13,6 +13,7 @@ from warp_kernels.types import (
     COUPLING,
     FRICTION_LOSS,
     POINT,
+    SPIN,
     TENDON,
     TENDON_LIMIT,
     UPPER_LIMIT,
@@ -29,6 +30,11 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def is_of_tendon(kind: int):
         return kind == TENDON or kind == TENDON_LIMIT
+
+    @wp.func
+    def has_own_kernels(kind: int):
+        """Whether the rows of a constraint are those of kernels for models that have it."""
+        return is_of_tendon(kind) or kind >= SPIN
 
     @wp.func
     def is_referred(references: References, kind: int):
@@ -79,5 +85,9 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             references_bar.limit[limit_place(kind, item), world] += bar
 
     return SimpleNamespace(
-        is_of_tendon=is_of_tendon, is_referred=is_referred, reference=reference, add_reference_bar=add_reference_bar
+        is_of_tendon=is_of_tendon,
+        has_own_kernels=has_own_kernels,
+        is_referred=is_referred,
+        reference=reference,
+        add_reference_bar=add_reference_bar,
     )

@@ -169,7 +169,7 @@ def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
             )
             bound = scalar(wp.inf)
         elif wp.isfinite(x):
-            bias = common.correction(x, options, world)
+            bias = common.correction(x, options.max_correction, options, world)
         tendon_position[i, world] = found
         tendon_reference[i, world] = vec3(bias, zero, one)
         tendon_bound[i, world] = bound

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.optimise.box_qp import solve_box_qp
-from sim.optimise.dynamics import Dynamics, Law, States
+from sim.optimise.methods.box_qp import solve_box_qp
+from sim.optimise.methods.dynamics import Dynamics, Law, States
+from sim.optimise.methods.quadratic import Quadratic, Quadratics
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
-from sim.optimise.quadratic import Quadratic, Quadratics
 from sim.optimise.result import Result
-from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
 
 STEPS = 0.5 ** np.arange(8.0)  # lengths that the line search tries
 LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises
@@ -103,8 +103,8 @@ def require_stages(problem: Problem, method: str) -> None:
     """Raises ModelError for controls that aren't those of each stage."""
     if not isinstance(problem.parametrisation, PerStage):
         raise ModelError(
-            f"{method}: controls are {type(problem.parametrisation).__name__}; it needs PerStage(): with hold, each acts "
-            "for several steps"
+            f"{method}: controls are {type(problem.parametrisation).__name__}; it needs PerStage(): with hold, each "
+            "acts for several steps"
         )
 
 
@@ -223,7 +223,9 @@ class IterativeLQR:
 
     def _regularise(self, well: np.ndarray) -> None:
         """More where a search has failed, less where it went well."""
-        self._rate = np.where(well, np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR))
+        self._rate = np.where(
+            well, np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR)
+        )
         changed = self._rate * np.where(well, self.regularisation, np.maximum(self.regularisation, SMALLEST))
         self.regularisation = np.where(well & (changed < SMALLEST), 0.0, changed)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
-from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
 
 DIAGONAL = 1000  # with more unknowns the covariance is diagonal
 

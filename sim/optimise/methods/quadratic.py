@@ -123,7 +123,9 @@ def hessian(
         ModelError: where there is no second derivative, or stages are coupled.
     """
     try:
-        (first,) = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)
+        found: tuple[torch.Tensor | None, ...]
+        found = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)
+        first = found[0]
         if first is None:
             return torch.zeros_like(z), None
         if not first.requires_grad:
@@ -179,6 +181,6 @@ def _signs(like: torch.Tensor) -> torch.Tensor:
 
 def _coupled(cost: Cost) -> ModelError:
     return ModelError(
-        f"cost '{cost.name}' couples several stages; ilqr needs a sum over stages, whose rows depend on one stage each. "
-        "Use gradient or lbfgs"
+        f"cost '{cost.name}' couples several stages; ilqr needs a sum over stages, whose rows depend on one stage "
+        "each. Use gradient or lbfgs"
     )

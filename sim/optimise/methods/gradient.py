@@ -21,10 +21,10 @@ import torch
 
 from sim.errors import ModelError
 from sim.optimise.costs import Cost, LeastSquares
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
-from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
 
 MOST_RESIDUALS = 24  # a term with more of them counts by its gradient alone
 LARGEST_TRUST = 1e6  # one over the damping of the Gauss-Newton step, see Search.trust
@@ -49,7 +49,7 @@ class Search:
         best_residuals, best_slopes: what was found there [starts, k], [starts, rows, n].
         trust: of each start, in units of what makes the trace of J P J' one where there are residuals; zero before the
             first iteration [starts].
-        stale: iterations without a better score [starts].
+        stale: iterations without a better score, since the last return to the best [starts].
         history: the best score of all starts so far, after each iteration.
         seconds: time taken so far.
     """
@@ -176,11 +176,8 @@ class _Engine:
         with torch.no_grad():
             motion = problem.still_motion()
             for cost in problem.costs:
-                numbers = 0
-                if isinstance(cost, LeastSquares):
-                    rows, _, k = cost.residuals(motion).shape
-                    numbers = rows * k
-                if 0 < numbers <= MOST_RESIDUALS:
+                numbers = cost.residuals(motion).numel() if isinstance(cost, LeastSquares) else 0
+                if isinstance(cost, LeastSquares) and 0 < numbers <= MOST_RESIDUALS:
                     few.append((cost, numbers))
                 else:
                     others.append(cost)
@@ -236,7 +233,11 @@ class _Engine:
             r, J = (
                 (search.best_residuals[start], search.best_slopes[start]) if back else (residuals[start], slopes[start])
             )
-            search.x[start] = np.clip(origin + self._direction(origin, r, J, search.trust[start] * self._unit(J)), *self.bounds)
+            if back:
+                search.stale[start] = 0  # as many iterations again from there
+            search.x[start] = np.clip(
+                origin + self._direction(origin, r, J, search.trust[start] * self._unit(J)), *self.bounds
+            )
 
     def _direction(self, x: np.ndarray, values: np.ndarray, slopes: np.ndarray, trust: float) -> np.ndarray:
         """The step [n] from unknowns [n], for values [rows] and their slopes [rows, n].
@@ -293,8 +294,9 @@ def _begun(x: np.ndarray) -> Search:
 
 
 def _resumed(stored: Mapping[str, Any]) -> Search:
-    values = {each.name: stored[each.name] for each in fields(Search)}
-    return Search(**{name: np.array(value) for name, value in values.items()} | {"seconds": float(values["seconds"])})
+    arrays: dict[str, Any] = {each.name: np.array(stored[each.name]) for each in fields(Search)}
+    arrays["seconds"] = float(arrays["seconds"])
+    return Search(**arrays)
 
 
 def _settled(search: Search, patience: int, tolerance: float) -> bool:

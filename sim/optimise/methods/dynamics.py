@@ -64,8 +64,8 @@ class Dynamics:
         """Motions under given controls [stages, worlds, size], from q [nq] or [worlds, nq], and qd likewise."""
         problem, worlds = self.problem, controls.shape[1]
         simulator = problem.worlds(worlds)
-        inputs = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
-        trajectory = simulator.rollout(simulator.state(q0, qd0), **inputs)
+        tau, control = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
+        trajectory = simulator.rollout(simulator.state(q0, qd0), tau, control=control)
         self.rollouts += worlds
         return States(trajectory.q.numpy().copy(), trajectory.qd.numpy().copy(), controls)
 
@@ -108,9 +108,9 @@ class Dynamics:
     def _steps(self, simulator: Simulator, state: State, controls: np.ndarray) -> Trajectory:
         """A stage with controls [worlds, size]. Nobody changes its states, so it needs no fingerprint of them."""
         hold = self.problem.hold
-        inputs = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
+        tau, control = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
         with sole_use():
-            return simulator.run_steps(state, inputs.get("tau"), hold, inputs.get("control"))
+            return simulator.run_steps(state, tau, hold, control)
 
     def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:
         """To first order ``dx+ = A dx + B du`` from each stage to the next.
@@ -126,11 +126,11 @@ class Dynamics:
         found_A, found_B = [], []
         for first in range(0, len(every), CHUNK):
             part = slice(first, first + CHUNK)
-            inputs = space.inputs_of_arrays(every[part])
+            tau, control = space.inputs_of_arrays(every[part])
             simulator = problem.worlds(len(every[part]))
-            linear = simulator.linearise(
-                State(simulator.batches.array(q[part], 2, "q"), simulator.batches.array(qd[part], 2, "qd")), **inputs
-            )
+            batches = simulator.batches
+            state = State(batches.array(q[part], 2, "q"), batches.array(qd[part], 2, "qd"))
+            linear = simulator.linearise(state, tau, control)
             found_A.append(linear.A)
             found_B.append(linear.B_control if space.dofs is None else linear.B_tau[:, :, space.dofs])
         n = 2 * problem.model.nv

@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
-from sim.optimise.dynamics import Law, States
-from sim.optimise.ilqr import IterativeLQR, require_stages
+from sim.optimise.methods.dynamics import Law, States
+from sim.optimise.methods.ilqr import IterativeLQR, require_stages
 from sim.optimise.problem import Problem
 
 REALTIME_STEPS = np.array([1.0, 0.5, 0.2, 0.0])  # lengths of a step that are tried; 0 is the old plan with its gains
@@ -61,7 +61,11 @@ class MPC:
 
     @property
     def gains(self) -> np.ndarray:
-        """The controls' answer to a change of the state [stages, size, 2 nv]. Raises ModelError before the first call."""
+        """The controls' answer to a change of the state [stages, size, 2 nv].
+
+        Raises:
+            ModelError: before the first call.
+        """
         if self._law is None:
             raise ModelError("MPC: there are no gains before the first call")
         return self._law.gains[:, 0]

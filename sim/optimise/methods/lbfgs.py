@@ -7,9 +7,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sim.errors import ModelError
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
-from sim.optimise.search import finished, first_guesses, progress_bar, require_iterations
 
 
 class _EndError(Exception):
@@ -67,7 +67,9 @@ def lbfgs(
                 scores[start] = cost
             # A line search needs a number; what diverges is worse than all that was seen.
             finite = scores[np.isfinite(scores)]
-            return (cost if np.isfinite(cost) else 1e3 * (1.0 + np.abs(finite).max(initial=1.0))), found.gradient[0] * scale
+            return (cost if np.isfinite(cost) else 1e3 * (1.0 + np.abs(finite).max(initial=1.0))), found.gradient[
+                0
+            ] * scale
 
         def after_iteration(x: np.ndarray) -> None:
             history.append(float(scores.min()))

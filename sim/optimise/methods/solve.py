@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.optimise.cmaes import cmaes
 from sim.optimise.constraints import Multiplied
-from sim.optimise.gradient import gradient
-from sim.optimise.ilqr import ilqr
-from sim.optimise.lbfgs import lbfgs
+from sim.optimise.methods.cmaes import cmaes
+from sim.optimise.methods.gradient import gradient
+from sim.optimise.methods.ilqr import ilqr
+from sim.optimise.methods.lbfgs import lbfgs
 from sim.optimise.parametrisations import OpenLoop
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -34,8 +34,8 @@ def solve(
     """Find the controls that cost least and keep to the constraints.
 
     Without constraints it is the method alone. With them the method is run again and again: each constraint is a cost
-    with multipliers, which grow by what is still violated, and its stiffness grows where that doesn't suffice (augmented
-    Lagrangian, Nocedal and Wright 2006, section 17.4). Each round begins with the result of the last.
+    with multipliers, which grow by what is still violated, and its stiffness grows where that doesn't suffice
+    (augmented Lagrangian, Nocedal and Wright 2006, section 17.4). Each round begins with the result of the last.
 
     Args:
         problem: the problem.
@@ -48,6 +48,17 @@ def solve(
 
     Raises:
         ModelError: for an unknown method, and whatever the method raises.
+
+    Example:
+        >>> import sim
+        >>> from sim.optimise import Effort, Position, Problem, Velocity, solve
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> there = Position("link7", (0.3, 0.4, 0.9), weight=100.0, at=-1)
+        >>> problem = Problem(simulator, 15, [there, Velocity(weight=0.1, at=-1), Effort(1e-4)], hold=8)
+        >>> found = solve(problem, "ilqr", iterations=20)
+        >>> found.cost < 0.1 * found.history[0]
+        True
     """
     if method not in METHODS:
         raise ModelError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")

@@ -1,0 +1,1 @@
+"""Methods that solve a problem, and what they share."""
