@@ -62,7 +62,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     frames = geometry_frame_functions(scalar)
     vec2, vec3 = t.vec2, t.vec3
     module = kernel_module("constraint", scalar)
-    zero = scalar(0.0)
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
