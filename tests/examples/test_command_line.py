@@ -36,7 +36,17 @@ def run(monkeypatch, *arguments):
 def test_lists_the_examples(monkeypatch, capsys):
     run(monkeypatch)
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  "))
-    assert set(listed) == {"estimate", "friction", "golf", "inertias", "joint_friction", "origins", "push", "reach", "throw"}
+    assert set(listed) == {
+        "estimate",
+        "friction",
+        "golf",
+        "inertias",
+        "joint_friction",
+        "origins",
+        "push",
+        "reach",
+        "throw",
+    }
     assert listed["throw"] == "A robot arm learns to throw a ball at a target."
 
 
