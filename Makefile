@@ -21,7 +21,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick rehearse gpu kernels lint bench bench-robot registers pictures clean
+.PHONY: help demo test quick rehearse gpu kernels lint docs package bench bench-robot registers pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
@@ -30,6 +30,8 @@ help:
 	@echo "make rehearse  part of the tests on the CPU in the way of a GPU: its launch shapes, threads in another order"
 	@echo "make gpu    the tests on a GPU, then benchmarks; in pieces, nine minutes a call"
 	@echo "make lint   linters and type checker alone"
+	@echo "make docs   the site, with its tutorials run, under out/docs; warnings and broken links are errors"
+	@echo "make package  wheel and sdist under out/dist, tried in a bare environment"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
 	@echo "make registers  registers and spills of every kernel on a GPU of compute capability 9.0, beside their bounds"
@@ -65,6 +67,16 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Tutorials that haven't changed since the last build aren't run again: their output is kept under out/docs-cache.
+docs: $(VENV)/.installed-docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/docs
+	$(BIN)/python -m tests.docs.check_site out/docs
+
+package: $(VENV)/.installed-docs
+	rm -rf out/dist
+	$(BIN)/python -m build --quiet --outdir out/dist .
+	PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python -m tests.docs.bare_environment out/dist
+
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m bench.step --json out/bench/step.json $(ARGS)
 
@@ -87,8 +99,13 @@ $(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing Backswing with its test tools and peers into $(VENV) (some minutes the first time)"
-	$(INSTALL) -e ".[plot,video,view,test,peers]"
+	$(INSTALL) -e ".[plot,video,view,rosbag,test,peers]"
 	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-docs: $(VENV)/.installed-test
+	@echo "Installing what the site is made with into $(VENV)"
+	$(INSTALL) -e ".[plot,video,view,test,peers,docs]"
+	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed-test
 	@echo "Installing the libraries of PyTorch to compare with into $(VENV)"

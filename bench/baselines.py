@@ -20,7 +20,7 @@ from sim.envs import make
 from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
 
 FOREVER = 1_000_000_000  # steps; the time ends a training
-PPO_SETTINGS = {"n_steps": 64, "batch_size": 512, "n_epochs": 10, "gae_lambda": 0.95, "gamma": 0.99}
+PPO_SETTINGS: dict[str, Any] = {"n_steps": 64, "batch_size": 512, "n_epochs": 10, "gae_lambda": 0.95, "gamma": 0.99}
 SAC_SETTINGS = {"learning_starts": 5000, "train_freq": 1, "gradient_steps": -1, "batch_size": 256, "gamma": 0.99}
 ALGORITHMS: dict[str, tuple[type[BaseAlgorithm], int, dict[str, Any]]] = {
     "ppo": (PPO, 64, PPO_SETTINGS),
@@ -47,16 +47,21 @@ class Deterministic:
         return torch.as_tensor(action)
 
 
-class _Clock(BaseCallback):
-    """Ends a training after some seconds; shows a bar meanwhile."""
+class Clock(BaseCallback):
+    """Ends a training after some seconds of the processor; shows a bar meanwhile.
+
+    Args:
+        seconds: its time.
+        name: of the bar.
+    """
 
     def __init__(self, seconds: float, name: str):
         super().__init__()
-        self._start, self._seconds = time.perf_counter(), seconds
+        self._start, self._seconds = time.process_time(), seconds
         self._bar = tqdm(total=round(seconds), desc=name, unit="s")
 
     def _on_step(self) -> bool:
-        spent = time.perf_counter() - self._start
+        spent = time.process_time() - self._start
         self._bar.update(min(int(spent), self._bar.total) - self._bar.n)
         return spent < self._seconds
 
@@ -72,7 +77,7 @@ class Trained:
         policy: without randomness.
         envs: environments side by side.
         steps: of environments.
-        seconds: that it took.
+        seconds: of the processor that it took.
     """
 
     policy: Deterministic
@@ -82,7 +87,7 @@ class Trained:
 
 
 def train_baseline(method: str, task: str, task_options: Mapping[str, Any], seconds: float, seed: int) -> Trained:
-    """Train by "ppo" or "sac" for some seconds, with one thread like the trainings beside it."""
+    """Train by "ppo" or "sac" for some seconds of the processor, with one thread like the trainings beside it."""
     kind, envs, settings = ALGORITHMS[method]
     environments = VecNormalize(
         StableBaselines3VecEnv(make(task, envs, device="cpu", seed=seed, threads=1, **task_options)),
@@ -90,8 +95,8 @@ def train_baseline(method: str, task: str, task_options: Mapping[str, Any], seco
     )
     torch.set_num_threads(1)
     model = kind("MlpPolicy", environments, seed=seed, device="cpu", **settings)
-    start = time.perf_counter()
-    model.learn(FOREVER, callback=_Clock(seconds, f"{method} {task}"))
-    spent = time.perf_counter() - start
+    start = time.process_time()
+    model.learn(FOREVER, callback=Clock(seconds, f"{method} {task}"))
+    spent = time.process_time() - start
     environments.training = False
     return Trained(Deterministic(model, environments), envs, int(model.num_timesteps), spent)

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 import sim
 from scenes.mjcf import to_mjcf
 from scenes.physics.scene import Motion, PhysicsScene
-from scenes.physics.suite import scenes
+from scenes.physics.suite import hard_scenes, scenes
 from sim.output import write_text
 
 # Stiffness of MuJoCo's contacts in scenes with restitution: an impact lasts only a few steps [1/s^2].
@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     wp.init()
-    rows = [row for scene in scenes() if options.only in scene.name for row in measure(scene)]
+    rows = [row for scene in [*scenes(), *hard_scenes()] if options.only in scene.name for row in measure(scene)]
     print(table(rows))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -4,15 +4,18 @@
     python -m bench.policies --tasks Pendulum-1 Ant --seeds 5 --json out/policies.json
 
 What the file already has isn't trained again. Returns are means over 64 episodes without randomness in the policy.
+Seconds are those of the processor, on one thread.
 """
 
 import argparse
 import json
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import warp as wp
 from tqdm import tqdm
 
@@ -75,6 +78,7 @@ CASES = [
 ]
 TASKS = list(dict.fromkeys(case.task for case in CASES))
 METHODS = list(dict.fromkeys(case.method for case in CASES))
+LAWS = ("hard", "mujoco")
 
 
 def main() -> None:
@@ -83,6 +87,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each task (1)")
     parser.add_argument("--tasks", nargs="*", default=TASKS, help="which (all)")
     parser.add_argument("--methods", nargs="*", default=METHODS, help=f"of {', '.join(METHODS)} (all)")
+    parser.add_argument("--laws", nargs="*", default=LAWS, help=f"of contact, of {', '.join(LAWS)} (all)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     record: dict[str, Any] = {"machine": machine(), "rows": []}
@@ -90,7 +95,8 @@ def main() -> None:
         record = json.loads(options.json.read_text())
     options.json.parent.mkdir(parents=True, exist_ok=True)
     done = {(*key_of(row), row["seed"]) for row in record["rows"]}
-    chosen = [case for case in CASES if case.task in options.tasks and case.method in options.methods]
+    asked = {"task": options.tasks, "method": options.methods, "law": options.laws}
+    chosen = [case for case in CASES if all(getattr(case, name) in values for name, values in asked.items())]
     wanted = [(case, seed) for case in chosen for seed in range(options.seeds)]
     left = [(case, seed) for case, seed in wanted if (*case.key, seed) not in done]
     order = [case.key for case in CASES]
@@ -134,8 +140,12 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
 
 def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
     """Train with gradients through the simulator."""
+    torch.set_num_threads(1)
     learner, horizon = make_learner(case, seed)
-    training = train(learner, case.iterations or math.inf, 60.0 * case.minutes, horizon, Progress(None, {}))
+    # Time of the processor, on one thread: what else the machine does meanwhile takes nothing from a training.
+    training = train(
+        learner, case.iterations or math.inf, 60.0 * case.minutes, horizon, Progress(None, {}), time.process_time
+    )
     policy = learner.best if isinstance(learner, apg.AnalyticPolicyGradient) else learner.policy
     figures = {
         "envs": learner.env.num_envs,
@@ -154,9 +164,9 @@ def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
 def make_learner(case: Case, seed: int) -> tuple[Learner, int]:
     """What the commands of :mod:`examples.rl` train, and the environment steps of an iteration."""
     if case.method == "shac":
-        learner = shac.learner_of(case.task, case.iterations, seed, task_options=case.task_options)
+        learner = shac.learner_of(case.task, case.iterations, seed, task_options=case.task_options, threads=1)
         return learner, learner.settings.horizon
-    env = make(case.task, 16, device="cpu", differentiable=case.method == "apg")
+    env = make(case.task, 16, device="cpu", differentiable=case.method == "apg", threads=1)
     if case.method == "apg":
         apg_learner = apg.AnalyticPolicyGradient(env, case.iterations, rate=2e-3, deviation=0.1, seed=seed)
         return apg_learner, env.max_episode_length

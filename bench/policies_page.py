@@ -20,6 +20,7 @@ highest point at the end). The paper's figures are the greatest returns during t
 for each action. Those here are returns without randomness of the policy that is kept, with eight steps for each action:
 with one, the best motions of three links and more live on the error of the step. The method is the gradient of whole
 episodes (`examples/rl/apg.py`), which uses more of the simulator's derivatives than the paper's policy enhancement.
+Seconds, here and below, are those of the processor with one thread.
 """
 ENHANCED = """\
 Policy enhancement itself (`examples/rl/sac.py`): soft actor-critic without gradients through the simulator; with the
@@ -38,8 +39,8 @@ SAC, with an update for each step, has seen too few of them.
 What was trained on hard contacts hardly carries over to MuJoCo's soft ones: there ants fall after some 100 steps, and
 HalfCheetah hardly moves. What was trained under MuJoCo's law (`law="mujoco"`, by Euler's method) carries over: hoppers
 that gradients taught in 100 seconds hop in the real Hopper-v5, by its RK4, as far as here, and an ant by PPO runs in
-the real Ant-v5. The paper's ants reach a return of 1735 there after training in both simulators (its table 5). For
-gradients, Ant and HalfCheetah are harder on soft contacts than on hard ones: no ant by SHAC walks far there.
+the real Ant-v5. For gradients, Ant and HalfCheetah are harder on soft contacts than on hard ones: no ant by SHAC walks
+far there.
 """
 
 
@@ -105,14 +106,19 @@ def method(row: dict[str, Any]) -> str:
 
 def processors(rows: Sequence[dict[str, Any]]) -> str:
     """Which processor the trainings ran on, where it wasn't always the same."""
-    trained: dict[str, list[str]] = {}
+    seeds: dict[str, dict[str, list[str]]] = {}  # by title and processor
     for row in rows:
-        title = f"{row['task']} ({method(row)})"
-        trained.setdefault(row["processor"], []).append(title)
+        of_title = seeds.setdefault(f"{row['task']} ({method(row)})", {})
+        of_title.setdefault(row["processor"], []).append(str(row["seed"]))
+    trained: dict[str, list[str]] = {}
+    for title, by_processor in seeds.items():
+        for processor, found in by_processor.items():
+            split = "" if len(by_processor) == 1 else f", seed {' and '.join(found)}"
+            trained.setdefault(processor, []).append(f"{title[:-1]}{split})")
     if len(trained) == 1:
         return f"All on {next(iter(trained))}."
     common = max(trained, key=lambda name: len(trained[name]))
-    others = [f"{', '.join(dict.fromkeys(trained[name]))} on {name}" for name in trained if name != common]
+    others = [f"{', '.join(trained[name])} on {name}" for name in trained if name != common]
     return f"{'; '.join(others)}; all others on {common}."
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import cmaes, motions, open_loop, policies_page, robot_page, speed_page
+from bench import ants_page, cmaes, motions, open_loop, policies_page, robot_page, speed_page
 from bench.tables import page as tables
 from sim.output import write_text
 
@@ -184,6 +184,15 @@ SECTIONS = [
     ),
     Section("Pendulums by torques alone", "open_loop_cpu.json", "python -m bench.open_loop", open_loop.section),
     Section("Policies", "policies_cpu.json", "python -m bench.policies", policies_page.section),
+    Section(
+        "Ants with sample enhancement",
+        "sample_enhancement_cpu.json",
+        "python -m bench.sample_enhancement",
+        ants_page.enhancement_section,
+    ),
+    Section(
+        "Ants from here to MuJoCo", "pretraining_cpu.json", "python -m bench.pretraining", ants_page.pretraining_section
+    ),
 ]
 
 
@@ -272,6 +281,10 @@ def write_plots(docs: Path, records: Path) -> None:
     if file.is_file():
         record = json.loads(file.read_text(encoding="utf-8"))
         cmaes.plot(docs / "cmaes.png", [cmaes.Run(**run) for run in record["runs"]])
+    file = records / "sample_enhancement_cpu.json"
+    if file.is_file():
+        record = json.loads(file.read_text(encoding="utf-8"))
+        ants_page.plot_enhancement(docs / "sample_enhancement.png", record)
 
 
 def main() -> None:

@@ -1,13 +1,13 @@
 """Masses, centres of mass and inertias of an arm's links: as drawn, and the numbers that determine joint torques."""
 
-import copy
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 import sim.torch
 from examples.learning import draw
+from sim.identify import InertialPrior, linear_parameters, torque_regressor
+from sim.identify.inertial import spread, to_linear, trace
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,9 @@ class Bodies:
         return cls(*(robot.value(name)[links] for name in ("mass", "com", "inertia")))
 
     @property
-    def spread(self) -> torch.Tensor:
-        """Second moments of the mass distribution about its centre, per mass [n, 3, 3]."""
-        return (0.5 * trace(self.inertia) - self.inertia) / self.mass[:, None, None]
-
-    @property
     def linear(self) -> torch.Tensor:
-        """Ten numbers per link in which torques are linear: mass, first moments, inertia about the link's origin."""
-        outer = self.com[:, :, None] * self.com[:, None, :]
-        about = self.inertia + self.mass[:, None, None] * (trace(outer) - outer)
-        rows, columns = np.tril_indices(3)
-        return torch.cat([self.mass[:, None], self.mass[:, None] * self.com, about[:, rows, columns]], dim=1)
+        """Ten numbers per link in which torques are linear, see :data:`sim.identify.INERTIAL_NAMES` [n, 10]."""
+        return to_linear(self.mass, self.com, self.inertia)
 
 
 @dataclass(frozen=True)
@@ -58,32 +50,16 @@ class Drawing:
         drawn = self.bodies
         z = draw(seed, len(drawn.mass), 13, like=drawn.mass)
         mass = drawn.mass * torch.exp(self.mass_error * z[:, 0])
-        root = torch.linalg.cholesky(drawn.spread)
+        root = torch.linalg.cholesky(spread(drawn.mass, drawn.inertia))
         strained = root @ (torch.eye(3).to(z) + self.shape_error * z[:, 4:].view(-1, 3, 3).tril())
-        spread = mass[:, None, None] * strained @ strained.mT
-        return Bodies(mass, drawn.com + self.com_error * z[:, 1:4], trace(spread) - spread)
+        moments = mass[:, None, None] * strained @ strained.mT
+        return Bodies(mass, drawn.com + self.com_error * z[:, 1:4], trace(moments) - moments)
 
     def deviations(self, bodies: Bodies) -> torch.Tensor:
         """Deviations of bodies from the drawing, in standard deviations [n, 10]."""
-        root = torch.linalg.cholesky(self.bodies.spread)
-        half = torch.linalg.solve_triangular(root, bodies.spread, upper=False)
-        strain = torch.linalg.solve_triangular(root, half.mT, upper=False) - torch.eye(3).to(half)
-        # A lower triangular strain E turns the unit matrix into about 1 + E + E'.
-        strain = strain - 0.5 * torch.diag_embed(strain.diagonal(dim1=-2, dim2=-1))
-        rows, columns = np.tril_indices(3)
-        return torch.cat(
-            [
-                (bodies.mass / self.bodies.mass).log()[:, None] / self.mass_error,
-                (bodies.com - self.bodies.com) / self.com_error,
-                strain[:, rows, columns] / self.shape_error,
-            ],
-            dim=1,
-        )
-
-
-def trace(matrices: torch.Tensor) -> torch.Tensor:
-    """Identity matrices times the traces of matrices [n, 3, 3]."""
-    return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] * torch.eye(3).to(matrices)
+        prior = InertialPrior(self.mass_error, self.com_error, self.shape_error)
+        given, drawn = ((each.mass, each.com, each.inertia) for each in (bodies, self.bodies))
+        return prior.deviations(given, drawn)
 
 
 def moving_links(robot: sim.torch.Robot) -> list[int]:
@@ -97,10 +73,8 @@ def torque_columns(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Regressor of the torques, which are ``columns @ Bodies.linear.flatten() + rest``.
 
-    Each column is inverse dynamics with a single number set to one.
-
     Args:
-        robot: the arm; the masses and inertias of its links are ignored.
+        robot: the arm; the masses and inertias of its links have no influence.
         links: links with a mass.
         q: coordinates [samples, nq].
         qd: velocities [samples, nv].
@@ -109,25 +83,6 @@ def torque_columns(
     Returns:
         columns [samples, nv, 10 * links], and the rest, from damping and springs [samples, nv].
     """
-    arm = copy.deepcopy(robot)
-    for value in (arm.mass, arm.com, arm.inertia):
-        value.zero_()
-    rest = arm.inverse_dynamics(q, qd, qdd)
-    columns = []
-    for link in links:
-        for number in range(10):
-            mass, com, inertia = arm.mass[link], arm.com[link], arm.inertia[link]
-            if number < 4:
-                mass.fill_(1.0)
-            if 0 < number < 4:  # a unit mass at unit distance, minus the inertia that it implies
-                com[number - 1] = 1.0
-                inertia.copy_(torch.outer(com, com) - torch.eye(3).to(com))
-            if number >= 4:
-                row, column = (int(index[number - 4]) for index in np.tril_indices(3))
-                inertia[row, column] = inertia[column, row] = 1.0
-            columns.append(arm.inverse_dynamics(q, qd, qdd) - rest)
-            if 0 < number < 4:
-                columns[-1] -= columns[-1 - number]
-            for value in (mass, com, inertia):
-                value.zero_()
-    return torch.stack(columns, dim=-1), rest
+    columns = torque_regressor(robot, q, qd, qdd)
+    rest = robot.inverse_dynamics(q, qd, qdd) - columns @ linear_parameters(robot)
+    return columns.unflatten(-1, (-1, 10))[..., links, :].flatten(-2), rest

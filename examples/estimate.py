@@ -45,9 +45,9 @@ from examples.box_motion import EVERY, Motion, Observation, deviations, observe
 from examples.fitting import Search, begin, downhill, iterate
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays, write_motion
-from examples.posterior import Posterior, sample
 from examples.resume import Progress
 from scenes import box
+from sim.identify.posterior import Posterior, sample
 from sim.render import Marker
 
 GUESSES = 512  # number of random guesses, simulated once for all boxes

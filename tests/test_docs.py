@@ -5,10 +5,14 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
+import sim
 from bench import results
 from examples.__main__ import find_examples
-from scenes.physics.suite import scenes
+from scenes.physics.suite import hard_scenes, scenes
+from sim.identify import Excitation, Log, robot_base_parameters
 from sim.model.parameters import PARAMETERS
 
 ROOT = Path(__file__).parents[1]
@@ -67,6 +71,49 @@ def test_program_of_optimisation_runs() -> None:
     assert result.history[0] > 100.0 * result.cost
 
 
+def test_programs_of_identification_run(monkeypatch, tmp_path) -> None:
+    """What stands for a robot and a pendulum has known parameters; they are found as exactly as is said."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "scenes").symlink_to(ROOT / "scenes")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "identify.md").read_text()
+    arm, table, pendulum = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {"record": record, "swing": swing}
+    exec(arm, names)
+    mass, fit = float(names["robot"].mass[-1]) + 1.5, names["fit"]
+    assert abs(fit.estimate["mass of link7"] - mass) < 4.0 * fit.estimate.deviation("mass of link7") < 0.1
+    assert {"report.html", "identified.urdf"} <= {path.name for path in tmp_path.iterdir()}
+    lines = re.search(re.escape(table) + r"```\n\n```\n(.*?)\n  \.\.\.\n```", text, re.DOTALL)
+    assert lines is not None
+    found = str(robot_base_parameters(names["robot"])).splitlines()
+    assert found[0] == lines[1].splitlines()[0]
+    exec(pendulum, names)
+    assert abs(names["fit"].estimate["mass of link1"] - 1.4) < 0.02
+    assert names["fit"].estimate.probability > 1e-3
+
+
+def record(path: str, motion: Excitation) -> None:
+    """A log of the arm of docs/identify.md with 1.5 kg more in its hand."""
+    robot = sim.torch.Robot("scenes/robots/manipulator.urdf", dtype=torch.float64)
+    robot.mass[-1] += 1.5
+    robot.friction_loss += 0.2
+    log, rng = motion.log(200.0), np.random.default_rng(0)
+    with torch.no_grad():
+        tau = robot.inverse_dynamics(*map(torch.as_tensor, (log.q, log.qd, log.qdd))).numpy()
+    tau += 0.2 * rng.standard_normal(tau.shape)
+    columns = {"time": log.time} | {f"q_joint{k + 1}": log.q[:, k] for k in range(7)}
+    columns |= {f"tau_joint{k + 1}": tau[:, k] for k in range(7)}
+    np.savetxt(path, np.stack(list(columns.values()), axis=1), delimiter=",", header=",".join(columns), comments="")
+
+
+def swing(model: sim.Model) -> Log:
+    """Four seconds of the pendulum of docs/identify.md, with another mass and less damping."""
+    parameters = {"damping": np.array([0.02, 0.01]), "mass": np.array([1.0, 1.4])}
+    simulator = sim.Simulator(model, 0.002, 1, "cpu", parameters=parameters)
+    q = simulator.rollout(simulator.state([2.0, 1.0]), steps=2000).q.numpy()[::5, 0]
+    return Log(model, 0.01 * np.arange(len(q)), q + 0.01 * np.random.default_rng(0).standard_normal(q.shape))
+
+
 def test_parameter_table_is_complete() -> None:
     text = (ROOT / "docs" / "conventions.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
@@ -110,7 +157,7 @@ def test_fidelity_table_has_every_scene() -> None:
                       (ROOT / "docs" / "fidelity.md").read_text(), re.MULTILINE)[1:]  # fmt: skip
     expected = [
         (scene.name if number == 0 else "", quantity.name)
-        for scene in scenes()
+        for scene in [*scenes(), *hard_scenes()]
         for number, quantity in enumerate(scene.quantities)
     ]
     assert rows == expected

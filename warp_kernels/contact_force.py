@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
-from warp_kernels.types import CONTACT, kernel_module, warp_types
+from warp_kernels.types import CONTACT, SPIN, kernel_module, warp_types
 
 
 @functools.cache
@@ -40,6 +40,13 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
         if side == 0:
             return sensor[pair_a[pair]]
         return sensor[pair_b[pair]]
+
+    @wp.func
+    def force_part(kind: int, impulse: vec3):
+        """What of a constraint's impulse is a force: of one with spin or rolling the normal part."""
+        if kind == CONTACT:
+            return impulse
+        return vec3(impulse[0], scalar(0.0), scalar(0.0))
 
     @wp.kernel(module=module, enable_backward=False)
     def store_contact_forces(
@@ -70,9 +77,10 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(num_sensors):
             force[step, at, i] = vec3()
         for constraint in range(constraints.count[world]):
-            if constraints.kind[constraint, world] == CONTACT:
+            kind = constraints.kind[constraint, world]
+            if kind == CONTACT or kind >= SPIN:
                 slot = constraints.item[constraint, world]
-                push = wp.transpose(contacts.frame[slot, world]) * impulse[constraint, world] / dt
+                push = wp.transpose(contacts.frame[slot, world]) * force_part(kind, impulse[constraint, world]) / dt
                 for side in range(2):
                     i = sensor_of(side, slot_pair[slot, world], pair_a, pair_b, sensor)
                     if i >= 0:
@@ -107,15 +115,16 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
         step = cursor[wp.static(STEP)]
         force_bar = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
         for constraint in range(constraints.count[world]):
-            if constraints.kind[constraint, world] == CONTACT:
+            kind = constraints.kind[constraint, world]
+            if kind == CONTACT or kind >= SPIN:
                 slot = constraints.item[constraint, world]
                 push_bar = vec3()
                 for side in range(2):
                     i = sensor_of(side, slot_pair[slot, world], pair_a, pair_b, sensor)
                     if i >= 0:
                         push_bar += side_sign(side) / dt * force_bar[step, at, i]
-                further_impulse_bar[constraint, world] += contacts.frame[slot, world] * push_bar
-                contacts_bar.frame[slot, world] += wp.outer(impulse[constraint, world], push_bar)
+                further_impulse_bar[constraint, world] += force_part(kind, contacts.frame[slot, world] * push_bar)
+                contacts_bar.frame[slot, world] += wp.outer(force_part(kind, impulse[constraint, world]), push_bar)
 
     return SimpleNamespace(
         module=module, store_contact_forces=store_contact_forces, contact_force_adjoint=contact_force_adjoint

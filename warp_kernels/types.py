@@ -5,7 +5,6 @@ Every kernel module is a factory over the scalar type, called once per precision
 """
 
 import functools
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,18 +28,23 @@ ELLIPSOID = 6
 HEIGHTFIELD = 7
 NUM_GEOMETRY_TYPES = HEIGHTFIELD + 1
 
-# Kinds of constraint in the contact solver. One row of a joint, at least zero: up to CONE_LIMIT; within a bound on
+# Kinds of constraint in the contact solver. One row, at least zero: up to TENDON_LIMIT; within a bound on
 # both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.
 CONTACT = 0
 LOWER_LIMIT = 1
 UPPER_LIMIT = 2
 CONE_LIMIT = 3  # swing or twist of a spherical joint
-FRICTION_LOSS = 4
-ACTUATOR = 5
-COUPLING = 6
-POINT = 7
-ORIENTATION = 8
-TORSION = 9  # spinning and rolling friction of a contact
+TENDON_LIMIT = 4
+FRICTION_LOSS = 5
+ACTUATOR = 6
+TENDON = 7  # dry friction of a tendon, or its length tied to another's
+COUPLING = 8
+POINT = 9
+ORIENTATION = 10
+TORSION = 11  # spinning and rolling friction of a contact
+# By MuJoCo's pyramids, the normal velocity of a contact with its spin, or with its rolling.
+SPIN = 12
+ROLL = 13
 # In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
 NO_KEY = -1
 
@@ -53,9 +57,14 @@ AFFINE = 3
 # Warp's own flags but for a limit on the depth to which the compiler looks for scalars that make up a vector: with it
 # kernels for several worlds take twice as long, to compile as well.
 LANE_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
+# A product and the sum that it goes into are one instruction where contraction is allowed, which takes a tenth off the time
+# of most kernels. With "fast" the compiler chooses the products lane by lane. For eight floats some processors' compilers choose
+# others in the last lane than in the first seven, so that a world's result would depend on its place in its group (poses by
+# one unit in the last place). So in float32 only products and sums of one expression are contracted, in all lanes alike.
+CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 
 # How many worlds the kernels of kinematics and dynamics work on at a time on a CPU, see :mod:`warp_kernels.algebra`: those of
-# :class:`sim.torch.Robot` and of the free functions of :mod:`sim`. The kernels of the simulator work on one.
+# :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
@@ -109,20 +118,5 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
     wp.set_module_options({"default_grid_stride": False}, module)
     if lanes > 1:
-        contraction = "fast" if scalar is wp.float64 or _has_avx512() else "off"
-        wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={contraction}"}, module)
+        wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={CONTRACTION[scalar]}"}, module)
     return module
-
-
-@functools.cache
-def _has_avx512() -> bool:
-    """Whether the processor has AVX-512.
-
-    A product and the sum that it goes into are one instruction where contraction is allowed, which takes a tenth off the
-    time of most kernels. Without AVX-512 the compiler contracts other products in the last lane of eight floats than in
-    the first seven, so that a world's result would depend on its place in its group (poses by one unit in the last place).
-    """
-    try:
-        return " avx512f " in Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False

@@ -11,7 +11,8 @@ which by then is another one; `--near` weighs them by exp(-|a - a0|), the distan
 `--enhance simulated` the policy's own action is simulated from the stored state: one product, and nothing is stored.
 
 Sample enhancement, from the same paper, adds transitions with actions near those that were taken. `--extras 9`
-simulates nine of them from the same state; with `--first-order` they follow from the step's derivatives instead.
+simulates nine of them from the same state; with `--first-order` they follow from the step's derivatives instead
+(examples/rl/neighbours.py).
 
     python -m examples.rl.sac Pendulum-1 --enhance simulated
     python -m examples.rl.sac Pendulum-2 --enhance jacobian --minutes 10
@@ -33,10 +34,10 @@ from torch import nn
 
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
+from examples.rl.neighbours import Batch, FirstOrder, Simulated, beside, derivatives, simulate
 from examples.rl.networks import Policy, layers
 from examples.rl.training import physics, train, training_parser, write_training
-from sim.envs import Task, VectorEnv, make_task
-from sim.errors import ModelError
+from sim.envs import VectorEnv, make_task
 
 ENHANCEMENTS = ("none", "jacobian", "simulated")
 
@@ -49,7 +50,7 @@ class Settings:
         enhance: "none", "jacobian" or "simulated".
         near: whether stored derivatives count less, the farther the action is from theirs.
         extras: transitions that are added to each step of an environment.
-        first_order: whether they follow from the step's derivatives; otherwise they are simulated.
+        first_order: whether their states follow from the step's derivatives; otherwise they are simulated.
         spread: how far their actions are from the one taken at most, as a share of half the range of actions.
         steps: of each environment in an iteration.
         updates: of the networks for each step of all environments.
@@ -78,9 +79,6 @@ class Settings:
     target_share: float = 0.005
     entropy: float = -1.0
     hidden: tuple[int, ...] = (64, 64)
-
-
-Batch = dict[str, torch.Tensor]
 
 
 class Replay:
@@ -143,15 +141,10 @@ class Sac:
         seed: of networks and random numbers.
 
     Raises:
-        ModelError: for extras of first order in a task whose episodes may fail, which they can't tell, and where stored
-            states can't be simulated again.
+        ModelError: where stored states can't be simulated again, for what needs that.
     """
 
     def __init__(self, env: VectorEnv, settings: Settings, seed: int = 0):
-        if settings.first_order and type(env.task).terminated is not Task.terminated:
-            raise ModelError(
-                f"{type(env.task).__name__}: episodes may fail, and first-order extras can't tell; simulate them"
-            )
         self.env, self.settings = env, settings
         torch.manual_seed(seed)
         bounds = (env.action_low, env.action_high)
@@ -168,10 +161,12 @@ class Sac:
         self.replay = Replay(settings.capacity)
         self.iteration = 0
         self.last_episodes: list[list[float]] = []
-        own_actions, neighbours = settings.enhance == "simulated", settings.extras and not settings.first_order
-        self._again = beside(env, settings.batch, True) if own_actions else None
-        self._neighbours = beside(env, settings.extras * env.num_envs, False) if neighbours else None
-        env.differentiable = settings.enhance == "jacobian" or settings.first_order
+        self._again = beside(env, settings.batch, True) if settings.enhance == "simulated" else None
+        self._neighbours: FirstOrder | Simulated | None = None
+        if settings.extras:
+            kind, worlds = (FirstOrder, 1) if settings.first_order else (Simulated, settings.extras)
+            self._neighbours = kind(beside(env, worlds * env.num_envs, False))
+        env.differentiable = settings.enhance == "jacobian"
         env.reset(seed=seed)
 
     def iterate(self) -> dict[str, float]:
@@ -239,19 +234,15 @@ class Sac:
 
     def extras(self, rows: Batch) -> Batch:
         """Transitions with actions near those of others [n, ...], ``extras`` for each."""
+        assert self._neighbours is not None, "only with extras"
         several = {name: value.repeat_interleave(self.settings.extras, dim=0) for name, value in rows.items()}
         low, high = self.env.action_low, self.env.action_high
         share = 2.0 * torch.rand(several["action"].shape, generator=self.generator) - 1.0
         action = several["action"] + 0.5 * self.settings.spread * (high - low) * share
         action = action.clamp(low, high)
-        if self._neighbours is not None:
-            with torch.no_grad():
-                reward, ended, after = simulate(self._neighbours, several, action)
-            return {**several, "action": action, "reward": reward, "ended": ended, "after": after}
-        change = action - several["action"]
-        reward = several["reward"] + (several["reward_slope"] * change).sum(dim=1)
-        after = several["after"] + (several["after_slope"] @ change[:, :, None])[:, :, 0]
-        return {**several, "action": action, "reward": reward, "after": after}
+        with torch.no_grad():
+            reward, ended, after = self._neighbours(rows, action)
+        return {**several, "action": action, "reward": reward, "ended": ended, "after": after}
 
     def _update(self, batch: Batch) -> None:
         """One step of critics, policy and temperature."""
@@ -325,41 +316,13 @@ def held(network: nn.Module) -> Iterator[None]:
         network.requires_grad_(True)
 
 
-def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
-    """An environment of the same task, to simulate stored states in.
-
-    Raises:
-        ModelError: for a task that keeps more of an episode than is stored: data or random parameters.
-    """
-    env.reset(seed=0)
-    kept = env.get_state()
-    more = [*kept["data"], *kept["parameters"]]
-    if more:
-        raise ModelError(
-            f"{type(env.task).__name__}: stored states can't be simulated again, since episodes differ in "
-            f"{', '.join(more)}; leave --enhance simulated and --extras out"
-        )
-    other = VectorEnv(env.task, worlds, device="cpu", differentiable=differentiable, autoreset_mode="disabled")
-    other.reset(seed=0)
-    return other
-
-
-def simulate(env: VectorEnv, states: Batch, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Reward, whether the episode ended, and the observation after actions from stored states, one in each world."""
-    begun = {name: states[name] for name in ("q", "qd", "steps")}
-    env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["ended"])})
-    _, reward, terminated, truncated, info = env.step(action)
-    return reward, terminated | truncated, info["final_obs"]
-
-
 def step_derivatives(action: torch.Tensor, reward: torch.Tensor, after: torch.Tensor) -> Batch:
     """A step's derivatives in its action: ``reward_slope`` [n, actions], ``after_slope`` [n, observations, actions].
 
     It takes one way back through the step for the reward and for each observation.
     """
-    columns = [reward, *after.unbind(dim=1)]
-    slopes = [torch.autograd.grad(column.sum(), action, retain_graph=True)[0] for column in columns]
-    return {"reward_slope": slopes[0], "after_slope": torch.stack(slopes[1:], dim=1)}
+    slopes = derivatives(torch.cat([reward[:, None], after], dim=1), action)
+    return {"reward_slope": slopes[:, 0], "after_slope": slopes[:, 1:]}
 
 
 @command
@@ -371,17 +334,32 @@ def main() -> None:
     parser.add_argument("--near", action="store_true", help="weigh stored derivatives by exp(-|a - a0|)")
     parser.add_argument("--extras", type=int, default=0, help="transitions added to each, with actions nearby (0)")
     parser.add_argument("--first-order", action="store_true", help="extras by derivatives, not by simulation")
+    parser.add_argument("--spread", type=float, default=Settings.spread, help=f"of extras' actions ({Settings.spread})")
     parser.add_argument("--updates", type=int, default=Settings.updates, help=f"after each step ({Settings.updates})")
     parser.add_argument("--substeps", type=int, default=8, help="of a pendulum, for each action (8)")
     options = parse_example(parser, counts=("envs", "updates", "extras"))
     make_folder(parser, options.out)
     pendulum = {"substeps": options.substeps} if options.task.startswith("Pendulum") else {}
     task = {**pendulum, **physics(options)}
-    names = ("task", "seed", "iterations", "envs", "enhance", "near", "extras", "first_order", "updates", "substeps")
+    names = (
+        "task",
+        "seed",
+        "iterations",
+        "envs",
+        "enhance",
+        "near",
+        "extras",
+        "first_order",
+        "spread",
+        "updates",
+        "substeps",
+    )
     problem = {name: getattr(options, name) for name in names} | physics(options)
     with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
         env = VectorEnv(make_task(options.task, **task), options.envs, device="cpu")
-        chosen = {name: getattr(options, name) for name in ("enhance", "near", "extras", "first_order", "updates")}
+        chosen = {
+            name: getattr(options, name) for name in ("enhance", "near", "extras", "first_order", "spread", "updates")
+        }
         settings = Settings(**chosen)
         learner = Sac(env, settings, options.seed)
         training = train(learner, options.iterations, 60.0 * options.minutes, settings.steps, kept)

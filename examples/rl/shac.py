@@ -239,6 +239,7 @@ def learner_of(
     seed: int,
     device: str | None = "cpu",
     task_options: Mapping[str, Any] = MappingProxyType({}),
+    threads: int | None = None,
     **chosen: float,
 ) -> Shac:
     """A learner with the defaults of the task.
@@ -249,6 +250,7 @@ def learner_of(
         seed: of everything random.
         device: of the environment.
         task_options: of the task, such as ``law``.
+        threads: CPU threads; None for this process's share of the cores.
         chosen: what differs from the defaults: of :class:`Settings`, ``envs`` and ``adjoint_clip``.
     """
     preset = PRESETS.get(task, {})
@@ -257,8 +259,9 @@ def learner_of(
     options = {"envs": 64, "adjoint_clip": math.inf, **preset, **chosen}
     envs, clip = int(options.pop("envs")), options.pop("adjoint_clip")
     env = make(
-        task, envs, device=device, differentiable=True, adjoint_clip=clip, threads=processes.threads(), **task_options
-    )
+        task, envs, device=device, differentiable=True, adjoint_clip=clip, threads=threads or processes.threads(),
+        **task_options,
+    )  # fmt: skip
     return Shac(env, Settings(**options), iterations, seed)  # type: ignore[arg-type]
 
 

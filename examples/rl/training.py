@@ -5,7 +5,7 @@ import importlib.util
 import io
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -122,7 +122,14 @@ def physics(options: argparse.Namespace) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def train(learner: Learner, iterations: float, seconds: float, horizon: int, kept: Progress) -> Training:
+def train(
+    learner: Learner,
+    iterations: float,
+    seconds: float,
+    horizon: int,
+    kept: Progress,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Training:
     """Iterate until the number or the time is used up; the time counts that of an interrupted run.
 
     Args:
@@ -131,6 +138,7 @@ def train(learner: Learner, iterations: float, seconds: float, horizon: int, kep
         seconds: longest time.
         horizon: environment steps of an iteration, in each environment.
         kept: saves the progress.
+        clock: what tells the time [s].
     """
     rows: list[dict[str, float]] = []
     found, spent = kept.load(), 0.0
@@ -139,7 +147,7 @@ def train(learner: Learner, iterations: float, seconds: float, horizon: int, kep
         whole = torch.load(io.BytesIO(before), weights_only=True)
         learner.restore(whole["learner"])
         rows, spent = whole["rows"], whole["rows"][-1]["seconds"]
-    start = saved = time.perf_counter()
+    start = saved = clock()
     silent = processes.number() > 0
     folder = None if kept.path is None else kept.path.parent
     total = None if math.isinf(iterations) else iterations
@@ -149,7 +157,7 @@ def train(learner: Learner, iterations: float, seconds: float, horizon: int, kep
     ):
         while len(rows) < iterations and spent < seconds:
             figures = learner.iterate()
-            now = time.perf_counter()
+            now = clock()
             spent = processes.mean_over_processes(spent + now - start)  # all end together
             start = now
             rows.append({**figures, "seconds": spent})

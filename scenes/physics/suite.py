@@ -1,6 +1,6 @@
 """All scenes of the fidelity suite."""
 
-from scenes.physics import bouncing, piles, sliding, spinning, standing
+from scenes.physics import bouncing, holding, piles, sliding, spinning, standing
 from scenes.physics.scene import PhysicsScene
 
 
@@ -22,4 +22,21 @@ def scenes() -> list[PhysicsScene]:
         spinning.floating_chain(),
         standing.robot(0.0),
         standing.robot(0.1),
+    ]
+
+
+def hard_scenes() -> list[PhysicsScene]:
+    """Scenes most of which fifty sweeps don't hold: the bounds are for Newton's method."""
+    return [
+        holding.heavy_on_light(100.0, 1e-3),
+        holding.heavy_on_light(1000.0, 5e-3),
+        piles.stack(20),
+        holding.slab(),
+        holding.heavy_on_a_slope(),
+        holding.overlap(0.001),
+        holding.overlap(0.02),
+        holding.seams(1.0, 0.0, 1.0),
+        holding.seams(8.0, 0.0, 1.0),
+        holding.seams(2.0, 0.3, 1.0),
+        holding.near_miss(20.0, 0.002, 1e-2),
     ]

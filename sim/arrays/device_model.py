@@ -10,13 +10,14 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.kernels import start_warp
-from sim.arrays.launch import record
+from sim.arrays.launch import launch, record
 from sim.arrays.precision import scalars
 from sim.errors import ModelError
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
-from warp_kernels.parameters import UNIT_TO_ROUNDING
+from warp_kernels.parameter_values import parameter_value_kernels
+from warp_kernels.parameters import UNIT_TO_ROUNDING, parameter_kernels
 from warp_kernels.precision import precision_kernels
 from warp_kernels.types import LANES, warp_types
 
@@ -68,8 +69,9 @@ class DeviceModel:
 
     The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
     an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
-    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. ``ancestor`` comes on top: the ancestors of
-    every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`).
+    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Two come on top: ``ancestor``, the ancestors
+    of every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`),
+    and ``joint_actuator``, the actuators of joints.
 
     Args:
         model: the model.
@@ -125,6 +127,7 @@ class DeviceModel:
         self.ancestor = upload(packed_ancestors(model))
         self.actuator_kind = upload(model.actuator_kind)
         self.actuator_dof = upload(model.actuator_dof)
+        self.joint_actuator = upload(np.flatnonzero(model.actuator_dof >= 0))
 
         self._frames: dict[tuple[str, ...], FrameArrays] = {}
         self._paths: dict[tuple[str, ...], FramePaths] = {}
@@ -135,7 +138,7 @@ class DeviceModel:
         self._regular = False
         self._no_bar = {name: self.none(self.parameter_dtype(name)) for name in PARAMETERS}
         self.parameters: dict[str, wp.array] = {}
-        self._given_norm: dict[str, np.ndarray] = {}
+        self._given: dict[str, np.ndarray | wp.array] = {}  # poses before quaternions were normalised
         self._per_world: dict[str, bool] = {}
         values = {**model.parameters, **(parameters or {})}
         for name, value in values.items():
@@ -162,13 +165,14 @@ class DeviceModel:
             ModelError: for an unknown name, a wrong shape, a value that is not finite, a zero quaternion.
         """
         array = check_parameter(name, value, self.model.counts, self.num_worlds)
-        self._regular = False
-        self._per_world[name] = np.ndim(value) > number_of_dims(name)
+        self.put_parameter(name, array, np.ndim(value) > number_of_dims(name))
+
+    def put_parameter(self, name: str, array: np.ndarray, per_world: bool) -> None:
+        """As :meth:`set_parameter` with values ``[P, n, ...]`` that have been checked."""
+        self._changed(name, per_world)
         if name in POSES:
-            norm = np.linalg.norm(array[..., 3:], axis=-1, keepdims=True)
-            norm = np.where(np.abs(norm - 1.0) <= UNIT_TO_ROUNDING["float64"], 1.0, norm)
-            self._given_norm[name] = norm
-            array = np.concatenate([array[..., :3], array[..., 3:] / norm], axis=-1)
+            self._given[name] = array
+            array = np.concatenate([array[..., :3], array[..., 3:] / _lengths(array)], axis=-1)
         if name == "inertia":
             array = (array + np.swapaxes(array, -1, -2)) / 2.0
         current = self.parameters.get(name)
@@ -181,6 +185,58 @@ class DeviceModel:
             self.parameters[name] = wp.array(
                 array, dtype=self.parameter_dtype(name), device=self.device, requires_grad=name in self.requires_grad
             )
+
+    def take_parameter(self, name: str, entries: wp.array, per_world: bool) -> None:
+        """As :meth:`put_parameter` from an array on the device, which is copied [P, n] there.
+
+        It takes the place of one of the same shape.
+        """
+        self._changed(name, per_world)
+        current = self.parameters[name]
+        assert current.shape == entries.shape, "another layout has other arrays"
+        kernels = parameter_kernels(self.types.scalar)
+        if name in POSES:
+            self._given[name] = entries
+            arrays = {"given": entries, "pose": current}
+            launch(kernels.unit_poses, current.shape, arrays, device=self.device, record_tape=False)
+        elif name == "inertia":
+            arrays = {"given": entries, "matrix": current}
+            launch(kernels.symmetric_parts, current.shape, arrays, device=self.device, record_tape=False)
+        else:
+            wp.copy(current, entries)
+        if current.grad is not None:
+            current.grad.zero_()
+
+    def _changed(self, name: str, per_world: bool) -> None:
+        self._regular = False
+        self._per_world[name] = per_world
+        self._given.pop(name, None)
+
+    def gradient_array(self, name: str) -> wp.array:
+        """What :meth:`gradient` returns as an array of scalars on the device [P, n * size], without a wait for it."""
+        array = self.parameters[name]
+        assert array.grad is not None
+        size = int(np.prod(PARAMETERS[name].shape))
+        numbers: wp.array = wp.empty(
+            (array.shape[0], array.shape[1] * size), dtype=self.types.scalar, device=self.device
+        )
+        gradient: wp.array = wp.array(
+            ptr=numbers.ptr, dtype=array.dtype, shape=array.shape, device=self.device, copy=False
+        )
+        if name == "inertia":
+            arrays = {"given": array.grad, "matrix": gradient}
+            kernel = parameter_kernels(self.types.scalar).symmetric_parts
+            launch(kernel, array.shape, arrays, device=self.device, record_tape=False)
+        else:
+            wp.copy(gradient, array.grad)
+        if name in POSES:
+            given = self._given[name]
+            if isinstance(given, np.ndarray):
+                given = wp.array(given, dtype=array.dtype, device=self.device)
+            kernel = parameter_value_kernels(self.types.scalar).project_pose_gradients
+            arrays = {"given": given, "gradient": gradient}
+            launch(kernel, array.shape, arrays, device=self.device, record_tape=False)
+        return numbers
 
     def gradient(self, name: str) -> np.ndarray:
         """The accumulated gradient of a parameter, in the shape in which its value was given.
@@ -204,7 +260,9 @@ class DeviceModel:
         if name in POSES:
             unit = array.numpy().reshape(gradient.shape)[..., 3:]
             q = gradient[..., 3:]
-            q = (q - unit * (unit * q).sum(axis=-1, keepdims=True)) / self._given_norm[name]
+            given = self._given[name]
+            given = given if isinstance(given, np.ndarray) else given.numpy().reshape(gradient.shape)
+            q = (q - unit * (unit * q).sum(axis=-1, keepdims=True)) / _lengths(given)
             gradient = np.concatenate([gradient[..., :3], q], axis=-1).astype(gradient.dtype)
         if name == "inertia":
             gradient = (gradient + np.swapaxes(gradient, -1, -2)) / 2.0
@@ -253,8 +311,8 @@ class DeviceModel:
         if self._double is None:
             self._double = self._make_double()
         model, widening = self._double
-        for launch in widening:
-            launch.launch()
+        for recorded in widening:
+            recorded.launch()
         return model
 
     def _make_double(self) -> "tuple[DeviceModel, list[Any]]":
@@ -359,6 +417,12 @@ class DeviceModel:
         t = self.types
         by_shape = {(): t.scalar, (2,): t.vec2, (3,): t.vec3, (5,): t.vec5, (3, 3): t.mat33, (7,): t.transform}
         return by_shape[PARAMETERS[name].shape]
+
+
+def _lengths(poses: np.ndarray) -> np.ndarray:
+    """Of quaternions [..., 1], one where they are one to rounding."""
+    length = np.linalg.norm(poses[..., 3:], axis=-1, keepdims=True)
+    return np.where(np.abs(length - 1.0) <= UNIT_TO_ROUNDING["float64"], 1.0, length)
 
 
 def packed_ancestors(model: Model) -> np.ndarray:

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Headers:
         self._turn = threading.Condition()
         self._running = 0
         self._options: list[str] = []
+        self._waiting: list[_Turn] = []
         self._users = 0
 
     @contextlib.contextmanager
@@ -70,23 +72,35 @@ class Headers:
             options["pch_dir"] = str(self._folder)
             with self._lock:
                 self._provide(options)
-        with self._slot([flag for flag in options.get("extra_flags", "").split() if flag.startswith("-mllvm")]):
+        flags = [flag for flag in options.get("extra_flags", "").split() if flag.startswith("-mllvm")]
+        with self._slot(_Turn(flags, os.path.getsize(source))):
             self._compile(target, source, **options)
 
     @contextlib.contextmanager
-    def _slot(self, options: list[str]) -> Iterator[None]:
-        """Wait for a core, and for modules with other options of LLVM: the compiler itself would wait on a core."""
+    def _slot(self, turn: "_Turn") -> Iterator[None]:
+        """Wait for a core, and for modules with other options of LLVM: the compiler itself would wait on a core.
+
+        The longest sources that can start go first, so that no core is left with a long one at the end.
+        """
         with self._turn:
-            self._turn.wait_for(
-                lambda: not self._running or (options == self._options and self._running < self._at_a_time)
-            )
-            self._running, self._options = self._running + 1, options
+            self._waiting.append(turn)
+            self._turn.wait_for(lambda: self._next() is turn)
+            self._waiting.remove(turn)
+            self._running, self._options = self._running + 1, turn.options
+            self._turn.notify_all()
         try:
             yield
         finally:
             with self._turn:
                 self._running -= 1
                 self._turn.notify_all()
+
+    def _next(self) -> "_Turn | None":
+        """Who may start now."""
+        if self._running >= self._at_a_time:
+            return None
+        ready = [turn for turn in self._waiting if not self._running or turn.options == self._options]
+        return max(ready, key=lambda turn: turn.size, default=None)
 
     def _provide(self, options: dict[str, Any]) -> None:
         """Make the header for these options, unless there is one, and give it the name for these flags."""
@@ -106,6 +120,14 @@ class Headers:
         if header is not None:
             with contextlib.suppress(OSError):  # there already, or a file system without links
                 os.link(header, folder / (header.name[: -len(name)] + name))
+
+
+@dataclass(eq=False)
+class _Turn:
+    """A module that waits to be compiled: options of LLVM, and the length of its source [bytes]."""
+
+    options: list[str]
+    size: int
 
 
 def _remove(folder: Path, process: int) -> None:

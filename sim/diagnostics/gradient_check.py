@@ -67,6 +67,15 @@ def check_gradients(
     Raises:
         ModelError: for wrong shapes, names or worlds.
         FloatingPointError: if the rollout itself is not finite.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", dtype="float64")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> report = sim.check_gradients(simulator, simulator.initial_state(), np.zeros((5, model.nv)), ["q", "mass"])
+        >>> len(report.wrong)
+        0
     """
     names = _names(simulator, wrt, {"tau": tau, "control": control})
     chosen_worlds = _worlds(simulator, worlds)

@@ -10,13 +10,14 @@ from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.model.specs import ACTUATOR_GAINS
+from sim.model.tendons.tendons import owners_of
 
 AXES = ("x", "y", "z")
 # At zero these have no derivative on both sides: the shape does not use the size, the joint has no row of dry friction,
 # the actuator's force is no longer that of the end of the step.
 ONLY_POSITIVE = (
     "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
-    "actuator_kd",
+    "actuator_kd", "tendon_friction_loss",
 )  # fmt: skip
 # What the numbers of solref and solimp mean, by how many they are.
 SOFTNESS = {
@@ -183,5 +184,8 @@ def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
         "anchor": ("constraint", model.equalities.anchor_names),
         "coupling": ("joint", model.equalities.coupling_names),
         "actuator": ("actuator", model.actuator_names),
+        "tendon": ("tendon", model.tendons.names),
+        "tendon_coupling": ("constraint", model.tendons.coupling_names),
+        **{f"tendon_{part}": ("tendon", owners_of(model.tendons, part)) for part in ("term", "point")},
     }[per]
     return f"{what} '{names[item]}'", ""

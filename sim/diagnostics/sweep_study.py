@@ -96,6 +96,16 @@ def study_sweeps(
     Raises:
         ModelError: for wrong shapes, a world that does not exist, numbers of sweeps that are not whole numbers, and a
             simulator whose solver makes none.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.0999))
+        >>> simulator = sim.Simulator(scene.finalize(), 1 / 240, device="cpu", contact=sim.ContactOptions(solver="pgs"))
+        >>> study = sim.study_sweeps(simulator, simulator.initial_state(), steps=10)
+        >>> [result.sweeps for result in study.results if not result.warm_start]
+        [5, 10, 20, 50]
     """
     if simulator.contact.solver != "pgs":
         raise ModelError(

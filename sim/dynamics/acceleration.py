@@ -46,6 +46,14 @@ def link_accelerations(
 
     Returns:
         [num_worlds, len(frames), 6]: angular [rad/s^2], then linear acceleration [m/s^2].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = qdd = np.zeros((2, model.nv))
+        >>> sim.link_accelerations(model, q, qd, qdd).shape
+        (2, 7, 6)
     """
     m = on_device(model, q, qd, qdd)
     q = batch(m, "q", q, (m.model.nq,))
@@ -90,6 +98,14 @@ def jacobian_derivative(
 
     Returns:
         [num_worlds, 6, nv], angular rows first; for a sequence [num_worlds, len(frame), 6, nv].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = np.zeros((2, model.nv))
+        >>> sim.jacobian_derivative(model, q, qd, "link7").shape
+        (2, 6, 7)
     """
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))

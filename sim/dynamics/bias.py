@@ -31,6 +31,14 @@ def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.gravity_forces(model, q).shape
+        (2, 7)
     """
     return of_position(gravity_operation, model, q)
 
@@ -48,6 +56,14 @@ def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = np.zeros((2, model.nv))
+        >>> sim.coriolis_forces(model, q, qd).shape
+        (2, 7)
     """
     return of_velocity(coriolis_operation, model, q, qd)
 
@@ -65,6 +81,14 @@ def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = np.zeros((2, model.nv))
+        >>> sim.bias_forces(model, q, qd).shape
+        (2, 7)
     """
     return of_velocity(bias_operation, model, q, qd)
 

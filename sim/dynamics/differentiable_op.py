@@ -46,12 +46,13 @@ def dynamics_parameters(model: Model) -> tuple[str, ...]:
 
 
 @serialized
-def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
+def on_device(model: Model | DeviceModel, *arrays: object, worth_lanes: int = WORTH_LANES) -> DeviceModel:
     """The arrays of a model on the device of the first Warp array, or on Warp's current device.
 
     Args:
         model: the model; arrays on a device stay as they are, and work on lane groups of any number of worlds.
         arrays: the arguments ``[num_worlds, ...]`` of a function.
+        worth_lanes: how many worlds a function must have to work on lane groups.
     """
     if isinstance(model, DeviceModel):
         return model
@@ -65,7 +66,7 @@ def on_device(model: Model | DeviceModel, *arrays: object) -> DeviceModel:
             _cache.pop(next(iter(_cache)))
     many, few = _cache[key]
     shape = getattr(arrays[0], "shape", None) or (len(arrays[0]) if isinstance(arrays[0], Sized) else 0,)
-    return many if shape[0] >= WORTH_LANES else few
+    return many if shape[0] >= worth_lanes else few
 
 
 @serialized

@@ -76,6 +76,14 @@ def inverse_dynamics(
 
     Raises:
         ModelError: for a wrong shape, dtype or device, and for links that came without inertial data.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = qdd = np.zeros((2, model.nv))
+        >>> sim.inverse_dynamics(model, q, qd, qdd).shape
+        (2, 7)
     """
     m, *inputs = _arguments(model, q, qd, "qdd", qdd, wrench)
     return run(m, inverse_dynamics_operation(m.model, passive), inputs)
@@ -124,6 +132,15 @@ def forward_dynamics(
 
     Raises:
         ModelError: as :func:`inverse_dynamics`, and if the mass matrix is singular, naming the joint.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", dtype="float64")
+        >>> q, qd, qdd = (np.full((2, model.nv), x) for x in (0.3, 0.1, 1.0))
+        >>> tau = sim.inverse_dynamics(model, q, qd, qdd)
+        >>> bool(np.allclose(sim.forward_dynamics(model, q, qd, tau).numpy(), qdd))
+        True
     """
     m, *inputs = _arguments(model, q, qd, "tau", tau, wrench)
     m.require_regular_mass_matrix()

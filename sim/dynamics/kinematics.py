@@ -28,6 +28,9 @@ from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels
 from warp_kernels.kinematics.velocity import frame_velocity_kernels, link_velocity_kernels
 
+# Poses and Jacobians of fewer worlds take less time one by one, the pictures of a film for example.
+POSES_WORTH_LANES = 64
+
 
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:
     """Poses of frames in the world.
@@ -39,8 +42,16 @@ def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[st
 
     Returns:
         [num_worlds, len(frames), 7]: position [m] and quaternion xyzw.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.forward_kinematics(model, q, frames=["link7"]).shape  # position, quaternion xyzw
+        (2, 1, 7)
     """
-    m = on_device(model, q)
+    m = on_device(model, q, worth_lanes=POSES_WORTH_LANES)
     q = batch(m, "q", q, (m.model.nq,))
     return run(m, pose_operation(m.model, frame_names(m.model, frames)), [q])
 
@@ -105,6 +116,14 @@ def link_velocities(
 
     Returns:
         [num_worlds, len(frames), 6]: angular [rad/s], then linear velocity [m/s].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = np.zeros((2, model.nv))
+        >>> sim.link_velocities(model, q, qd).shape  # angular first
+        (2, 7, 6)
     """
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))
@@ -159,8 +178,16 @@ def jacobian(
 
     Returns:
         [num_worlds, 6, nv], angular rows first; for a sequence [num_worlds, len(frame), 6, nv].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.jacobian(model, q, "link7").shape
+        (2, 6, 7)
     """
-    m = on_device(model, q)
+    m = on_device(model, q, worth_lanes=POSES_WORTH_LANES)
     q = batch(m, "q", q, (m.model.nq,))
     return run_of_frames(m, jacobian_operation, frame, reference, [q])
 
@@ -225,6 +252,15 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
 
     Returns:
         [num_worlds, nq], quaternions normalised.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/quadruped.urdf", floating_base=True, dtype="float64")
+        >>> q0, qd = model.q0[None], np.full((1, model.nv), 0.1)
+        >>> q1 = sim.integrate(model, q0, qd, 0.5)
+        >>> bool(np.allclose(sim.difference(model, q0, q1).numpy(), 0.5 * qd))
+        True
     """
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))

@@ -31,6 +31,14 @@ def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.mass_matrix(model, q).shape
+        (2, 7, 7)
     """
     return of_position(mass_matrix_operation, model, q)
 
@@ -65,6 +73,14 @@ def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`, and if the mass matrix is singular, naming the joint.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.mass_matrix_inverse(model, q).shape
+        (2, 7, 7)
     """
     m = on_device(model, q)
     m.require_masses()

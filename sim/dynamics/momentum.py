@@ -38,6 +38,14 @@ def centre_of_mass(model: Model | DeviceModel, q: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`, and for a model without any mass.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.centre_of_mass(model, q).shape
+        (2, 3)
     """
     return of_position(centre_of_mass_operation, model, q)
 
@@ -54,6 +62,14 @@ def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`centre_of_mass`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.centre_of_mass_jacobian(model, q).shape
+        (2, 3, 7)
     """
     return of_position(centre_of_mass_jacobian_operation, model, q)
 
@@ -70,6 +86,14 @@ def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array
 
     Raises:
         ModelError: as :func:`centre_of_mass`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.centroidal_momentum_matrix(model, q).shape
+        (2, 6, 7)
     """
     return of_position(centroidal_momentum_matrix_operation, model, q)
 
@@ -87,12 +111,20 @@ def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.a
 
     Raises:
         ModelError: as :func:`centre_of_mass`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = np.zeros((2, model.nv))
+        >>> sim.centroidal_momentum(model, q, qd).shape
+        (2, 6)
     """
     return of_velocity(centroidal_momentum_operation, model, q, qd)
 
 
 def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
-    """Kinetic energy of links and rotors: half of ``qd . M(q) qd``.
+    """Kinetic energy of links and rotors: half of ``qd @ M(q) @ qd``.
 
     Args:
         model: the model.
@@ -104,6 +136,14 @@ def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = qd = np.zeros((2, model.nv))
+        >>> sim.kinetic_energy(model, q, qd).shape
+        (2,)
     """
     return of_velocity(kinetic_energy_operation, model, q, qd)
 
@@ -122,6 +162,14 @@ def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
 
     Raises:
         ModelError: as :func:`sim.inverse_dynamics`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> q = np.zeros((2, model.nv))
+        >>> sim.potential_energy(model, q).shape
+        (2,)
     """
     return of_position(potential_energy_operation, model, q)
 

@@ -40,6 +40,15 @@ def link_wrenches(
 
     Returns:
         [num_worlds, num_links, 6].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> push = np.array([[[0.0, 0, 0, 10, 0, 0]]] * 2)  # 10 N along x at the tip, moment first [2, 1, 6]
+        >>> wrench = sim.link_wrenches(model, np.zeros((2, model.nq)), push, ["link7"])
+        >>> wrench.shape
+        (2, 7, 6)
     """
     m = on_device(model, q, wrench)
     q = batch(m, "q", q, (m.model.nq,))

@@ -73,6 +73,17 @@ def make(
 
     Raises:
         ModelError: for an unknown name or options out of range.
+
+    Example:
+        >>> import torch
+        >>> import sim.envs
+        >>> env = sim.envs.make("CartpoleSwingup", num_envs=4, device="cpu", seed=0, differentiable=True)
+        >>> observation, info = env.reset()
+        >>> action = torch.zeros(4, env.num_actions, requires_grad=True)
+        >>> observation, reward, terminated, truncated, info = env.step(action)
+        >>> reward.sum().backward()
+        >>> reward.shape, action.grad.shape
+        (torch.Size([4]), torch.Size([4, 1]))
     """
     return VectorEnv(
         make_task(name, **options), num_envs, device=device, seed=seed, differentiable=differentiable,

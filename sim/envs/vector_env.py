@@ -326,7 +326,7 @@ class VectorEnv:
 
     def _set_parameters(self) -> None:
         for name, value in self._random_parameters.items():
-            self.simulator.set_parameter(name, value.cpu().numpy())
+            self.simulator.set_parameter(name, value)
 
     def _seed(self, seed: int | None) -> None:
         if seed is None:

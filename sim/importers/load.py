@@ -75,6 +75,11 @@ def load(
     Raises:
         ImportFileError: if the file can't be read, naming the file and the element.
         ModelError: for an unknown suffix, an option that the format doesn't have, or a model that can't be built.
+
+    Example:
+        >>> import sim
+        >>> sim.load("scenes/robots/manipulator.urdf")
+        Model(manipulator: 7 links in 1 tree, nq 7, nv 7, nu 0, 22 geometries, float32)
     """
     check_dtype(dtype)
     options = {

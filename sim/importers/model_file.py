@@ -14,7 +14,9 @@ import numpy as np
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, Part
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import Softness
+from sim.model.tendons.tendons import Tendons
 
 CLASSES = {
     each.__name__: each
@@ -28,7 +30,9 @@ CLASSES = {
         Keyframe,
         PairFriction,
         Softness,
+        Sensor,
         Equalities,
+        Tendons,
     )
 }
 DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1"}

@@ -54,6 +54,14 @@ def to_pinocchio(
 
     Raises:
         ModelError: for an order that does not name each moving joint once.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/quadruped.urdf", floating_base=True)
+        >>> q, v = sim.to_pinocchio(model, model.q0, np.zeros(model.nv))
+        >>> q[3:7].tolist()  # the quaternion of the trunk, w last
+        [0.0, 0.0, 0.0, 1.0]
     """
     order = _order(model, joint_order)
     turns = _turns(model, unbounded)
@@ -118,6 +126,14 @@ def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | No
 
     Raises:
         ModelError: for an order that does not name each moving joint once.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/quadruped.urdf", floating_base=True)
+        >>> qpos, qvel = sim.to_mujoco(model, model.q0, np.zeros(model.nv))
+        >>> qpos[3:7].tolist()  # the quaternion of the trunk, w first
+        [1.0, 0.0, 0.0, 0.0]
     """
 
     def convert(link: int, x: Array, v: Array) -> JointState:

@@ -16,7 +16,9 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.names import counted
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
+from sim.model.tendons.tendons import Tendons
 from warp_kernels import types as codes
 
 ACTUATOR_KIND_NAMES = {
@@ -195,6 +197,7 @@ class Model:
         parts: what was added together, such as one robot.
         excluded_pairs: pairs of geometry indices that never collide.
         equalities: points, frames and joints held together beyond the tree of joints.
+        tendons: lengths with springs, limits and actuators of their own.
         q0: initial coordinates [nq].
         link_parent: parent of each link [num_links], -1 for the world; integer arrays are int32.
         joint_type: code of each link's joint, see :mod:`warp_kernels.types` [num_links].
@@ -214,13 +217,16 @@ class Model:
         velocity_limit: largest joint velocity of the file, not enforced [nv].
         actuator_names: [nu].
         actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
-        actuator_dof: the degree of freedom that it drives [nu].
+        actuator_dof: the degree of freedom that it drives [nu], -1 where it drives a tendon.
+        actuator_tendon: the tendon that it drives [nu], -1 where it drives a joint.
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
-            of actuators are there only if there is one.
+            of actuators and of tendons are there only if there is one.
+        kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
         massless_links: names of moving links without mass, which can't be simulated.
         pair_frictions: of pairs of geometries that have one of their own.
         limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
         friction_softness: of its dry friction, likewise [nv].
+        sensors: what :class:`sim.torch.Sensors` reads.
     """
 
     dtype: str
@@ -231,6 +237,7 @@ class Model:
     parts: tuple[Part, ...]
     excluded_pairs: ExcludedPairs
     equalities: Equalities
+    tendons: Tendons
     q0: np.ndarray
     link_parent: np.ndarray
     joint_type: np.ndarray
@@ -250,11 +257,14 @@ class Model:
     actuator_names: tuple[str, ...]
     actuator_kind: np.ndarray
     actuator_dof: np.ndarray
+    actuator_tendon: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
+    kinematic_links: tuple[str, ...] = ()
     massless_links: tuple[str, ...] = ()
     pair_frictions: tuple[PairFriction, ...] = ()
     limit_softness: tuple[Softness, ...] = ()
     friction_softness: tuple[Softness, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):
@@ -321,6 +331,10 @@ class Model:
             "anchor": len(self.equalities.anchor_names),
             "coupling": len(self.equalities.coupling_names),
             "actuator": self.nu,
+            "tendon": len(self.tendons.names),
+            "tendon_term": len(self.tendons.term_dof),
+            "tendon_point": len(self.tendons.point_link),
+            "tendon_coupling": len(self.tendons.coupling_names),
         }
 
     @property

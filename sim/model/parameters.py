@@ -19,7 +19,8 @@ class ParameterSpec:
     Attributes:
         per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.equalities.Equalities`),
-            "actuator", or "world" (a single one).
+            "actuator", "tendon", "tendon_term", "tendon_point" or "tendon_coupling" (see
+            :class:`sim.model.tendons.tendons.Tendons`), or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
         about: one line for the documentation.
@@ -81,6 +82,21 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "anchor_b": ParameterSpec("anchor", (7,), "m, -", "pose of its frame in the second link"),
     "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),
     "coupling_offset": ParameterSpec("coupling", (), "rad or m", "its coordinate where the other's is zero"),
+    "tendon_coefficient": ParameterSpec(
+        "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
+    ),
+    "tendon_point": ParameterSpec("tendon_point", (3,), "m", "a point of a spatial tendon in its link"),
+    "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
+    "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
+    "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
+    "tendon_rest_upper": ParameterSpec("tendon", (), "m", "length above which its spring pulls"),
+    "tendon_friction_loss": ParameterSpec("tendon", (), "N", "dry friction of a tendon; zero: no row, no gradient"),
+    "tendon_lower_limit": ParameterSpec("tendon", (), "m", "least length of a tendon"),
+    "tendon_upper_limit": ParameterSpec("tendon", (), "m", "greatest length of a tendon"),
+    "tendon_limit_margin": ParameterSpec("tendon", (), "m", "distance before a limit at which it becomes active"),
+    "tendon_polynomial": ParameterSpec(
+        "tendon_coupling", (5,), "powers of m", "length of a tied tendon as a polynomial of another's"
+    ),
     "actuator_gear": ParameterSpec(
         "actuator", (), "-", "joint force per actuator force; actuator motion per joint motion"
     ),
@@ -123,12 +139,13 @@ PARAMETERS: dict[str, ParameterSpec] = {
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
-    "actuator_kd", "actuator_force_limit", "recovery_time",
+    "actuator_kd", "actuator_force_limit", "recovery_time", "tendon_stiffness", "tendon_damping",
+    "tendon_friction_loss", "tendon_limit_margin",
 )  # fmt: skip
 POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "regularisation")
 MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
-    "swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness",
+    "swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
 # Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01
@@ -171,6 +188,46 @@ def require_finite(name: str, array: np.ndarray) -> None:
         raise ModelError(f"{name} isn't finite at index {index}")
 
 
+def require_shape(name: str, shape: tuple[int, ...], counts: dict[str, int], num_worlds: int) -> int:
+    """Check the shape of a value ``[n, ...]`` or ``[num_worlds, n, ...]``; gravity drops the n.
+
+    Args:
+        name: a key of :data:`PARAMETERS`.
+        shape: of the value.
+        counts: the number of links, dofs, geometries and actuators.
+        num_worlds: the number of worlds.
+
+    Returns:
+        how many rows it has: 1 where all worlds share it, else num_worlds.
+
+    Raises:
+        ModelError: if the name is unknown or the shape fits neither form.
+    """
+    if name not in PARAMETERS:
+        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
+    spec = PARAMETERS[name]
+    single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
+    if shape == single:
+        return 1
+    if shape != (num_worlds, *single):
+        raise ModelError(f"parameter '{name}' has shape {shape}; expected {single} or {(num_worlds, *single)}")
+    return num_worlds
+
+
+def range_in_words(name: str) -> str:
+    """What the numbers of a parameter must be."""
+    sign = " and not negative" if name in NOT_NEGATIVE else " and positive" if name in POSITIVE else ""
+    turn = ", quaternions not zero" if PARAMETERS[name].shape == (7,) else ""
+    return f"{'a number' if name in MAY_BE_INFINITE else 'finite'}{sign}{turn}"
+
+
+def as_rows(name: str, value: np.ndarray) -> np.ndarray:
+    """A value whose shape has been checked as ``[P, n, ...]`` with P = 1 (shared) or num_worlds."""
+    if value.ndim == number_of_dims(name):
+        value = value[None]
+    return value[:, None] if PARAMETERS[name].per == "world" else value
+
+
 def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num_worlds: int) -> np.ndarray:
     """Bring one parameter to the shape ``[P, n, ...]`` with P = 1 (shared) or num_worlds.
 
@@ -184,19 +241,11 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
         ModelError: if the name is unknown, the shape fits neither form, a value is not finite or out of its range, or
             the quaternion of a placement is zero.
     """
-    if name not in PARAMETERS:
-        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")
-    spec = PARAMETERS[name]
     array = np.asarray(value, dtype=np.float64)
-    single = ((counts[spec.per],) if spec.per != "world" else ()) + spec.shape
-    if array.ndim == 0 and not spec.shape:
-        array = np.full(single, float(array))
-    if array.shape == single:
-        array = array[None]
-    elif array.shape != (num_worlds, *single):
-        raise ModelError(f"parameter '{name}' has shape {array.shape}; expected {single} or {(num_worlds, *single)}")
-    if spec.per == "world":
-        array = array[:, None]
+    if array.ndim == 0 and name in PARAMETERS and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
+        array = np.full(counts[PARAMETERS[name].per], float(array))
+    require_shape(name, array.shape, counts, num_worlds)
+    array = as_rows(name, array)
     finite = ~np.isnan(array) if name in MAY_BE_INFINITE else np.isfinite(array)
     if not finite.all():
         index = tuple(int(i) for i in np.argwhere(~finite)[0])
@@ -208,7 +257,7 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     if name in POSITIVE and not (array > 0.0).all():
         index = tuple(int(i) for i in np.argwhere(~(array > 0.0))[0])
         raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must be positive")
-    if spec.shape == (7,):
+    if PARAMETERS[name].shape == (7,):
         zero = np.linalg.norm(array[..., 3:], axis=-1) < 1e-9
         if zero.any():
             index = tuple(int(i) for i in np.argwhere(zero)[0])

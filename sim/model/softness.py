@@ -23,6 +23,11 @@ class Softness:
 
     Raises:
         ModelError: for numbers that MuJoCo gives no meaning.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground(softness=sim.Softness(solref=(0.005, 1.0)))
     """
 
     solref: tuple[float, ...] = SOLREF

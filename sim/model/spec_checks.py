@@ -56,6 +56,10 @@ def check_joint(spec: JointSpec, type: str) -> None:
     where = f"joint '{spec.name}'"
     if np.isnan(spec.lower) or np.isnan(spec.upper) or spec.lower > spec.upper:
         raise ModelError(f"{where}: the lower limit {spec.lower} is above the upper limit {spec.upper}")
+    if spec.kinematic and spec.type != codes.FIXED:
+        raise ModelError(
+            f"{where}: kinematic is for fixed joints, not {type}; drive it with an actuator or tau instead"
+        )
     for label in ("damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping"):
         finite_and_not_negative(where, label, getattr(spec, label))
     for label in ("effort", "velocity"):

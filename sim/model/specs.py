@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.model.model import Geometry, Part
+from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
+from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec
 from warp_kernels import types as codes
 
 WORLD = "world"
@@ -89,6 +91,7 @@ class JointSpec:
     twist_limit: float = np.inf
     limit_softness: Softness = DEFAULT_SOFTNESS
     friction_softness: Softness = DEFAULT_SOFTNESS
+    kinematic: bool = False
     q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
@@ -108,10 +111,11 @@ class GeometrySpec:
 
 @dataclass(kw_only=True)
 class ActuatorSpec:
-    """An actuator as the user described it; kind is a code of :mod:`warp_kernels.types`."""
+    """An actuator as the user described it, of a joint or a tendon; kind is a code of :mod:`warp_kernels.types`."""
 
     name: str
-    joint: str
+    joint: str | None
+    tendon: str | None
     kind: int
     gear: float
     kp: float
@@ -165,12 +169,15 @@ class WorldSpec:
         parts: what was added together.
         anchors: point and weld constraints by name.
         couplings: by the joint that follows.
+        tendons: by name.
+        tendon_couplings: by the name of the constraint.
         unnamed: for each kind of body, a number below which all names made from the kind are taken.
         shapes_of: how many geometries each link has.
         excluded: pairs of links that never touch.
         excluded_groups: groups of links of which no two touch.
         excluded_geometries: pairs of geometries that never touch.
         pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
+        sensors: by name.
     """
 
     gravity: np.ndarray
@@ -182,9 +189,12 @@ class WorldSpec:
     parts: list[Part] = field(default_factory=list)
     anchors: dict[str, AnchorSpec] = field(default_factory=dict)
     couplings: dict[str, CouplingSpec] = field(default_factory=dict)
+    tendons: dict[str, TendonSpec] = field(default_factory=dict)
+    tendon_couplings: dict[str, TendonCouplingSpec] = field(default_factory=dict)
     unnamed: Counter[str] = field(default_factory=Counter)
     shapes_of: Counter[str] = field(default_factory=Counter)
     excluded: set[frozenset[str]] = field(default_factory=set)
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
     pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)
+    sensors: dict[str, Sensor] = field(default_factory=dict)

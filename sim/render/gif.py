@@ -2,9 +2,9 @@
 
 import os
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
-from PIL import Image
 
 from sim.errors import ModelError
 from sim.output import write_file
@@ -13,6 +13,15 @@ from sim.output import write_file
 BAYER = (np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]) + 0.5) / 16.0 - 0.5
 KEPT = 255  # palette index of unchanged pixels
 DITHER = 6.0  # peak to peak, in steps of 1/255: about the distance of neighbouring palette colours in a smooth sky
+
+
+def _pillow() -> ModuleType:
+    """Pillow's module of pictures; only writing files needs the package."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ModelError("writing pictures needs the package Pillow: pip install 'backswing[plot]'") from None
+    return Image
 
 
 def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> Path:
@@ -30,23 +39,25 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         the path.
 
     Raises:
-        ModelError: for a wrong suffix, a missing folder, frames of a wrong shape or type, or an fps out of range.
+        ModelError: for a wrong suffix, a missing folder, frames of a wrong shape or type, an fps out of range, or
+            without the package Pillow.
     """
     if not 0.1 <= fps <= 50.0:
         raise ModelError(
             f"fps is {fps}; a GIF supports 0.1 to 50 frames per second, so draw every second frame of a faster motion"
         )
     pictures = check_pictures(frames, 4)
+    images = _pillow()
     palette = _shared_palette(pictures)
-    nearest = Image.new("P", (1, 1))
+    nearest = images.new("P", (1, 1))
     nearest.putpalette(palette)
     height, width = pictures.shape[1:3]
     pattern = np.tile(BAYER, (height // 4 + 1, width // 4 + 1))[:height, :width, None] * DITHER
     indexed, before = [], np.full((height, width), KEPT)
     for picture in pictures:
         dithered = np.clip(np.round(picture + pattern), 0, 255).astype(np.uint8)
-        colors = np.asarray(Image.fromarray(dithered).quantize(palette=nearest, dither=Image.Dither.NONE))
-        changes = Image.fromarray(np.where(colors == before, KEPT, colors).astype(np.uint8))
+        colors = np.asarray(images.fromarray(dithered).quantize(palette=nearest, dither=images.Dither.NONE))
+        changes = images.fromarray(np.where(colors == before, KEPT, colors).astype(np.uint8))
         changes.putpalette(palette)
         indexed.append(changes)
         before = colors
@@ -72,8 +83,8 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
 
 def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
     """Write one picture, uint8 [height, width, 3], to a .png file. Raises as :func:`write_gif` does."""
-    checked = check_pictures(picture, 3)
-    return write_file(path, (".png",), lambda name: Image.fromarray(checked).save(name, format="PNG"))
+    checked, images = check_pictures(picture, 3), _pillow()
+    return write_file(path, (".png",), lambda name: images.fromarray(checked).save(name, format="PNG"))
 
 
 def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
@@ -95,8 +106,9 @@ def _shared_palette(pictures: np.ndarray) -> list[int]:
     coarse = (chosen.reshape(-1, 3) >> 2).astype(np.int32)
     keys, counts = np.unique(coarse @ np.array([4096, 64, 1]), return_counts=True)
     colors = np.stack([keys // 4096, keys // 64 % 64, keys % 64], axis=1).astype(np.uint8) * 4 + 2
+    images = _pillow()
     pixels = np.repeat(colors, np.ceil(np.sqrt(counts)).astype(int), axis=0)
-    palette = Image.fromarray(pixels[None]).quantize(colors=KEPT, method=Image.Quantize.MEDIANCUT).getpalette()
+    palette = images.fromarray(pixels[None]).quantize(colors=KEPT, method=images.Quantize.MEDIANCUT).getpalette()
     assert palette is not None, "quantized pictures have a palette"
     # The remaining entries, including KEPT, repeat the first colour, so that the search for the nearest never returns
     # them.

@@ -92,6 +92,15 @@ class Renderer:
 
     Raises:
         ModelError: for a size that is not positive, or supersamples that are not a square number.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import Renderer, fit_camera
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> renderer = Renderer(model, width=64, height=48, camera=fit_camera(model, poses), device="cpu")
+        >>> renderer.draw(poses[0]).shape, renderer.survey(poses[0]).depth.shape
+        ((48, 64, 3), (48, 64))
     """
 
     def __init__(
@@ -332,6 +341,14 @@ def render_frames(
 
     Raises:
         ModelError: for poses with a wrong shape or non-finite values, or a trail with a wrong length.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import render_frames
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> render_frames(model, poses, width=64, height=48, device="cpu").shape
+        (1, 48, 64, 3)
     """
     return np.stack(
         list(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.simulation.stepping.step import Step
-from warp_kernels.types import CONTACT, TORSION
+from warp_kernels.types import CONTACT, ROLL, SPIN, TORSION
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,16 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
     torque = np.zeros((step.max_contacts, step.num_worlds, 3))
     spin = _constraints(step, TORSION)
     torque[step.constraints.item.numpy()[spin], spin[1]] = _average(step, *spin)
+    force = np.zeros_like(torque)
+    force[slot, world] = _average(step, constraint, world)
+    for kind, axes in ((SPIN, (0, 0)), (ROLL, (1, 2))):
+        found = _constraints(step, kind)
+        at = step.constraints.item.numpy()[found[0], found[1]], found[1]
+        impulse = step.impulse.numpy()[found].astype(np.float64)
+        frame = step.contact_frame.numpy()[at].astype(np.float64) / float(step.dt)
+        force[at] += impulse[:, :1] * frame[:, 0]
+        for part, axis in enumerate(axes, start=1):
+            torque[at] += impulse[:, part : part + 1] * frame[:, axis]
     return (
         world + step.first_world,
         step.collision.pair_a.numpy()[pair],
@@ -79,7 +89,7 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
         step.contact_point.numpy()[slot, world].astype(np.float64) + reference,
         step.contact_frame.numpy()[slot, world, 0].astype(np.float64),
         step.contact_distance.numpy()[slot, world].astype(np.float64),
-        _average(step, constraint, world),
+        force[slot, world],
         torque[slot, world],
     )
 

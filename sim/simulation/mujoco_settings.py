@@ -24,6 +24,13 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
     Raises:
         ModelError: for a model without a part from an MJCF file, for files that disagree, and for the integrator
             "implicit".
+
+    Example:
+        >>> import sim
+        >>> model = sim.envs.make("Ant", device="cpu").simulator.model  # from an MJCF file
+        >>> settings = sim.mujoco_settings(model)
+        >>> settings["dt"], settings["integrator"], settings["contact"].law
+        (0.01, 'rk4', 'mujoco')
     """
     stated = {(part.timestep, part.mujoco): part.name for part in model.parts if part.mujoco is not None}
     if not stated:

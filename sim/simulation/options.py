@@ -56,7 +56,8 @@ class ContactOptions:
         cfm: of "pgs": softness added to the diagonal of the Delassus matrix [1/kg].
         margin: contacts and limits closer than this, plus the way that they may close in one step, take part [m, rad].
         max_correction: largest velocity that pushes bodies apart when they overlap [m/s]. None for 1.0 with "pgs" and
-            0.2 with "newton", from which gravity brakes a body before the overlap is gone, so that it doesn't hop.
+            0.2 with "newton", from which gravity brakes a body before the overlap is gone, so that it doesn't hop, and
+            0.01 between links of one tree.
         restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
         max_contacts: room for contacts per world; None picks it from the model, 0 turns contact off.
         adjoint: of "pgs": "unrolled": the exact gradient of the sweeps that were run; "implicit": that of the solution
@@ -73,6 +74,13 @@ class ContactOptions:
         impratio: of the law "mujoco": impedance of friction per that of the normal force.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
+
+    Example:
+        >>> import sim
+        >>> sim.ContactOptions().solver
+        'newton'
+        >>> soft = sim.ContactOptions(law="mujoco", solref=(0.01, 1.0))
+        >>> sweeps = sim.ContactOptions(solver="pgs", sweeps=20, warm_start=True)
     """
 
     solver: str = "newton"
@@ -155,6 +163,11 @@ class ContactOptions:
         if self.max_correction is not None:
             return self.max_correction
         return 0.2 if self.solver == "newton" else 1.0
+
+    @property
+    def largest_own_correction(self) -> float:
+        """The same between links of one tree: those that hardly can move apart would turn their joints fast [m/s]."""
+        return 0.01 if self.max_correction is None and self.solver == "newton" else self.largest_correction
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:

@@ -7,8 +7,9 @@ import warp as wp
 
 from sim.arrays.host_copies import copy_rows
 from sim.dynamics.differentiable_op import active_tape, paused_tape
-from sim.errors import ContactOverflowWarning, NotFiniteWarning
+from sim.errors import ContactOverflowWarning, ModelError, NotFiniteWarning
 from sim.model.names import counted
+from sim.model.parameters import range_in_words
 from sim.simulation.memory import require_trajectory_memory
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory, add_to
@@ -23,6 +24,7 @@ def run_rollout(
     kept = [] if state.impulses is None else [state.impulses.value, state.impulses.key]
     require_trajectory_memory(steps, interval, [state.q, state.qd, *kept])
     q, qd = (_begun_with(first, rows) for first in (state.q, state.qd))
+    simulator.spoil_worlds(q[0])
     impulses = None
     if state.impulses is not None:
         impulses = Impulses(*(_begun_with(first, rows) for first in (state.impulses.value, state.impulses.key)))
@@ -41,6 +43,7 @@ def run_rollout(
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     simulator.bad_state = bad_state
     if simulator.device.is_cpu or simulator.check_finite:  # on CUDA it would wait for the device
+        _require_parameters(simulator)
         _report_bad_worlds(simulator, steps)
         _warn_of_overflow(simulator)
     _record_on_tape(trajectory, state, tau, control)
@@ -52,6 +55,16 @@ def _begun_with(first: wp.array, rows: int) -> wp.array:
     array: wp.array = wp.empty((rows, *first.shape), dtype=first.dtype, device=first.device)
     copy_rows(array, first)
     return array
+
+
+def _require_parameters(simulator: Worlds) -> None:
+    outside = simulator.parameters_out_of_range
+    if outside:
+        name, count = next(iter(outside.items()))
+        raise ModelError(
+            f"parameter '{name}' has been given {counted(count, 'number')} out of its range on {simulator.device}; "
+            f"it must be {range_in_words(name)}"
+        )
 
 
 def _report_bad_worlds(simulator: Worlds, steps: int) -> None:

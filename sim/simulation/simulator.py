@@ -47,6 +47,14 @@ class Simulator(Worlds):
             positive, unknown or ill-shaped parameters, more worlds than there is memory for.
 
     A simulator can be pickled, with its parameters; the one that is made again has arrays and threads of its own.
+
+    Example:
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, num_worlds=2, device="cpu")
+        >>> trajectory = simulator.rollout(simulator.initial_state(), steps=10)
+        >>> trajectory.q.shape, trajectory.qd.shape
+        ((11, 2, 7), (11, 2, 7))
     """
 
     _lineariser: Lineariser | None = None
@@ -113,6 +121,17 @@ class Simulator(Worlds):
 
         Raises:
             ModelError: for wrong shapes.
+
+        Example:
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> ground = scene.add_ground()
+            >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
+            >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+            >>> state = simulator.rollout(simulator.initial_state(), steps=60).final_state
+            >>> contacts = simulator.contacts(state)
+            >>> len(contacts.point), float(contacts.force[:, 2].sum().round(2))  # on the box [N]
+            (4, 19.62)
         """
         with paused_tape():
             trajectory = self._single(state, tau, control)
@@ -140,6 +159,14 @@ class Simulator(Worlds):
         Raises:
             ModelError: for wrong shapes, with a warm start, whose impulses are part of the state, and with the
                 integrator "rk4".
+
+        Example:
+            >>> import sim
+            >>> model = sim.load("scenes/robots/manipulator.urdf")
+            >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+            >>> matrices = simulator.linearise(simulator.initial_state())
+            >>> matrices.A.shape, matrices.B_tau.shape
+            ((1, 14, 14), (1, 14, 7))
         """
         if self.integrator == "rk4":
             raise ModelError("linearise: there is none for integrator='rk4'; use integrator='euler'")

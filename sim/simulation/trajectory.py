@@ -5,7 +5,7 @@ stretch before take their place.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Gradients:
     qd: wp.array
     tau: wp.array | None
     control: wp.array | None
-    parameters: dict[str, np.ndarray]
+    parameters: dict[str, Any]
     impulses: wp.array | None = None
 
 
@@ -110,7 +110,7 @@ class Trajectory:
         self.checkpoint_interval = checkpoint_interval
         self.bad_state = bad_state
         self.contact_force = contact_force
-        self.parameters = simulator.parameter_values()
+        self.parameters = simulator.present_values()
         self._fingerprint: np.ndarray | None = None
 
     def __repr__(self) -> str:
@@ -193,7 +193,43 @@ class Trajectory:
             ModelError: for wrong shapes or unknown parameters, and if the states or inputs have been changed since the
                 rollout.
             FloatingPointError: with ``check_finite``, naming the step and world where a gradient first isn't finite.
+
+        Example:
+            >>> import numpy as np
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> ground = scene.add_ground(friction=0.5)
+            >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.0999))
+            >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+            >>> state = simulator.state(simulator.model.q0, [1.0, 0, 0, 0, 0, 0])
+            >>> trajectory = simulator.rollout(state, steps=24)
+            >>> last_x = np.array([[1.0, 0, 0, 0, 0, 0, 0]])
+            >>> gradients = trajectory.backward(last_x, parameters=["friction"])
+            >>> round(float(gradients.qd.numpy()[0, 0]), 2)  # d x / d v after 0.1 s, still sliding [s]
+            0.1
         """
+        found = self.gradients(
+            q_grad, qd_grad, parameters, impulse_grad, contact_force_grad=contact_force_grad,
+            leave_out_bad_worlds=leave_out_bad_worlds,
+        )  # fmt: skip
+        on_host = {
+            name: value.numpy().reshape(self.parameters[name].shape) if isinstance(value, wp.array) else value
+            for name, value in found.parameters.items()
+        }
+        return replace(found, parameters=on_host)
+
+    @serialized
+    def gradients(
+        self,
+        q_grad: ArrayLike | None = None,
+        qd_grad: ArrayLike | None = None,
+        parameters: Iterable[str] = (),
+        impulse_grad: ArrayLike | None = None,
+        *,
+        contact_force_grad: ArrayLike | None = None,
+        leave_out_bad_worlds: bool = False,
+    ) -> Gradients:
+        """As :meth:`backward`; on CUDA the gradients of parameters are Warp arrays, and nothing waits for them."""
         left_out = self.bad_state if leave_out_bad_worlds else None
         loss = (q_grad, qd_grad, impulse_grad, contact_force_grad)
         gradients = self._walk_back(*loss, parameters, left_out=left_out)
@@ -288,7 +324,7 @@ class Trajectory:
             Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
             NORMS: norms, LEFT_OUT: left_out, BAD_STATE: None, CONTACT_FORCE: None, CONTACT_FORCE_BAR: force_bar,
         }  # fmt: skip
-        with simulator.with_parameters(self.parameters):
+        with simulator.with_values(self.parameters):
             with paused_tape():
                 for shard in simulator.shards:
                     shard.record_backward(names)

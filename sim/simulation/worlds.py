@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import operator
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,8 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel, find_device
+from sim.arrays.device_values import DeviceValue, DeviceValues, is_on_device, on_host, shared_scalars
+from sim.arrays.parameter_range import unused_entries
 from sim.arrays.warp_lock import serialized, sole_use
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
@@ -19,26 +22,29 @@ from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import as_numbers, check_parameter, number_of_dims
 from sim.model.softness import require_impedance
-from sim.model.specs import ACTUATOR_GAINS
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.memory import require_memory
 from sim.simulation.options import ContactOptions, require_regular
 from sim.simulation.shard_pool import ShardPool
+from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
 from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
-from sim.simulation.stepping.constraint_layout import constraint_layout
+from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
 from sim.simulation.stepping.implicit_fast import ImplicitFastStep
+from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
-from sim.simulation.stepping.workspace import Workspace
-from warp_kernels.types import SPHERICAL
+from sim.simulation.stepping.tendons.layout import require_explicit_tendons
+from warp_kernels.types import LANES, SPHERICAL
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
+# Parameters that are looked at on the host, wherever they are given.
+ON_HOST = (*DECISIVE, "regularisation", "solref", "solimp")
 INTEGRATORS = {"euler": DifferentiableStep, "implicitfast": ImplicitFastStep, "rk4": RungeKuttaStep}
 
 
@@ -83,21 +89,23 @@ class Worlds(ABC):
         self._shared_shapes = {name: value.shape for name, value in values.items()}
         for name, value in (parameters or {}).items():
             values[name] = as_numbers(f"parameter '{name}'", value)
-        self._values = {name: self._checked(name, value) for name, value in values.items()}
+        self._first_values = {name: self._checked(name, value) for name, value in values.items()}
+        self._values: Mapping[str, Value] = self._first_values
+        self._device_values = DeviceValues(model, self.num_worlds, self.device, self._first_values)
         self.threads = threads or (os.cpu_count() or 1)
         self.contact_sensors = tuple(_geometry(model, each) for each in contact_sensors)
         if len(set(self.contact_sensors)) < len(self.contact_sensors):
             raise ModelError(f"Simulator: contact_sensors {list(contact_sensors)} name a geometry twice")
-        self._present_layout = self._layout()
-        self.shards = self._make_shards()
+        self._shards_by_layout: dict[tuple, ShardSet] = {}
+        self._decisive: tuple[list[Value], tuple] = ([], ())
+        self._present = self._chosen()
         # Under MuJoCo's law nothing but the armature stands on the mass matrix.
-        check_mass_matrix(model, self._values, 0.0 if contact.law == "mujoco" else self.dt)
-        self._shards_by_layout = {self._present_layout: self.shards}
+        check_mass_matrix(model, self.parameter_values(), 0.0 if contact.law == "mujoco" else self.dt)
         self._pool = ShardPool(self.threads)
         self.bad_state: wp.array | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self._values)
+        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self.parameter_values())
         return type(self), (*arguments, self.check_finite, self.threads, self.contact_sensors, self.integrator)
 
     @property
@@ -134,40 +142,35 @@ class Worlds(ABC):
 
         Args:
             name: of the parameter.
-            value: the new value.
+            value: the new value. A Warp array or PyTorch tensor on the simulator's CUDA device, of the model's dtype,
+                stays there: see below.
             worlds: which worlds get it, as a mask [num_worlds] or as their numbers [k]; then ``[n, ...]`` is one for
                 them all, ``[k, n, ...]`` one for each. The others keep theirs. None for all worlds.
 
         Raises:
             ModelError: for an unknown name, a wrong shape, or a value that is not finite.
+
+        What stays on a CUDA device is copied and checked there, and nothing waits for it. A number out of its range
+        makes the worlds that have it bad from the first state on (:attr:`bad_worlds`), and the simulator's first value
+        takes its place; :attr:`parameters_out_of_range` counts such numbers. Parameters that decide which constraints
+        there are, such as limits, dry friction and restitution, are read on the host all the same.
         """
-        value = as_numbers(f"parameter '{name}'", value)
+        given = self._given(name, value)
         if worlds is not None:
-            value = self._with_worlds(name, value, worlds)
-        self._values[name] = self._checked(name, value)
-        layout = self._layout()
-        if layout == self._present_layout:
-            changed: Iterable[str] = (name,)
-        else:
-            # Other array shapes or other rows: another set of shards, kept for the next time.
-            self._present_layout = layout
-            changed = self._values
-            if layout not in self._shards_by_layout:
-                self._shards_by_layout[layout] = self._make_shards()
-            self.shards = self._shards_by_layout[layout]
-        for shard in self.shards:
-            for parameter in changed:
-                shard.step.device_model.set_parameter(parameter, self._of_shard(parameter, shard.step))
+            given = self._with_worlds(name, given, worlds)
+        self._use({**self._values, name: self._accepted(name, given)})
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a parameter, in the shape in which it was given."""
-        if name not in self._values:
-            raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._values)}")
-        return self._values[name].copy()
+        return self._numbers(name).copy()
 
     def parameter_values(self) -> dict[str, np.ndarray]:
         """The present values of all parameters, not to be written to."""
-        return dict(self._values)
+        return {name: self._numbers(name) for name in self._values}
+
+    def present_values(self) -> Mapping[str, Value]:
+        """The present values of all parameters where they are, for :meth:`with_values`."""
+        return self._values
 
     @contextlib.contextmanager
     def with_parameters(self, values: Mapping[str, npt.ArrayLike]) -> Iterator[None]:
@@ -177,22 +180,35 @@ class Worlds(ABC):
             ModelError: see :meth:`set_parameter`.
         """
         with sole_use():
-            if all(value is self._values.get(name) for name, value in values.items()):
+            if not self.watch(values):
                 yield
                 return
-            before = {name: self._values[name] for name in self.watch(values)}
-            changed = [
-                name
-                for name, value in values.items()
-                if value is not before[name] and not np.array_equal(before[name], np.asarray(value))
-            ]
+            accepted = {name: self._accepted(name, self._given(name, value)) for name, value in values.items()}
+            with self.with_values({**self._values, **accepted}):
+                yield
+
+    @contextlib.contextmanager
+    def with_values(self, values: Mapping[str, Value]) -> Iterator[None]:
+        """As :meth:`with_parameters` with all values that the simulator has had before."""
+        with sole_use():
+            before = self._values
+            if values is before:
+                yield
+                return
+            self._use(values)
             try:
-                for name in changed:
-                    self.set_parameter(name, values[name])
                 yield
             finally:
-                for name in changed:
-                    self.set_parameter(name, before[name])
+                # What else has been set meanwhile stays.
+                untouched = [name for name, value in values.items() if value is before[name]]
+                later = {name: self._values[name] for name in untouched if self._values[name] is not before[name]}
+                self._use({**before, **later} if later else before)
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards of the worlds, with the present values of all parameters."""
+        self._present.take(self._values)
+        return self._present.shards
 
     # ---- reports -----------------------------------------------------------------------------------------------
 
@@ -239,6 +255,15 @@ class Worlds(ABC):
         states = self.bad_state.numpy()
         return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
 
+    @property
+    def parameters_out_of_range(self) -> dict[str, int]:
+        """How many numbers out of their range parameters have been given on a CUDA device since the simulator was made.
+
+        To look at it waits for the device. What is given on the host raises an error at once.
+        """
+        counts = {name: int(count.numpy()[0]) for name, count in self._device_values.outside.items()}
+        return {name: count for name, count in counts.items() if count}
+
     def last_bad_steps(self) -> np.ndarray:
         """After a way back, each world's last step whose gradient isn't finite, -1 for none [num_worlds]."""
         return np.concatenate([shard.step.last_bad_step.numpy() for shard in self.shards])
@@ -259,12 +284,79 @@ class Worlds(ABC):
                 raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._values)}")
         return wanted
 
-    def parameter_gradient(self, name: str) -> np.ndarray:
+    def parameter_gradient(self, name: str) -> "np.ndarray | wp.array":
         """Gradient of one parameter after a backward pass, in the shape of its value: shared ones summed over all
-        worlds.
+        worlds. On CUDA it stays on the device.
         """
+        if self.keeps_on_device:
+            (shard,) = self.shards
+            gradient = shard.step.device_model.gradient_array(name)
+            return gradient.reshape(self._values[name].shape or (1,))
         parts = [shard.step.device_model.gradient(name) for shard in self.shards]
         return np.concatenate(parts) if self._per_world(name) else np.sum(parts, axis=0)
+
+    def spoil_worlds(self, q: wp.array) -> None:
+        """NaN in place of the coordinates [num_worlds, nq] of worlds whose parameters are out of their range."""
+        for value in self._values.values():
+            if isinstance(value, DeviceValue):
+                value.spoil(q)
+
+    @property
+    def keeps_on_device(self) -> bool:
+        """Whether values and gradients of parameters stay on the device: there are no waits for a CPU to save."""
+        return not self.device.is_cpu
+
+    def _chosen(self) -> ShardSet:
+        """The shards for the present values; made where such ones have not been needed before."""
+        layout = self._layout()
+        if layout not in self._shards_by_layout:
+            # Other array shapes or other rows: another set of shards, kept for the next time.
+            on_host = {name: value for name, value in self._values.items() if isinstance(value, np.ndarray)}
+            self._shards_by_layout[layout] = ShardSet(self._make_shards(), on_host)
+        return self._shards_by_layout[layout]
+
+    def _use(self, values: Mapping[str, Value]) -> None:
+        """Make these the present values; the arrays of the shards follow when they are looked at."""
+        before, self._values = self._values, values
+        try:
+            self._present = self._chosen()
+        except BaseException:
+            self._values = before
+            raise
+
+    def _given(self, name: str, value: Any) -> "np.ndarray | wp.array":
+        """A caller's value as numbers, or as an array of scalars on the device where it stays there."""
+        stays = self.keeps_on_device and name in self._values and name not in ON_HOST
+        if stays and not getattr(value, "requires_grad", False) and is_on_device(value, self.device):
+            array = shared_scalars(value)
+            if array.dtype == self.model.scalar:
+                return array
+        return as_numbers(f"parameter '{name}'", on_host(value))
+
+    def _accepted(self, name: str, value: "np.ndarray | wp.array") -> Value:
+        """A value that has been checked, or is being checked on the device; the present one where it is the same."""
+        if isinstance(value, wp.array):
+            return self._device_values.value(name, value)
+        present = self._values.get(name)
+        if isinstance(present, np.ndarray) and np.array_equal(present, value):
+            return present
+        return self._checked(name, value)
+
+    def _first_numbers(self, name: str) -> np.ndarray:
+        """The present value where it is on the host; else one of its shape, until the shards take it."""
+        value = self._values[name]
+        if isinstance(value, np.ndarray):
+            return value
+        first = self._first_values[name]
+        single = first[0] if first.ndim > number_of_dims(name) else first
+        return np.broadcast_to(single, value.shape)
+
+    def _numbers(self, name: str) -> np.ndarray:
+        """The present value of a parameter on the host."""
+        if name not in self._values:
+            raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._values)}")
+        value = self._values[name]
+        return value.numbers if isinstance(value, DeviceValue) else value
 
     def _make_shards(self) -> list[Shard]:
         count = 1
@@ -273,19 +365,25 @@ class Worlds(ABC):
                 max(-(-self.num_worlds // WORLDS_PER_SHARD), min(self.threads, self.num_worlds // 8)), MAX_SHARDS
             )
             count = max(count, 1)
-        bounds = [self.num_worlds * i // count for i in range(count + 1)]
+        # Whole lane groups, so that a world has the same place in its group whatever the number of threads.
+        lanes = lanes_worth(LANES, self.num_worlds)
+        groups = -(-self.num_worlds // lanes)
+        bounds = [min(lanes * (groups * i // count), self.num_worlds) for i in range(count + 1)]
         collision = CollisionModel(self.model, self.device, self.contact_sensors)
         room = self.contact.max_contacts
-        room = default_max_contacts(self.model) if room is None else room
+        room = default_max_contacts(self.model, self.contact.margin) if room is None else room
         contacts = room if collision.num_pairs else 0
-        layout = constraint_layout(self.model, self._values)
+        values = {name: self._first_numbers(name) for name in self._values}
+        layout = constraint_layout(self.model, values)
         law = None
         if self.contact.law == "mujoco":
-            require_mujoco_law(self.model, layout)
+            require_mujoco_law(self.model, layout, self.contact.friction)
             law = MujocoLaw(self.model, collision)
+        if self.integrator == "implicitfast":
+            require_explicit_tendons(self.model, values)
 
         def make_step(first: int, last: int) -> DifferentiableStep:
-            parameters = {name: self._slice(name, first, last) for name in self._values}
+            parameters = {name: value[first:last] if self._per_world(name) else value for name, value in values.items()}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
             world_range = (self.num_worlds, first)
@@ -296,8 +394,11 @@ class Worlds(ABC):
         require_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds))
         return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
 
-    def _with_worlds(self, name: str, value: np.ndarray, worlds: npt.ArrayLike) -> np.ndarray:
+    def _with_worlds(self, name: str, value: "np.ndarray | wp.array", worlds: npt.ArrayLike) -> "np.ndarray | wp.array":
         """The present value of each world, with another one in some of them."""
+        if isinstance(value, wp.array):
+            return self._device_values.with_worlds(self._values[name], name, value, worlds)
+        worlds = on_host(worlds)
         present = self.parameter(name)
         if not self._per_world(name):
             present = np.repeat(present[None], self.num_worlds, axis=0)
@@ -314,13 +415,6 @@ class Worlds(ABC):
     def _per_world(self, name: str) -> bool:
         return self._values[name].ndim > number_of_dims(name)
 
-    def _slice(self, name: str, first: int, last: int) -> np.ndarray:
-        return self._values[name][first:last] if self._per_world(name) else self._values[name]
-
-    def _of_shard(self, name: str, step: Workspace) -> np.ndarray:
-        first = step.first_world
-        return self._slice(name, first, first + step.num_worlds)
-
     def _checked(self, name: str, value: np.ndarray) -> np.ndarray:
         if name not in self._shared_shapes:
             raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._shared_shapes)}")
@@ -331,21 +425,19 @@ class Worlds(ABC):
             require_regular(value, self.model.scalar)
         if name in ("solref", "solimp"):
             require_impedance("Simulator", **{name: value})
-        if name == "stiffness" and (value[..., self.model.dof_q < 0] != 0.0).any():
+        unused = unused_entries(name, self.model)
+        if name == "stiffness" and (value[..., unused] != 0.0).any():
             raise ModelError(
                 "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
                 "joints"
             )
-        gain = name.removeprefix("actuator_")
-        if gain != name and gain in ACTUATOR_GAINS:
-            without = ~np.isin(self.model.actuator_kind, ACTUATOR_GAINS[gain])
-            if (value[..., without] != 0.0).any():
-                index = int(np.flatnonzero(without & (value != 0.0).reshape(-1, self.model.nu).any(axis=0))[0])
-                kind = ACTUATOR_KIND_NAMES[int(self.model.actuator_kind[index])]
-                raise ModelError(
-                    f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "
-                    f"a {kind} actuator doesn't have this gain"
-                )
+        if name.startswith("actuator_") and (value[..., unused] != 0.0).any():
+            index = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, self.model.nu).any(axis=0))[0])
+            kind = ACTUATOR_KIND_NAMES[int(self.model.actuator_kind[index])]
+            raise ModelError(
+                f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "
+                f"a {kind} actuator doesn't have this gain"
+            )
         if name in ("swing_limit", "twist_limit"):
             others = np.isfinite(value[..., self.model.joint_type != SPHERICAL])
             if others.any():
@@ -357,7 +449,11 @@ class Worlds(ABC):
     def _layout(self) -> tuple:
         """What decides the shapes of a shard's arrays: which parameters are per world, and which rows there are."""
         per_world = frozenset(name for name in self._values if self._per_world(name))
-        return per_world, constraint_layout(self.model, self._values).key
+        decisive = [self._values[name] for name in DECISIVE if name in self._values]
+        if not all(map(operator.is_, decisive, self._decisive[0])) or not self._decisive[0]:
+            values = {name: self._numbers(name) for name in DECISIVE if name in self._values}
+            self._decisive = decisive, constraint_layout(self.model, values).key
+        return per_world, self._decisive[1]
 
 
 def _geometry(model: Model, given: str | int) -> int:

@@ -11,6 +11,7 @@ from sim.torch.robot.parametrisations import (
     Unconstrained,
 )
 from sim.torch.robot.robot import Robot
+from sim.torch.sensor_readings import Sensors
 from sim.torch.sensors import actuator_forces, imu
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "PositiveDefinite",
     "Robot",
     "Rotation",
+    "Sensors",
     "Unconstrained",
     "actuator_forces",
     "clip_adjoint",

@@ -21,6 +21,15 @@ def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch
 
     Raises:
         ModelError: for a limit that isn't positive.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> q, qd = torch.ones(1, 2, requires_grad=True), torch.ones(1, 2, requires_grad=True)
+        >>> q1, qd1 = sim.torch.clip_adjoint(q, qd, 1.0)
+        >>> (30 * q1).sum().backward()
+        >>> q.grad.norm().item() < 1.001
+        True
     """
     if not limit > 0.0:
         raise ModelError(f"clip_adjoint: limit is {limit!r}; it must be positive")
@@ -28,10 +37,15 @@ def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch
 
 
 class _ClipAdjoint(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
-        ctx.limit = limit
+    def forward(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
         return q.view_as(q), qd.view_as(qd)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, float], output: object) -> None:
+        ctx.limit = inputs[2]
 
     @staticmethod
     def backward(ctx: Any, q_grad: torch.Tensor, qd_grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:

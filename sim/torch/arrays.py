@@ -11,6 +11,7 @@ from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
+TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> wp.array:

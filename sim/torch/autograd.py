@@ -10,10 +10,8 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import DTYPES
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.recorded_rollout import Settings, record
-
-_TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def rollout(
@@ -45,7 +43,8 @@ def rollout(
             don't spoil those of the parameters that all worlds share. :attr:`sim.Simulator.bad_worlds` says which they
             are; the loss must leave them out itself.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
-            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n.
+            ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
+            they stay on the device, see :meth:`sim.Simulator.set_parameter`.
 
     Returns:
         q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a
@@ -58,6 +57,18 @@ def rollout(
             batch of gradients by ``is_grads_batched``; ``torch.func.jacrev`` takes one way back after the other.
 
     With ``ContactOptions(warm_start=True)`` the first step begins with zero impulses.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, num_worlds=2, device="cpu")
+        >>> q0, qd0 = torch.zeros(2, model.nq), torch.zeros(2, model.nv)
+        >>> tau = torch.zeros(10, 2, model.nv, requires_grad=True)
+        >>> q, qd = sim.torch.rollout(simulator, q0, qd0, tau)
+        >>> q[-1].square().sum().backward()
+        >>> q.shape, tau.grad.shape
+        (torch.Size([11, 2, 7]), torch.Size([10, 2, 7]))
     """
     settings, inputs = _prepared(
         simulator, q, qd, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
@@ -160,6 +171,19 @@ def step(
 
     Raises:
         ModelError: as :func:`rollout`, and with a warm start.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> q, qd = torch.zeros(1, model.nq), torch.zeros(1, model.nv)
+        >>> tau = torch.zeros(1, model.nv, requires_grad=True)
+        >>> for _ in range(3):
+        ...     q, qd = sim.torch.step(simulator, q, qd, tau)
+        >>> qd.sum().backward()
+        >>> tau.grad.shape
+        torch.Size([1, 7])
     """
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
@@ -214,7 +238,7 @@ def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> 
         value = value.expand(shape)
     if tuple(value.shape) != shape:
         raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
-    dtype = _TORCH_DTYPES[simulator.model.dtype]
+    dtype = TORCH_DTYPES[simulator.model.dtype]
     if value.dtype != dtype:
         raise ModelError(f"{name} has dtype {value.dtype}, but the model has {dtype}; convert one of them")
     if str(wp.device_from_torch(value.device)) != str(simulator.device):
@@ -230,7 +254,7 @@ def _require_tensor(name: str, value: object) -> None:
 
 
 def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
-    own = simulator.parameter_values()
+    own = simulator.present_values()
     if name not in own:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
     tensor = torch.as_tensor(value)

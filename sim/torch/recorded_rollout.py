@@ -16,7 +16,7 @@ import warp as wp
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
-from sim.torch.arrays import on_torch_stream
+from sim.torch.arrays import TORCH_DTYPES, on_torch_stream
 
 NO_SECOND = (
     "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
@@ -149,7 +149,7 @@ class RolloutGradient(torch.autograd.Function):
         """The gradients."""
         trajectory = settings.trajectory
         with _stream(settings.simulator):
-            gradients = trajectory.backward(
+            gradients = trajectory.gradients(
                 _of_stored(settings, q_grad, trajectory.q),
                 _of_stored(settings, qd_grad, trajectory.qd),
                 wanted,
@@ -160,12 +160,7 @@ class RolloutGradient(torch.autograd.Function):
             )
         bars = [bar for bar in (gradients.q, gradients.qd, gradients.tau, gradients.control) if bar is not None]
         like = dict(zip(settings.names, values, strict=False))
-        parameters = [
-            torch.as_tensor(gradients.parameters[name], dtype=like[name].dtype, device=like[name].device).reshape(
-                like[name].shape
-            )
-            for name in wanted
-        ]
+        parameters = [_shaped_as(like[name], gradients.parameters[name]) for name in wanted]
         return *(wp.to_torch(bar) for bar in bars), *parameters
 
     @staticmethod
@@ -256,7 +251,20 @@ def _stream(simulator: Simulator) -> contextlib.AbstractContextManager[object]:
 
 
 def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> contextlib.AbstractContextManager[None]:
-    given: dict[str, np.ndarray] = {
-        name: value.detach().cpu().numpy() for name, value in zip(settings.names, values, strict=True)
-    }
-    return settings.simulator.with_parameters(given)
+    simulator = settings.simulator
+    given = {name: _given(simulator, value) for name, value in zip(settings.names, values, strict=True)}
+    return simulator.with_parameters(given)
+
+
+def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array":
+    """A parameter's value for the simulator, on the host where it looks at it there."""
+    value = value.detach()
+    if simulator.keeps_on_device and value.device == torch.device(wp.device_to_torch(simulator.device)):
+        return _warp(value.to(TORCH_DTYPES[simulator.model.dtype]))
+    return value.cpu().numpy()
+
+
+def _shaped_as(like: torch.Tensor, gradient: "np.ndarray | wp.array") -> torch.Tensor:
+    """The gradient of a parameter as a tensor that is one of a value."""
+    found = wp.to_torch(gradient) if isinstance(gradient, wp.array) else torch.as_tensor(gradient)
+    return found.to(dtype=like.dtype, device=like.device).reshape(like.shape)

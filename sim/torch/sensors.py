@@ -52,7 +52,8 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
         forces [steps, num_worlds, nu], N or N m.
 
     Raises:
-        ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``.
+        ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``, and for
+            actuators of tendons.
     """
     if not len(q) == len(qd) == len(control) + 1:
         raise ModelError(
@@ -60,6 +61,12 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
             "state, one more than inputs"
         )
     model = simulator.model
+    for name, tendon in zip(model.actuator_names, model.actuator_tendon.tolist(), strict=True):
+        if tendon >= 0:
+            raise ModelError(
+                f"actuator_forces: actuator '{name}' acts on tendon '{model.tendons.names[tendon]}', whose length "
+                "isn't among the coordinates; there are forces of actuators of joints alone"
+            )
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
         torch.as_tensor(simulator.parameter(f"actuator_{name}"), dtype=q.dtype, device=q.device)
         for name in (

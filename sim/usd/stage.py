@@ -1,12 +1,14 @@
 """The stage of a moving model: visuals, physics and time samples in one file."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 
-from sim.errors import ModelError
+from sim.errors import ModelError, USDWarning
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
+from sim.model.names import some
 from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
@@ -24,6 +26,7 @@ from sim.usd.physics import (
     articulation_roots,
     exclude_collisions,
 )
+from sim.usd.sensors import keep_sensors
 from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 from warp_kernels import types as codes
 
@@ -130,7 +133,14 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
     keep_parts(stage, model, paths, add_joints(stage, model, paths))
     add_constraints(stage, model, paths)
     add_couplings(stage, model)
+    if model.tendons.names:
+        warnings.warn(
+            f"left out: tendons ({some(model.tendons.names)}) and the actuators on them, which USD has no place for",
+            USDWarning,
+            stacklevel=4,
+        )
     exclude_collisions(stage, model, paths)
+    keep_sensors(stage.GetDefaultPrim(), model)
     return motions
 
 

@@ -55,6 +55,15 @@ def write_usd(
     Raises:
         ModelError: for another suffix, a missing folder, poses of another shape or not finite, an fps that is
             not positive, or if the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()  # one frame
+        >>> path = sim.usd.write_usd(tempfile.mkdtemp() + "/robot.usda", model, poses, fps=60)
+        >>> sim.load(path).nv
+        7
     """
     _check_fps(fps)
     checked = check_world_poses(model, poses)

@@ -1,5 +1,6 @@
 """One precompiled header serves modules with several sets of flags."""
 
+import threading
 from pathlib import Path
 
 import warp as wp
@@ -30,3 +31,36 @@ def test_flags_that_a_header_does_not_depend_on_share_it(tmp_path: Path, capfd):
     assert len(made) == len(FLAGS)
     assert len({file.stat().st_ino for file in made}) == 1
     assert capfd.readouterr().err == "", "the compiler refused a header"
+
+
+def test_long_sources_are_compiled_first(tmp_path: Path, monkeypatch):
+    """One at a time, so that each can have options of its own."""
+    order, begun, go_on = [], threading.Event(), threading.Event()
+
+    def compile_source(target: str, source: str, **options):
+        order.append(target)
+        begun.set()
+        assert go_on.wait(30.0)
+
+    monkeypatch.setattr(wp._src.build, "build_cpu", compile_source)
+    headers, threads = Headers(1), []
+    with headers.shared():
+        for name, size, flags in [
+            ("a", 5, ""),
+            ("b", 10, ""),
+            ("c", 90, "-mllvm=-x"),
+            ("d", 30, ""),
+            ("e", 20, ""),
+        ]:
+            source = tmp_path / name
+            source.write_bytes(bytes(size))
+            arguments = {"args": (name, str(source)), "kwargs": {"extra_flags": flags}}
+            threads.append(threading.Thread(target=wp._src.build.build_cpu, **arguments))
+            threads[-1].start()
+            assert begun.wait(30.0)
+        while len(headers._waiting) < 4:
+            assert go_on.wait(0.01) is False
+        go_on.set()
+        for thread in threads:
+            thread.join(30.0)
+    assert order == ["a", "c", "d", "e", "b"]

@@ -1,6 +1,6 @@
 """The pages about learning are made from records."""
 
-from bench import policies, policies_page
+from bench import ants_page, policies, policies_page
 
 MACHINE = {"processor": "P", "load": "0.1"}
 
@@ -29,6 +29,8 @@ def test_policies_are_listed_beside_the_paper() -> None:
     assert text.endswith("All on P.")
     rows.append(row(task="Hopper", method="ppo", processor="Q", here={"speed": 2.5}))
     assert policies_page.processors(rows) == "Hopper (PPO) on Q; all others on P."
+    rows += [row(task="Ant", seed=seed, processor="Q") for seed in (3, 4)]
+    assert "Ant (SHAC, seed 3 and 4), Hopper (PPO) on Q; " in policies_page.processors(rows)
 
 
 def test_times_are_listed() -> None:
@@ -46,6 +48,29 @@ def test_times_are_listed() -> None:
 
 
 def test_every_task_has_a_training() -> None:
+    assert len({case.key for case in policies.CASES}) == len(policies.CASES)
     cases = {(case.task, case.method) for case in policies.CASES}
-    assert len(cases) == len(policies.CASES)
     assert cases >= {("Pendulum-1", "apg"), ("Pendulum-7", "apg"), ("CartpoleSwingup", "shac"), ("Ant", "sac")}
+
+
+def test_ants_are_listed_beside_the_paper(tmp_path) -> None:
+    played = {"return": [2000.4, 30.2], "length": [990.0, 9.0], "speed": [2.126, 0.1]}
+    common = {"seed": 0, "minutes": 3.0, "processor": "P", "seconds": 180.2, "here": played, "mujoco": played}
+    rows = [
+        {"way": "here, then MuJoCo", "steps": {"here": 7000, "mujoco": 5000}, **common},
+        {"way": "MuJoCo", "steps": {"mujoco": 5000}, **common},
+    ]
+    text = ants_page.pretraining_section({"rows": rows})
+    both = "2000 ± 30, 990, 2.13 m/s | 2000 ± 30, 990, 2.13 m/s |"
+    assert f"| MuJoCo | 868 ± 77 | 0 | - | 5000 | 180 | {both}\n" in text
+    assert f"| here, then MuJoCo | 1735 ± 1066 | 0 | 7000 | 5000 | 180 | {both}" in text
+    assert text.endswith("All on P.")
+    curve = {"steps": [100, 200, 300], "seconds": [1.0, 2.0, 3.0], "return": [0.0, 30.0, 60.0]}
+    added = {"seed": 0, "processor": "P", "final": 70.4, "deviation": 5.0, "length": 90.0}
+    short = {"steps": [50, 100, 150], "seconds": [1.0, 2.0, 3.0], "return": [0.0, 10.0, 20.0]}
+    record = {"rows": [{"variant": "nothing", **curve, **added}, {"variant": "nine", **short, **added}]}
+    text = ants_page.enhancement_section(record)
+    assert "| nothing | 0 | 300 | 3 | 0, 30, 60 | 15 | 70 ± 5 |" in text
+    assert "| nine | 0 | 150 | 3 | 0, 10, 20 | 20 | 70 ± 5 |" in text
+    ants_page.plot_enhancement(tmp_path / "curve.png", record)
+    assert (tmp_path / "curve.png").is_file()

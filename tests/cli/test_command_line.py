@@ -19,7 +19,7 @@ HOPPER = """<mujoco><compiler angle="radian"/><option timestep="0.005"/>
 <worldbody><geom name="floor" type="plane" size="1 1 1"/>
 <body name="rod" pos="0 0 1"><joint name="up" type="slide" axis="0 0 1"/><joint name="turn" axis="0 1 0" range="0.2 1"
 limited="true"/><geom name="rod" type="capsule" size="0.05 0.2"/></body></worldbody>
-<actuator><motor name="m" joint="up" gear="10"/></actuator><sensor><jointpos joint="up"/></sensor>
+<actuator><motor name="m" joint="up" gear="10"/></actuator><sensor><user dim="1"/></sensor>
 <keyframe><key name="high" qpos="0.5 0.4" qvel="0 1" ctrl="2"/></keyframe></mujoco>"""
 
 
@@ -37,7 +37,7 @@ def test_info(capsys, hopper):
     assert "fl_calf   fl_calf_joint   revolute  fl_thigh  0.31       -2.8 to -0.5 rad" in said.out.splitlines()
     assert main(["info", hopper, "--ground", "-1"]) == 0
     said = capsys.readouterr()
-    assert said.err == "warning: ignored: 1 sensor\n"
+    assert said.err == "warning: left out: sensor 0 (line 5): there are no sensors of type user for what they look at\n"
     rest = dict(line.split(maxsplit=1) for line in said.out.splitlines()[6:])
     assert rest["colliding"] == "2 plane, 1 capsule"
     assert (rest["actuators"], rest["keyframes"]) == ("m (torque)", "high")
@@ -126,7 +126,7 @@ def test_simulate(hopper, tmp_path):
     out = tmp_path / "states.npz"
     assert main(["simulate", hopper, "--seconds", "0.8", "--keyframe", "high", "--worlds", "2", "--out", str(out)]) == 0
     found = np.load(out)
-    with pytest.warns(sim.MJCFWarning, match="1 sensor"):
+    with pytest.warns(sim.MJCFWarning, match="left out: sensor 0"):
         model = sim.load(hopper)
     simulator = sim.Simulator(model, 0.005, num_worlds=2)
     begin = simulator.state(np.tile([0.5, 0.4], (2, 1)), np.tile([0.0, 1.0], (2, 1)))

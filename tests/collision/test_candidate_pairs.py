@@ -129,7 +129,7 @@ def test_excluded_unsupported_pair_is_fine():
     ],
 )
 def test_room_for_contacts_is_their_largest_number(types, expected):
-    assert default_max_contacts(bodies(*types).finalize()) == expected
+    assert default_max_contacts(bodies(*types).finalize(), 0.0) == expected
 
 
 def test_mesh_and_heightfield_too_fine_to_number_their_features_are_refused():
@@ -149,7 +149,7 @@ def test_pairs_with_a_heightfield_come_last():
     assert [collision.pairs[family].first for family in (ROUND_ON_FIELD, HULL_ON_FIELD)] == [5, 7]
     assert [model.geometries[b].name == "terrain" for b in collision.pair_b.numpy()] == [False] * 5 + [True] * 3
     assert [model.geometries[a].type for a in collision.pair_a.numpy()[5:]] == [SPHERE, CAPSULE, BOX]
-    assert default_max_contacts(model) == 1 + 2 + 4 + 1 + 1 + 3 * 4
+    assert default_max_contacts(model, 0.0) == 1 + 2 + 4 + 1 + 1 + 3 * 4
 
 
 def test_heights_of_all_fields_follow_each_other():
@@ -164,7 +164,7 @@ def test_heights_of_all_fields_follow_each_other():
 
 
 def test_room_for_contacts_of_many_bodies_is_capped():
-    assert default_max_contacts(bodies(*(CAPSULE,) * 20).finalize()) == 4 * 20 + 8 * 19 + 16
+    assert default_max_contacts(bodies(*(CAPSULE,) * 20).finalize(), 0.0) == 4 * 20 + 8 * 19 + 16
 
 
 def test_hulls_are_packed_in_order_of_geometries():

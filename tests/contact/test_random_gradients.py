@@ -89,7 +89,9 @@ def test_one_step_of_random_scenes():
             largest = max(np.abs(expected.central).max(), 1e-3)
             # Where one-sided differences disagree there is a kink within the step, and no derivative.
             smooth = np.abs(expected.left - expected.right) < 1e-4 * largest
-            error = np.abs(values - expected.central)[smooth].max(initial=0.0) / largest
+            # Near a kink differences are so narrow that their rounding, which is measured, counts beside small ones.
+            excess = np.abs(values - expected.central) - expected.rounding
+            error = excess[smooth].max(initial=0.0) / largest
             assert error < 1e-6, f"{name}: relative error {error:.1e} of {largest:.2e}"
             compared += smooth.sum()
             skipped += (~smooth).sum()

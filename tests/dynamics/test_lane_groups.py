@@ -11,9 +11,10 @@ import warp as wp
 
 import sim
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import collecting_kernels
 from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import DYNAMICS_PARAMETERS, WORTH_LANES, on_device, run
-from sim.dynamics.kinematics import matrix_operation
+from sim.dynamics.kinematics import POSES_WORTH_LANES, matrix_operation
 from tests.dynamics.trees import describe, rotations, zoo
 from warp_kernels.types import FIXED, LANES
 
@@ -216,3 +217,14 @@ def test_few_worlds_are_worked_on_one_by_one():
     few, many = (on_device(model, np.zeros((worlds, model.nq))) for worlds in (WORTH_LANES - 1, WORTH_LANES))
     assert (few.lanes, many.lanes) == (1, LANES if many.device.is_cpu else 1)
     assert few.parameters is many.parameters
+
+
+@pytest.mark.parametrize("worlds", [POSES_WORTH_LANES - 1, POSES_WORTH_LANES])
+def test_poses_of_few_worlds_are_found_one_by_one(worlds):
+    model = every_joint()
+    with collecting_kernels() as kernels:
+        sim.forward_kinematics(model, np.tile(model.q0, (worlds, 1)))
+        sim.jacobian(model, np.tile(model.q0, (worlds, 1)), [model.link_names[-1]])
+    on_lanes = worlds >= POSES_WORTH_LANES and wp.get_device().is_cpu
+    assert kernels
+    assert {kernel.module.name.endswith(f"x{LANES}") for kernel in kernels} == {on_lanes}

@@ -1,5 +1,7 @@
 """Environments in other libraries' forms: what they ask for, and what their own algorithms do with it."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -51,6 +53,41 @@ def test_gymnasium_runs_as_its_own(mode):
             ended += done.sum()
     assert ended > 4
     ours.close()
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+def test_gymnasium_finds_nothing_wrong(mode):
+    """Its checker, which is for single environments, with the only one of a vector."""
+    gymnasium = pytest.importorskip("gymnasium")
+    adapter = pytest.importorskip("sim.envs.adapters.gymnasium")
+    checker = pytest.importorskip("gymnasium.utils.env_checker")
+
+    class First(gymnasium.Env):
+        def __init__(self):
+            self.envs = adapter.GymnasiumVectorEnv(
+                sim.envs.make("CartpoleSwingup", 1, device="cpu", dtype="float64", autoreset_mode=mode)
+            )
+            self.observation_space = self.envs.single_observation_space
+            self.action_space = self.envs.single_action_space
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)  # the checker looks at the random numbers of this
+            observation, info = self.envs.reset(seed=seed, options=options)
+            return observation[0], {name: value[0] for name, value in info.items()}
+
+        def step(self, action):
+            observation, reward, terminated, truncated, info = self.envs.step(action[None])
+            return (
+                observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]),
+                {name: value[0] for name, value in info.items()},
+            )  # fmt: skip
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings(
+            "ignore", message=".*A Box observation space (minimum|maximum) value is"
+        )  # as gymnasium's own
+        checker.check_env(First(), skip_render_check=True)
 
 
 def test_stable_baselines3_learns():

@@ -58,9 +58,10 @@ def test_of_actions(name):
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-6 * given.grad.norm().item())
 
 
-def test_none_crosses_a_reset():
+@pytest.mark.parametrize("name", NAMES)
+def test_none_crosses_a_reset(name):
     """The rewards of the second episode don't depend on actions of the first, and those of the first do."""
-    env = begun("CartpoleSwingup")
+    env = begun(name)
     state = env.get_state()
     state["steps"][0] = env.max_episode_length - 2
     env.set_state(state)

@@ -259,12 +259,20 @@ def test_disabled_features_are_zero(read):
     assert not pairs_of(model)
 
 
-TENDON = '<tendon><fixed name="cable" stiffness="5"><joint joint="j" coef="1"/></fixed></tendon>'
+TENDON = '<tendon><spatial name="cable"><site site="one"/><geom geom="i"/><site site="two"/></spatial></tendon>'
+SITES = '<site name="one" pos="1 0 1"/><site name="two" pos="1 0.1 -1"/>'
 NOTES = {
-    "tendon": ({"after": TENDON}, r"left out: tendons \('cable'\)"),
+    "tendon": ({"world": SITES, "after": TENDON}, "left out: tendon 'cable'"),
     "actuator of a tendon": (
-        {"after": f'{TENDON}<actuator><motor name="m" tendon="cable"/></actuator>'},
-        r"left out: actuator 'm' \(line 4\), which acts on a tendon",
+        {"world": SITES, "after": f'{TENDON}<actuator><motor name="m" tendon="cable"/></actuator>'},
+        r"left out: actuator 'm' \(line 4\), whose tendon is left out",
+    ),
+    "several things": (
+        {
+            "world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>',
+            "before": '<option density="1000"/>',
+        },
+        r"3 things are not as in MuJoCo:\n  - left out: limits .*\n  - left out: springs .*\n  - left out: forces of",
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
@@ -296,7 +304,10 @@ NOTES = {
     ),
     "margin": ({"geom": 'margin="0.01"'}, "alone.*: margin of geoms"),
     "impratio": ({"before": '<option impratio="3"/>'}, "alone.*: impratio 3$"),
-    "sensor": ({"after": '<sensor><jointpos joint="j"/></sensor>'}, "ignored: 1 sensor$"),
+    "sensor": (
+        {"after": '<sensor><user dim="1"/></sensor>'},
+        "left out: sensor 0 .*: there are no sensors of type",
+    ),
     "flag": (
         {"before": '<option><flag filterparent="disable"/></option>'},
         "disabled in the file but not here: filterparent",
@@ -310,7 +321,10 @@ NOTES = {
         "its polynomial is of higher order",
     ),
     "held joint": ({"after": '<equality><joint joint1="j"/></equality>'}, "hold the joint by its limits"),
-    "distant": ({"after": '<equality><tendon tendon1="cable"/></equality>' + TENDON}, "constraints of type tendon"),
+    "distant": (
+        {"world": SITES, "after": '<equality><tendon tendon1="cable"/></equality>' + TENDON},
+        "its tendon is left out",
+    ),
     "pair of neighbours": (
         {"after": '<contact><pair geom1="g" geom2="h"/></contact>'},
         "links joined by a joint never collide",
@@ -321,14 +335,14 @@ NOTES = {
     ),
     "spring of a ball": (
         {"world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>'},
-        r"left out: limits of ball joints \('q'\)",
+        r"left out: limits of ball joints \('q' \(line \d+\)\)",
     ),
     "limited gravity compensation": (
         {
             "world": '<body gravcomp="1"><joint name="z" actuatorgravcomp="true" actuatorfrcrange="-1 1"/>'
             '<geom size="1"/></body>'
         },
-        r"force limits of joints for gravity compensation \('z'\); they limit actuators alone",
+        r"force limits of joints for gravity compensation \('z' \(line \d+\)\); they limit actuators alone",
     ),
     "old attribute": ({"before": '<compiler settotalmass="3"/>'}, "settotalmass"),
 }

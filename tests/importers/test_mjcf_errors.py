@@ -41,7 +41,6 @@ WRONG = {
         "<mujoco><asset><hfield name='h' nrow='2147483647' ncol='2147483647' size='1 1 1 1'/></asset></mujoco>",
         r"hfield 'h' \(line 1\): has 2147483647 x 2147483647 heights; at most",
     ),
-    "mocap": (world('<body name="hand" mocap="true"/>'), r"body 'hand' \(line 2\): mocap bodies are not supported"),
     "flex": (
         world(f'<body name="b">{CLOTH}</body>'),
         "deformable bodies",

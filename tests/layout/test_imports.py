@@ -20,11 +20,12 @@ SIM: dict[str, tuple[str, ...]] = {
     "exporters": ("simulation", "render"),
     "torch": ("diagnostics", "importers", "exporters"),
     "envs": ("torch",),
+    "identify": ("torch",),
     "optimise": ("torch",),
     "viewer": ("diagnostics", "render"),
     "cli": ("diagnostics", "viewer", "importers", "exporters"),
     "__main__": ("cli",),
-    "sim": ("envs", "optimise", "cli"),
+    "sim": ("envs", "identify", "optimise", "cli"),
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),
@@ -36,6 +37,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "trajectory": ("types",),
     "algebra": ("types",),
     "parameters": ("algebra",),
+    "parameter_values": ("types",),
     "kinematics": ("algebra", "variants"),
     "linearise": ("checkpoint", "kinematics"),
     "dynamics": ("kinematics",),

@@ -87,12 +87,13 @@ class Weights:
 
 @dataclass(frozen=True)
 class Differences:
-    """Finite differences at chosen entries [entries] of one input, flat indices."""
+    """Finite differences at chosen entries [entries] of one input, flat indices; rounding is that of central ones."""
 
     entries: np.ndarray
     central: np.ndarray
     left: np.ndarray
     right: np.ndarray
+    rounding: np.ndarray
 
 
 def finite_differences(
@@ -110,7 +111,7 @@ def finite_differences(
     )
     found = differences_along(problem, directions)
     return {
-        name: Differences(chosen, found[name].central, found[name].left, found[name].right)
+        name: Differences(chosen, found[name].central, found[name].left, found[name].right, found[name].rounding)
         for name, chosen in entries.items()
     }
 

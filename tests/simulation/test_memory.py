@@ -5,6 +5,8 @@ import pytest
 
 import sim
 from bench.memory import bytes_per_step
+from bench.standing import standing
+from sim.simulation import memory
 from tests.simulation.worlds import DT, hopper, rollout
 
 
@@ -21,6 +23,20 @@ def test_growth_of_the_peak_per_step():
     assert kept < 1.02 * state_and_control
     assert peak < 1.02 * (state_and_control + 4 * 18)
     assert kept > 0.9 * (state_and_control - 4 * 18)
+
+
+def test_the_way_back_of_newtons_method_takes_an_eighth_of_the_history_of_sweeps():
+    """Of the quadruped on its feet: 12 kB in place of 98, per world in float32."""
+
+    def way_back(contact: sim.ContactOptions) -> int:
+        case = standing(2, device="cpu", dtype="float32", cores=1, contact=contact)
+        (shard,) = case.simulator.shards
+        trajectory = case.simulator.rollout(case.state, steps=1)
+        before = memory.bytes_of(shard.step)
+        trajectory.backward(np.ones((2, case.simulator.model.nq)))
+        return memory.bytes_of(shard.step) - before
+
+    assert 0 < 7 * way_back(sim.ContactOptions()) < way_back(sim.ContactOptions(solver="pgs"))
 
 
 def test_only_states_are_new():

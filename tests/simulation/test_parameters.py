@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 
@@ -105,6 +106,16 @@ def test_with_parameters_restores(simulator):
     np.testing.assert_array_equal(final(simulator), before)
 
 
+def test_what_is_set_within_stays(simulator):
+    with simulator.with_parameters({"mass": 2.0}):
+        simulator.set_parameter("friction", 0.3)
+    np.testing.assert_array_equal(simulator.parameter("friction"), 0.3)
+    np.testing.assert_array_equal(simulator.parameter("mass"), simulator.model.parameters["mass"])
+    with simulator.with_parameters({"mass": 2.0}):
+        simulator.set_parameter("mass", 3.0)
+    np.testing.assert_array_equal(simulator.parameter("mass"), simulator.model.parameters["mass"])
+
+
 def test_with_parameters_restores_after_an_error(simulator):
     before = final(simulator)
     with pytest.raises(ZeroDivisionError), simulator.with_parameters({"mass": 2.0}):
@@ -150,3 +161,22 @@ def test_values_that_are_read_are_copies(simulator):
 def test_the_model_is_left_alone(simulator):
     simulator.set_parameter("mass", 5.0)
     np.testing.assert_array_equal(simulator.model.parameters["mass"], hopper().parameters["mass"])
+
+
+def test_what_a_layout_reads_is_looked_at_on_the_host():
+    """A name that is missing there would leave the layout as it is when its parameter changes."""
+
+    class Noted(dict):
+        def __getitem__(self, name):
+            read.add(name)
+            return super().__getitem__(name)
+
+    read: set[str] = set()
+    with_tendon = sim.ModelBuilder()
+    with_tendon.add_link("arm", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    with_tendon.add_joint("hinge", "revolute", child="arm", axis=(0, 0, 1), lower=-1.0, upper=1.0)
+    with_tendon.add_actuator("hinge", force_limit=2.0)
+    with_tendon.add_fixed_tendon("rope", {"hinge": 0.1}, limits=(-0.2, 0.2), friction_loss=0.1)
+    for model in (with_tendon.finalize(), hopper()):
+        constraint_layout(model, Noted(sim.Simulator(model, DT, device="cpu").parameter_values()))
+    assert read == set(DECISIVE)

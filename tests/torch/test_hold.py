@@ -69,6 +69,22 @@ def test_clipped_adjoints_keep_their_direction(device):
     torch.testing.assert_close(clipped, whole / norm * norm.clamp(max=limit))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of PyTorch itself
+def test_clipped_adjoints_by_torch_func(device):
+    """As by backward, between steps too; a second derivative raises as it does without a clip."""
+    s = simulator(device)
+    x = tensors(s, 1)
+
+    def clipped(qd: torch.Tensor) -> torch.Tensor:
+        q, qd = sim.torch.clip_adjoint(*sim.torch.step(s, x.q.detach(), qd, hold=HOLD), 0.01)
+        return loss(*sim.torch.step(s, q, qd))
+
+    clipped(x.qd).backward()
+    assert torch.equal(torch.func.grad(clipped)(x.qd.detach()), x.qd.grad)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.func.jacrev(torch.func.grad(clipped))(x.qd.detach())
+
+
 def test_changed_states_are_noticed(device):
     s = simulator(device)
     x = tensors(s, 2)

@@ -48,13 +48,13 @@ def test_backward_reads_what_was_saved(device, monkeypatch):
     x = tensors(s)
     q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau)
     used = []
-    backward = sim.Trajectory.backward
+    gradients = sim.Trajectory.gradients
 
     def noted(trajectory: sim.Trajectory, *arguments: Any, **options: Any) -> sim.Gradients:
         used.extend([trajectory.q.ptr, trajectory.qd.ptr, trajectory.tau.ptr])
-        return backward(trajectory, *arguments, **options)
+        return gradients(trajectory, *arguments, **options)
 
-    monkeypatch.setattr(sim.Trajectory, "backward", noted)
+    monkeypatch.setattr(sim.Trajectory, "gradients", noted)
     loss(q, qd).backward()
     assert used == [q.data_ptr(), qd.data_ptr(), x.tau.data_ptr()]
 

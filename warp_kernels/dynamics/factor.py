@@ -12,16 +12,17 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra import algebra
 from warp_kernels.dynamics.composite import mass_matrix_adjoint
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import kernel_module, lane_types
 
 
 @functools.cache
-def factor_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of the factorisation for one precision."""
-    t = warp_types(scalar)
-    spatial = t.spatial
-    module = kernel_module("factor", scalar)
+def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels of the factorisation for one precision and a number of worlds in a lane group, and functions for one world."""
+    t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
+    real, spatial = t.real, t.spatial
+    module = kernel_module("factor", scalar, lanes)
     array2d = wp.array2d(dtype=scalar)
     ints = wp.array(dtype=int)
 
@@ -64,18 +65,18 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
         ancestor: wp.array(dtype=int),
         # Data in
         factor_u: wp.array2d(dtype=spatial),
-        factor_d: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=real),
         subspace: wp.array2d(dtype=spatial),
         # Data out
-        factor_l: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=real),
     ):
-        thread, world = wp.tid()
+        thread, group = wp.tid()
         nv = dof_depth.shape[0]
         for k in range(thread, nv, threads):
-            u = factor_u[k, world] * factor_d[k, world]
+            u = a.scale_spatial(factor_d[k, group], factor_u[k, group])
             for d in range(dof_depth[k]):
                 at = dof_row_start[k] + d
-                factor_l[at, world] = wp.dot(u, subspace[ancestor[at], world])
+                factor_l[at, group] = a.dot_spatial(u, subspace[ancestor[at], group])
 
     return SimpleNamespace(
         module=module,
@@ -83,5 +84,5 @@ def factor_kernels(scalar: Any) -> SimpleNamespace:
         solve_transposed=solve_transposed,
         solve_lower=solve_lower,
         factor_mass_matrix=factor_mass_matrix,
-        mass_matrix_adjoint=mass_matrix_adjoint("mass_matrix_adjoint", module, scalar, lanes=1, packed=True),
+        mass_matrix_adjoint=mass_matrix_adjoint("mass_matrix_adjoint", module, scalar, lanes, packed=True),
     )

@@ -14,10 +14,15 @@ from warp_kernels.types import kernel_module, lane_types
 
 @functools.cache
 def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of inverse dynamics for one precision and a number of worlds in a lane group."""
+    """Kernels of inverse dynamics for one precision and a number of worlds in a lane group.
+
+    Those of external wrenches and of the gradient are in modules of their own, which are compiled when needed.
+    """
     t, a, dry = lane_types(scalar, lanes), algebra(scalar, lanes), friction_functions(scalar, lanes)
     transform, spatial, quat = t.transform, t.spatial, t.quat
-    module = kernel_module("rnea", scalar, lanes)
+    module, adjoint_module, wrench_module = (
+        kernel_module(name, scalar, lanes) for name in ("rnea", "passive_force_adjoint", "wrenches")
+    )
 
     @wp.kernel(module=module, enable_backward=False)
     def passive_force(
@@ -48,7 +53,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 force += a.mul(a.load_param_scalar(stiffness, group, k), stretch)
             a.store(tau, group, k, force)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def passive_force_adjoint(
         # Model
         dof_q: wp.array(dtype=int),
@@ -97,7 +102,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     stretch = a.load(q, group, dof_q[k]) - a.load_param_scalar(rest_position, group, k)
                     a.add_scalar(stiffness_bar, group, k, a.mul(stretch, bar))
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=wrench_module, enable_backward=False)
     def wrench_to_common_frame(
         # Data in
         pose: wp.array2d(dtype=transform),
@@ -111,7 +116,7 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         force = a.load3_vec3(wrench, group, link, 3)
         common_wrench[link, group] = a.join(moment + a.cross(a.position(pose[link, group]), force), force)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=wrench_module, enable_backward=False)
     def wrench_to_common_frame_adjoint(
         # Data in
         pose: wp.array2d(dtype=transform),

@@ -100,11 +100,16 @@ def frame_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels of frames for one precision, launched over (frame, lane group). A link of -1 is the world."""
+    """Kernels of frames for one precision, launched over (frame, lane group). A link of -1 is the world.
+
+    A call needs one of the two results, and its adjoint only for gradients: modules of their own are compiled when needed.
+    """
     t, one, a = lane_types(scalar, lanes), warp_types(scalar), algebra(scalar, lanes)
     frames = frame_functions(scalar, lanes)
     vec3, transform = t.vec3, t.transform
-    module = kernel_module("frames", scalar, lanes)
+    module, adjoint_module, matrix_module = (
+        kernel_module(name, scalar, lanes) for name in ("frames", "frames_adjoint", "frame_matrices")
+    )
     states3d, states4d, numbers = t.states3d, t.states4d, wp.array(dtype=scalar)
     ints, placements, poses = wp.array(dtype=int), wp.array(dtype=one.transform), wp.array2d(dtype=transform)
 
@@ -164,7 +169,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         placed = in_world(frame, group, link_tree, frame_link, frame_placement, pose, origin)
         store_pose(frame_pose, group, frame, placed)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def frame_pose_adjoint(
         # Model
         link_tree: wp.array(dtype=int),
@@ -189,7 +194,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             frames.add_frame_bar(link, group, placed, turn, shift, pose, pose_bar)
             a.sum_vec3(origin_bar, link_tree[link], group, shift)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=matrix_module, enable_backward=False)
     def frame_matrix(
         # Model
         link_tree: wp.array(dtype=int),
@@ -211,7 +216,7 @@ def frame_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         )  # fmt: skip
         a.end_frame(buffer, frame_matrix, group, frame, 4, 4)
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=matrix_module, enable_backward=False)
     def frame_matrix_adjoint(
         # Model
         link_tree: wp.array(dtype=int),

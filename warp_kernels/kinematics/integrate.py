@@ -16,7 +16,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels for one precision, launched over (link, world), with Warp's own adjoint."""
     joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
     vec3, quat = warp_types(scalar).vec3, warp_types(scalar).quat
-    module = kernel_module("integrate", scalar)
+    module, difference_module = (kernel_module(name, scalar) for name in ("integrate", "difference"))
 
     @wp.func
     def unit(q: quat):
@@ -55,7 +55,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
             for part in range(wp.static(4)):
                 q_next[world, i + part] = after[part]
 
-    @wp.kernel(module=module)
+    @wp.kernel(module=difference_module)
     def difference(
         # Model
         joint_type: wp.array(dtype=int),

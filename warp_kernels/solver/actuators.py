@@ -141,6 +141,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def actuate(
         # Model
+        joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
@@ -165,7 +166,8 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(tau.shape[1]):
             joint_force[world, k] = tau[world, k]
             implicit[k, world] = scalar(0.0)
-        for i in range(actuator_dof.shape[0]):
+        for number in range(joint_actuator.shape[0]):
+            i = joint_actuator[number]
             kind = actuator_kind[i]
             k = actuator_dof[i]
             lower = common.value_of(gains.control_lower, world, i)
@@ -192,6 +194,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=adjoint_module, enable_backward=False)
     def actuator_adjoint(
         # Model
+        joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
@@ -220,7 +223,8 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         comes on top here.
         """
         world = wp.tid()
-        for i in range(actuator_dof.shape[0]):
+        for number in range(joint_actuator.shape[0]):
+            i = joint_actuator[number]
             kind = actuator_kind[i]
             k = actuator_dof[i]
             lower = common.value_of(gains.control_lower, world, i)

@@ -19,7 +19,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
@@ -37,6 +37,8 @@ from warp_kernels.types import (
     LOWER_LIMIT,
     ORIENTATION,
     POINT,
+    ROLL,
+    SPIN,
     TORSION,
     UPPER_LIMIT,
     kernel_module,
@@ -51,14 +53,14 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     contact_rows = contact_row_functions(scalar)
     bounce = bounce_functions(scalar)
-    geometric = geometric_functions(scalar)
+    geometric, factored = geometric_functions(scalar), factored_row_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     limit = limit_functions(scalar)
-    factor = factor_kernels(scalar)
     frames = geometry_frame_functions(scalar)
     vec2, vec3 = t.vec2, t.vec3
     module = kernel_module("constraint", scalar)
+    zero = scalar(0.0)
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
@@ -115,6 +117,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         geometry_link: wp.array(dtype=int),
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
+        pyramids_resist: int,
         options: Options,
         # Parameters
         limits: Limits,
@@ -127,11 +130,12 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         contact_resistance: wp.array2d(dtype=vec2),
         actuator_row: wp.array2d(dtype=vec3),
         cones: Cones,
+        tendon_active: wp.array2d(dtype=int),
         # Data out
         constraints: Constraints,
     ):
         """Contacts first, so that a contact's constraint is its slot; then those that resist spinning or rolling, limits that may be
-        reached, dry friction, actuators beyond their force limit, couplings, anchors.
+        reached, dry friction, actuators beyond their force limit, tendons, couplings, anchors.
         """
         world = wp.tid()
         count = int(0)
@@ -152,12 +156,24 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         if contact_resistance.shape[0] > 0:
             for slot in range(contact_count[world]):
                 resistance = contact_resistance[slot, world]
-                if resistance[0] > scalar(0.0) or resistance[1] > scalar(0.0):
+                first = int(0)  # the kinds of constraint that it becomes
+                last = int(-1)
+                if pyramids_resist == 1:
+                    first = SPIN
+                    last = ROLL
+                    if resistance[0] <= scalar(0.0):
+                        first = ROLL
+                    if resistance[1] <= scalar(0.0):
+                        last = SPIN
+                elif resistance[0] > scalar(0.0) or resistance[1] > scalar(0.0):
+                    first = TORSION
+                    last = TORSION
+                for kind in range(first, last + 1):
                     pair = slot_pair[slot, world]
                     link_constraint(
                         count,
                         world,
-                        TORSION,
+                        kind,
                         slot,
                         geometry_link[pair_a[pair]],
                         geometry_link[pair_b[pair]],
@@ -202,6 +218,13 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(actuator_row.shape[0]):
             if actuator_row[i, world][1] > scalar(0.0):
                 joint_constraint(count, world, ACTUATOR, i, actuator_dof[i], constraints)
+                count += 1
+        for i in range(tendon_active.shape[0]):
+            if tendon_active[i, world] == 1:
+                constraints.kind[count, world] = constrained.tendon_kind[i]
+                constraints.item[count, world] = i
+                for side in range(2):
+                    constraints.tail[2 * count + side, world] = constrained.tendon_tail[2 * i + side]
                 count += 1
         for i in range(constrained.coupling_dof.shape[0]):
             constraints.kind[count, world] = COUPLING
@@ -288,6 +311,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.has_own_kernels(kind):  # see tendons.constraint_rows and mujoco.resistance
+                continue
             item = constraints.item[constraint, world]
             share = reference_rows.reference(references, kind, item, world)[2]
             free_velocity = vec3()
@@ -317,26 +342,23 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                         motions.origin[constraints.reference[constraint, world], world]
                         - motions.origin[trees.dof_tree[tail], world]
                     )
-                for d in range(depth + 1):
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    value = vec3()
-                    if is_geometric:
-                        value = frame * geometric.motion(kind, motions.subspace[k, world], lever)
-                    else:
-                        value[0] = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
-                    row[at + d, world] = value
-                    free_velocity += value * (share * qd[world, k] + options.dt * qdd[world, k])
-                    before += value[0] * qd[world, k]
-                    speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
-                    size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
-                # Multiply by L'^-1: deepest first.
-                for back in range(depth):
-                    d = depth - back
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    value = row[at + d, world]
-                    first = paths.dof_row_start[k]
-                    for e in range(d):
-                        row[at + e, world] -= factor_l[first + e, world] * value
+                if is_geometric:
+                    linear = kind < ORIENTATION
+                    factored.write_row(
+                        row, at, paths.ancestor, paths.dof_row_start, tail, depth, motions.subspace, frame, lever,
+                        linear, world,
+                    )  # fmt: skip
+                else:
+                    for d in range(depth + 1):
+                        value = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
+                        row[at + d, world] = vec3(value, zero, zero)
+                sums = factored.sum_row(
+                    row, at, paths.ancestor, paths.dof_row_start, tail, depth, qd, qdd, share, options.dt, world
+                )
+                free_velocity += sums[0]
+                size += sums[1]
+                before += sums[2, 0]
+                factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
             rows.rhs[constraint, world] = free_velocity
             if rows.size.shape[0] > 0:
                 rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
@@ -345,6 +367,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         # In a loop of its own: what it takes needs no registers beside what the rows take.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
+            if reference_rows.has_own_kernels(kind):
+                continue
             item = constraints.item[constraint, world]
             bias = vec2()  # and softness
             most = scalar(0.0)
@@ -363,7 +387,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 elif kind == ORIENTATION:
                     others = equalities.anchor_turn[item, world]
             elif kind == CONTACT:
-                bias = contact_rows.contact_bias(contacts.distance[item, world], contacts.spring, item, world, options)
+                removal = common.contact_correction(constraint, world, trees, constraints, options)
+                bias = contact_rows.contact_bias(
+                    contacts.distance[item, world], removal, contacts.spring, item, world, options
+                )
                 if bounces.before.shape[0] > 0:
                     bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
                 most = contacts.friction[item, world]

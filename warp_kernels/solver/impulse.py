@@ -28,13 +28,15 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def impulse_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that apply impulses, and those of the way back, for one precision."""
+    """Kernels that apply impulses, those of the way back, and responses to impulses, which only some ways back need."""
     t = warp_types(scalar)
     common = row_functions(scalar)
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    module = kernel_module("impulse", scalar)
+    module, adjoint_module, response_module = (
+        kernel_module(name, scalar) for name in ("impulse", "impulse_adjoint", "responses")
+    )
 
     @wp.kernel(module=module, enable_backward=False)
     def apply_impulses(
@@ -66,6 +68,43 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             qd_solved[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
 
     @wp.kernel(module=module, enable_backward=False)
+    def push_impulses(
+        # Model
+        paths: Paths,
+        # Data in
+        row: wp.array2d(dtype=vec3),
+        impulse: wp.array2d(dtype=vec3),
+        constraints: Constraints,
+        # Data out
+        response: wp.array2d(dtype=scalar),
+    ):
+        """response: J' lambda times L'^-1, for :mod:`warp_kernels.solver.impulse_groups`."""
+        world = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            response[k, world] = scalar(0.0)
+        for constraint in range(constraints.count[world]):
+            products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
+
+    @wp.kernel(module=adjoint_module, enable_backward=False)
+    def push_weights(
+        # Model
+        paths: Paths,
+        # Data in
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        constraints: Constraints,
+        # Adjoint in
+        rhs_bar: wp.array2d(dtype=vec3),
+        # Adjoint out
+        weight: wp.array2d(dtype=scalar),
+    ):
+        """Adds D^-1 L'^-1 J' b_bar to weight, likewise."""
+        world = wp.tid()
+        for constraint in range(constraints.count[world]):
+            push = rhs_bar[constraint, world]
+            products.add_scaled_push(constraint, push, world, paths, constraints, row, factor_d, weight)
+
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def velocity_adjoint(
         # Model
         paths: Paths,
@@ -99,7 +138,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 bar += further_impulse_bar[constraint, world]
             impulse_bar[constraint, world] = bar
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def weight_adjoint(
         # Model
         paths: Paths,
@@ -122,7 +161,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, paths.dof_depth.shape[0], world
         )
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=response_module, enable_backward=False)
     def constraint_response(
         # Model
         threads: int,
@@ -182,7 +221,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 incidence = -1
         return incidence
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=response_module, enable_backward=False)
     def coupled_response(
         # Model
         threads: int,
@@ -222,7 +261,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                                 coupled_response[at + i, world] += m * constraint_response[mate + i, world]
                         entry += 1
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=adjoint_module, enable_backward=False)
     def free_step_adjoint(
         # Model
         threads: int,
@@ -244,8 +283,6 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         constraint_response: wp.array2d(dtype=vec3),
         coupled_response: wp.array2d(dtype=vec3),
-        own_mass_bar: wp.array2d(dtype=scalar),
-        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         lag: wp.array2d(dtype=scalar),
         lag_weight: wp.array2d(dtype=scalar),
         free_weight: wp.array2d(dtype=scalar),
@@ -253,6 +290,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         damping_loss: wp.array2d(dtype=scalar),
         damping_weight: wp.array2d(dtype=scalar),
         # Adjoint in
+        own_mass_bar: wp.array2d(dtype=scalar),
+        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
         qd_solved_bar: wp.array2d(dtype=scalar),
         # Adjoint out
         motion_weight: wp.array2d(dtype=scalar),
@@ -334,6 +373,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         apply_impulses=apply_impulses,
+        push_impulses=push_impulses,
+        push_weights=push_weights,
         velocity_adjoint=velocity_adjoint,
         weight_adjoint=weight_adjoint,
         constraint_response=constraint_response,

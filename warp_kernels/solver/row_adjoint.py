@@ -18,7 +18,7 @@ from warp_kernels.solver.rows.joints import joint_row_functions
 from warp_kernels.solver.rows.limits import limit_functions
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
+from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import (
     ACTUATOR,
     CONE_LIMIT,
@@ -27,6 +27,7 @@ from warp_kernels.types import (
     FRICTION_LOSS,
     ORIENTATION,
     POINT,
+    SPIN,
     TORSION,
     kernel_module,
     warp_types,
@@ -79,6 +80,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         paths: Paths,
         trees: TreeDofs,
         dof_q: wp.array(dtype=int),
+        constrained: Constrained,
         options: Options,
         # Parameters
         limits: Limits,
@@ -92,6 +94,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         contacts: Contacts,
         equalities: Equalities,
         cones: Cones,
+        tendon_row: wp.array3d(dtype=scalar),
         references: References,
         constraints: Constraints,
         bounces: Bounces,
@@ -111,6 +114,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         contacts_bar: Contacts,
         equalities_bar: Equalities,
         cones_bar: Cones,
+        tendon_row_bar: wp.array3d(dtype=scalar),
+        tendon_bound_bar: wp.array2d(dtype=scalar),
         options_bar: Options,
         limits_bar: Limits,
         references_bar: References,
@@ -125,6 +130,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
+            if kind >= SPIN:  # see mujoco.resistance
+                continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
             if distance_share.shape[0] > 0:
@@ -136,6 +143,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     contacts_bar.friction[item, world] = rows_bar.bound[constraint, world]
                 elif kind == FRICTION_LOSS:
                     common.add_at(friction_loss_bar, world, item, options.dt * rows_bar.bound[constraint, world])
+                elif reference_rows.is_of_tendon(kind):
+                    tendon_bound_bar[item, world] = rows_bar.bound[constraint, world]
                 elif kind == POINT:
                     equalities_bar.anchor_bias[item, world] = b_bar
                 elif kind == ORIENTATION:
@@ -147,6 +156,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 if not bouncing:
                     contact_rows.contact_bias_adjoint(
                         contacts.distance[item, world],
+                        common.contact_correction(constraint, world, trees, constraints, options),
                         contacts.spring,
                         item,
                         world,
@@ -277,7 +287,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if geometric.is_geometric(kind):
+            if geometric.is_geometric(kind) or reference_rows.has_own_kernels(kind):
                 continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
@@ -307,5 +317,31 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     cones_bar.row[item, world] = row_bar
                 if kind == COUPLING and side == 0:
                     common.add_at(coupling_ratio_bar, world, item, -row_bar[2])
+        if tendon_row.shape[0] == 0:
+            return
+        for constraint in range(constraints.count[world]):
+            kind = constraints.kind[constraint, world]
+            if not reference_rows.is_of_tendon(kind):
+                continue
+            item = constraints.item[constraint, world]
+            b_bar = rows_bar.rhs[constraint, world]
+            share = references.tendon[item, world][2]
+            share_bar = scalar(0.0)
+            for side in range(2):
+                tail = constraints.tail[2 * constraint + side, world]
+                if tail < 0:
+                    continue
+                at = couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
+                at -= trees.tree_dof_start[trees.dof_tree[tail]]
+                for d in range(paths.dof_depth[tail] + 1):
+                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                    if constrained.tendon_side[item, k] == side:
+                        value = tendon_row[item, k, world]
+                        share_bar += value * b_bar[0] * qd[world, k]
+                        qd_bar[world, k] += share * value * b_bar[0]
+                        gain = qd_solved[world, k] - (scalar(1.0) - share) * qd[world, k]
+                        g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
+                        tendon_row_bar[item, k, world] = g[0]
+            references_bar.tendon[item, world] += vec3(zero, zero, share_bar)
 
     return SimpleNamespace(module=module, row_adjoint=row_adjoint)

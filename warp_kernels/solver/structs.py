@@ -61,6 +61,10 @@ class Constrained:
         anchor_link_a: one link of each pair of anchors, -1 for the world.
         anchor_link_b: the other link.
         anchor_welded: 1 where the orientations coincide too, 0 where the points alone do.
+        tendon_kind: of each constraint of tendons TENDON_LIMIT or TENDON.
+        tendon_tail: last degree of freedom of the path that each side acts on, -1 for none, that of side s of constraint i
+            at 2 i + s.
+        tendon_side: side that a degree of freedom belongs to, -1 where it is on neither path [constraint, dof].
     """
 
     limited_dof: wp.array(dtype=int)
@@ -71,6 +75,26 @@ class Constrained:
     anchor_link_a: wp.array(dtype=int)
     anchor_link_b: wp.array(dtype=int)
     anchor_welded: wp.array(dtype=int)
+    tendon_kind: wp.array(dtype=int)
+    tendon_tail: wp.array(dtype=int)
+    tendon_side: wp.array2d(dtype=int)
+
+
+@wp.struct
+class TendonRows:
+    """The constraints of tendons that a model may have; see :mod:`warp_kernels.solver.tendons.rows`.
+
+    Attributes:
+        kind: LOWER, UPPER, LOSS or TIED.
+        tendon: whose length it is about.
+        other: the tendon whose length that one follows, -1 for none.
+        coupling: number of the constraint that ties them, -1 for none.
+    """
+
+    kind: wp.array(dtype=int)
+    tendon: wp.array(dtype=int)
+    other: wp.array(dtype=int)
+    coupling: wp.array(dtype=int)
 
 
 @wp.struct
@@ -132,6 +156,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             recovery_time: parameter [1 or world, 1]; no rows where there is none [s].
             cfm: what is added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
             max_correction: largest velocity that removes an error [m/s or rad/s].
+            own_correction: the same of overlaps between links of one tree [m/s].
             restitution_threshold: slowest rebound of a contact that bounces [m/s].
             limit_margin: distance at which a joint limit is listed [m or rad]; negative where it is once it is passed.
         """
@@ -141,6 +166,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         recovery_time: wp.array2d(dtype=scalar)
         cfm: scalar
         max_correction: scalar
+        own_correction: scalar
         restitution_threshold: scalar
         limit_margin: scalar
 
@@ -280,7 +306,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class References:
-        """What MuJoCo's law asks for (:mod:`warp_kernels.solver.mujoco.references`); no rows where the law is another.
+        """What MuJoCo's law asks for (:mod:`warp_kernels.solver.mujoco.references`); no rows where the law is another, but for tendons.
 
         Each is the bias of the first row [m/s or rad/s], R [1/kg or 1/(kg m^2)], and the share of the velocity before the step that
         rows hold.
@@ -291,6 +317,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             loss: of dry friction [nv, world].
             anchor: of points that coincide at 2 i, of orientations at 2 i + 1 [2 anchors, world]; their biases are among the equalities.
             coupling: of joints that move together [couplings, world].
+            tendon: of the constraints of tendons, by either law [tendon constraints, world].
         """
 
         contact: wp.array2d(dtype=t.vec3)
@@ -298,6 +325,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         loss: wp.array2d(dtype=t.vec3)
         anchor: wp.array2d(dtype=t.vec3)
         coupling: wp.array2d(dtype=t.vec3)
+        tendon: wp.array2d(dtype=t.vec3)
 
     @wp.struct
     class Bounces:

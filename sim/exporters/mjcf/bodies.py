@@ -12,7 +12,7 @@ from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.text import number, numbers, wxyz
 from sim.model.joint_types import name_in_files
 from sim.model.mass_properties import principal_moments
-from sim.model.model import Model
+from sim.model.model import Frame, Model
 from sim.model.poses import IDENTITY, compose, inverse
 from warp_kernels import types as codes
 
@@ -37,6 +37,7 @@ class Bodies:
         self.elements: dict[int, ET.Element] = {-1: worldbody}
         following = _chains(model, losses.path)
         self.heads: dict[int, list[int]] = {}
+        self._sites: dict[str, Frame] = {}
         self._locked: list[str] = []
         self._exceeded: list[str] = []
         for link in range(model.num_links):
@@ -64,12 +65,29 @@ class Bodies:
         for frame in self.model.frames:
             if frame.name not in links and (frame.link < 0 or frame.link in self.heads):
                 self.add_site(frame.name, frame.link, frame.placement)
-        lost = [
+        self._losses.leaves_out("frames of links without mass", self.lost_frames())
+
+    def lost_frames(self) -> list[str]:
+        """Names of frames that aren't links, of links without a body."""
+        links = set(self.model.link_names)
+        return [
             frame.name
             for frame in self.model.frames
             if frame.name not in links and frame.link >= 0 and frame.link not in self.heads
         ]
-        self._losses.leaves_out("frames of links without mass", lost)
+
+    def site(self, wanted: str, link: int, placement: np.ndarray) -> str:
+        """The name of a site at a pose [7] in a link: that of a frame of the model, or a new one."""
+        frames = {frame.name: frame for frame in self.model.frames}
+        name = wanted
+        while name in frames or name in self._sites:
+            other = frames[name] if name in frames else self._sites[name]
+            if other.link == link and np.allclose(other.placement, placement, rtol=0.0, atol=1e-12):
+                return name
+            name += "_"
+        self._sites[name] = Frame(name, link, placement)
+        self.add_site(name, link, placement)
+        return name
 
     def add_site(self, name: str, link: int, placement: np.ndarray) -> None:
         """Add a site at a pose [7] in a link that has a body of its own."""
@@ -101,6 +119,13 @@ class Bodies:
             self.elements[int(model.link_parent[chain[0]])], "body", name=model.link_names[link],
             pos=numbers(placement[:3]), quat=wxyz(placement[3:]),
         )  # fmt: skip
+        if model.link_names[link] in model.kinematic_links:
+            if model.link_parent[chain[0]] >= 0:
+                self._losses.leaves_out(
+                    "that links are kinematic", [model.link_names[link]], "their parents aren't the world"
+                )
+            else:
+                body.set("mocap", "true")
         if model.compensated:
             body.set("gravcomp", number(float(model.parameters["gravity_compensation"][link])))
         rest = [IDENTITY]

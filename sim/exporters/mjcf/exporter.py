@@ -14,6 +14,8 @@ from sim.exporters.mjcf.contacts import add_contacts
 from sim.exporters.mjcf.forces import add_actuators, add_equalities
 from sim.exporters.mjcf.geoms import add_geoms
 from sim.exporters.mjcf.losses import lose_values
+from sim.exporters.mjcf.sensors import add_sensors
+from sim.exporters.mjcf.tendons import add_tendons
 from sim.exporters.text import numbers
 from sim.model.conventions import to_mujoco
 from sim.model.model import MUJOCO_INTEGRATORS, Model
@@ -44,6 +46,16 @@ def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
 
     Raises:
         ModelError: naming what MJCF can't represent; for another suffix or a missing folder.
+
+    Example:
+        >>> import tempfile
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ball = scene.add_sphere(radius=0.1, mass=0.5, name="ball")
+        >>> path = tempfile.mkdtemp() + "/ball.xml"
+        >>> _ = sim.exporters.write_mjcf(path, scene.finalize())
+        >>> sim.load(path).nv
+        6
     """
     check_target(path, (".xml",))
     losses = Losses(path, "MJCF", MJCFWarning, lossy)
@@ -82,8 +94,10 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     add_geoms(asset, bodies, losses, meshes)
     bodies.add_frames()
     add_contacts(root, bodies)
+    add_tendons(root, bodies, losses)
     add_equalities(root, bodies)
     add_actuators(root, model)
+    add_sensors(root, bodies, losses)
     _add_keyframes(root, model, losses)
     lose_values(model, losses)
     for element in list(root):

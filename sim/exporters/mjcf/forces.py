@@ -7,6 +7,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.softness import set_softness
+from sim.exporters.mjcf.tendons import add_tied_lengths
 from sim.exporters.text import number, numbers
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
@@ -19,7 +20,7 @@ ACTUATOR_TAGS = {
 
 
 def add_equalities(root: ET.Element, bodies: Bodies) -> None:
-    """Add points and welds between sites, and coupled joints."""
+    """Add points and welds between sites, coupled joints and tied tendons."""
     model, equality = bodies.model, ET.SubElement(root, "equality")
     equalities, parameters = model.equalities, model.parameters
     for row, name in enumerate(equalities.anchor_names):
@@ -30,7 +31,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
             anchor = parameters[f"anchor_{side}"][row]
             if not welded:  # a point has no orientation
                 anchor = np.concatenate([anchor[:3], IDENTITY[3:]])
-            constraint.set(f"site{place}", _site(bodies, f"{name}/{side}", link, anchor))
+            constraint.set(f"site{place}", bodies.site(f"{name}/{side}", link, anchor))
         set_softness(constraint, equalities.anchor_softness[row])
         if welded and equalities.anchor_torque_scale[row] != 1.0:
             constraint.set("torquescale", number(equalities.anchor_torque_scale[row]))
@@ -42,18 +43,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
         polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
         coupling = ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=numbers(polynomial))
         set_softness(coupling, equalities.coupling_softness[row])
-
-
-def _site(bodies: Bodies, wanted: str, link: int, anchor: np.ndarray) -> str:
-    """The name of a site at the anchor [7]: that of a frame of the model, or a new one."""
-    frames = {frame.name: frame for frame in bodies.model.frames}
-    name = wanted
-    while name in frames:
-        if frames[name].link == link and np.allclose(frames[name].placement, anchor, rtol=0.0, atol=1e-12):
-            return name
-        name += "_"
-    bodies.add_site(name, link, anchor)
-    return name
+    add_tied_lengths(equality, bodies)
 
 
 def add_actuators(root: ET.Element, model: Model) -> None:
@@ -64,9 +54,12 @@ def add_actuators(root: ET.Element, model: Model) -> None:
             float(model.parameters[f"actuator_{key}"][index])
             for key in ("gear", "kp", "kd", "force_centre", "force_limit", "control_lower", "control_upper")
         )
-        joint = model.joint_names[model.dof_link[model.actuator_dof[index]]]
         kind = int(model.actuator_kind[index])
-        element = ET.SubElement(actuators, ACTUATOR_TAGS[kind], name=name, joint=joint, gear=number(gear))
+        element = ET.SubElement(actuators, ACTUATOR_TAGS[kind], name=name, gear=number(gear))
+        if model.actuator_tendon[index] >= 0:
+            element.set("tendon", model.tendons.names[model.actuator_tendon[index]])
+        else:
+            element.set("joint", model.joint_names[model.dof_link[model.actuator_dof[index]]])
         if kind == codes.POSITION:
             element.set("kp", number(kp))
         if kind in (codes.POSITION, codes.VELOCITY):

@@ -44,6 +44,15 @@ def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
 
     Raises:
         ModelError: naming what URDF can't represent; for another suffix or a missing folder.
+
+    Example:
+        >>> import tempfile
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> path = tempfile.mkdtemp() + "/robot.urdf"
+        >>> _ = sim.exporters.write_urdf(path, model)
+        >>> sim.load(path).nv
+        7
     """
     check_target(path, (".urdf",))
     losses = Losses(path, "URDF", URDFWarning, lossy)

@@ -66,6 +66,7 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
             "gravity compensation", _distinct(list(model.link_names), parameters["gravity_compensation"] != 0.0)
         )
     losses.changes_motion("closed loops", model.equalities.anchor_names)
+    losses.changes_motion("tendons", model.tendons.names)
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     if not np.array_equal(parameters["gravity"], EARTH):
         losses.remarks(f"left out: gravity {parameters['gravity'].tolist()}; set it when the file is read")

@@ -1,4 +1,4 @@
-"""Actuators of an MJCF file: those with affine force laws on joints with one degree of freedom."""
+"""Actuators of an MJCF file: those with affine force laws on tendons and on joints with one degree of freedom."""
 
 from typing import Any
 
@@ -31,7 +31,8 @@ def add_actuators(reader: Reader) -> dict[str, int]:
         except NoForceLawError as reason:
             reader.notes.append(f"left out: {file.label('actuator', actuator)}, {reason}")
             continue
-        inputs[_add(reader, actuator, law)] = _control(reader, actuator)
+        name = reader.actuators[actuator] = _add(reader, actuator, law)
+        inputs[name] = _control(reader, actuator)
     return inputs
 
 
@@ -39,13 +40,19 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
     """The force law; raises NoForceLawError."""
     model, mujoco = reader.file.model, reader.file.mujoco
     transmission = mujoco.mjtTrn(int(model.actuator_trntype[actuator])).name
-    if transmission not in ("mjTRN_JOINT", "mjTRN_JOINTINPARENT"):
+    if transmission not in ("mjTRN_JOINT", "mjTRN_JOINTINPARENT", "mjTRN_TENDON"):
         raise NoForceLawError(
-            f"which acts on a {transmission.removeprefix('mjTRN_').lower()}; only joints have actuators here"
+            f"which acts on a {transmission.removeprefix('mjTRN_').lower()}; only joints and tendons have actuators "
+            "here"
         )
-    kind = joint_type(reader, int(model.actuator_trnid[actuator, 0]))
-    if kind not in ("revolute", "prismatic"):
-        raise NoForceLawError(f"on a {kind} joint; drive it with joint forces, tau")
+    driven = int(model.actuator_trnid[actuator, 0])
+    if transmission == "mjTRN_TENDON":
+        if driven not in reader.tendons:
+            raise NoForceLawError("whose tendon is left out")
+    else:
+        kind = joint_type(reader, driven)
+        if kind not in ("revolute", "prismatic"):
+            raise NoForceLawError(f"on a {kind} joint; drive it with joint forces, tau")
     if model.actuator_dyntype[actuator] != int(mujoco.mjtDyn.mjDYN_NONE):
         raise NoForceLawError("which has an internal state (dyntype); filter its input instead")
     if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
@@ -67,14 +74,23 @@ def _linear(type: int, numbers: np.ndarray, kinds: Any, name: str) -> tuple[floa
 
 def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     model, builder = reader.file.model, reader.builder
-    joint = reader.joints[int(model.actuator_trnid[actuator, 0])]
-    name = reader.name("actuator", actuator, joint.removeprefix(reader.prefix), builder.actuators)
+    driven = int(model.actuator_trnid[actuator, 0])
+    of_tendon = _is_of_tendon(reader, actuator)
+    label = reader.tendons[driven] if of_tendon else reader.joints[driven]
+    name = reader.name("actuator", actuator, label.removeprefix(reader.prefix), builder.actuators)
     output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
     gear = float(model.actuator_gear[output, 0]) * law.factor
     options: dict[str, Any] = {"gear": gear, **law.gains, "control_range": _control_range(reader, actuator)}
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
-        return builder.add_actuator(joint, ACTUATOR_KIND_NAMES[law.kind], name=name, **options)
+        return builder.add_actuator(
+            None if of_tendon else label, ACTUATOR_KIND_NAMES[law.kind], tendon=label if of_tendon else None, name=name,
+            **options,
+        )  # fmt: skip
+
+
+def _is_of_tendon(reader: Reader, actuator: int) -> bool:
+    return bool(reader.file.model.actuator_trntype[actuator] == int(reader.file.mujoco.mjtTrn.mjTRN_TENDON))
 
 
 def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> tuple[float, float]:
@@ -83,7 +99,7 @@ def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> t
     bounds = np.array([-np.inf, np.inf])
     if model.actuator_forcelimited[actuator]:
         bounds = np.sort(model.actuator_forcerange[actuator] / factor)
-    if model.jnt_actfrclimited[joint] and gear:
+    if not _is_of_tendon(reader, actuator) and model.jnt_actfrclimited[joint] and gear:
         bounds = np.clip(bounds, *np.sort(model.jnt_actfrcrange[joint] / gear))
     return float(bounds[0]), float(bounds[1])
 

@@ -22,14 +22,17 @@ def add_equalities(reader: Reader) -> None:
             reader.notes.append(f"left out: {label}, which is not active at the start")
             continue
         kind = file.mujoco.mjtEq(int(file.model.eq_type[number])).name.removeprefix("mjEQ_").lower()
-        name = reader.name("equality", number, f"{kind}_{number}", reader.builder.anchors)
+        taken = reader.builder.anchors.keys() | reader.builder.tendon_couplings.keys()
+        name = reader.name("equality", number, f"{kind}_{number}", taken)
         with file.located("equality", number, f"constraint '{name}'"):
             if kind == "joint":
                 _add_coupling(reader, number, label)
             elif kind in ("connect", "weld"):
                 _add_anchors(reader, number, name, kind)
+            elif kind == "tendon" and _has_tendons(reader, number):
+                _tie_tendons(reader, number, name)
             else:
-                reader.notes.append(f"left out: {label}, since constraints of type {kind} are not supported")
+                reader.notes.append(f"left out: {label}, since {_why(kind)}")
 
 
 def _add_coupling(reader: Reader, number: int, label: str) -> None:
@@ -47,6 +50,22 @@ def _add_coupling(reader: Reader, number: int, label: str) -> None:
     reader.builder.add_joint_coupling(
         reader.joints[first], reader.joints[second], ratio=ratio,
         offset=references[0] + constant - ratio * references[1], softness=_softness(model, number),
+    )  # fmt: skip
+
+
+def _has_tendons(reader: Reader, number: int) -> bool:
+    ids = (int(reader.file.model.eq_obj1id[number]), int(reader.file.model.eq_obj2id[number]))
+    return all(tendon < 0 or tendon in reader.tendons for tendon in ids)
+
+
+def _tie_tendons(reader: Reader, number: int, name: str) -> None:
+    """l1 - l1_0 = p(l2 - l2_0) with a polynomial p and the lengths in qpos0."""
+    model = reader.file.model
+    first, second = int(model.eq_obj1id[number]), int(model.eq_obj2id[number])
+    reference = [float(model.tendon_length0[tendon]) if tendon >= 0 else 0.0 for tendon in (first, second)]
+    reader.builder.add_tendon_coupling(
+        name, reader.tendons[first], reader.tendons.get(second), polynomial=model.eq_data[number, :5],
+        reference=(reference[0], reference[1]), softness=_softness(model, number),
     )  # fmt: skip
 
 
@@ -68,6 +87,11 @@ def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
         name, link_a, link_b, position_a=a[:3], orientation_a=a[3:], position_b=b[:3], orientation_b=b[3:],
         softness=_softness(model, number), torque_scale=scale,
     )  # fmt: skip
+
+
+def _why(kind: str) -> str:
+    """Why a constraint of this kind is left out."""
+    return "its tendon is left out" if kind == "tendon" else f"constraints of type {kind} are not supported"
 
 
 def _softness(model: Any, number: int) -> Softness:

@@ -19,7 +19,7 @@ from sim.importers.transaction import LIBRARY_ERRORS, in_words
 # The lists of a mujoco.MjSpec that hold the elements of each kind.
 LISTS = {
     "body": "bodies", "joint": "joints", "geom": "geoms", "site": "sites", "tendon": "tendons", "pair": "pairs",
-    "actuator": "actuators", "equality": "equalities", "key": "keys",
+    "actuator": "actuators", "equality": "equalities", "key": "keys", "sensor": "sensors",
 }  # fmt: skip
 
 # MuJoCo reports its warnings to one function for the whole process.

@@ -1,20 +1,21 @@
 """MJCF: read a MuJoCo file into a :class:`sim.ModelBuilder`."""
 
 import os
-import warnings
 from pathlib import Path
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.errors import MJCFWarning, ModelError
+from sim.errors import ModelError
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import MJCFFile, read_mjcf
-from sim.importers.mjcf.notes import apply_flags, gravity, notes_on, refuse_bodies, refuse_numbers, refuse_states
+from sim.importers.mjcf.notes import apply_flags, gravity, refuse_bodies, refuse_numbers, refuse_states, warn_of
 from sim.importers.mjcf.reader import Reader, pose
+from sim.importers.mjcf.sensors import add_sensors
 from sim.importers.mjcf.shapes import add_geometries
+from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.model.builder import ModelBuilder
@@ -59,12 +60,13 @@ def add_mjcf(
       of ``<pair>``. With what else is in the scene it is the product.
     - ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of the law "mujoco", see
       :class:`sim.ContactOptions`; the law "hard" doesn't use them.
+    - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
       ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
 
-    Tendons, fluid forces, actuators with a state and other features without a counterpart here are skipped, with a
-    :class:`sim.MJCFWarning` that names them; mocap and deformable bodies are an error.
+    Tendons that wrap around geoms, fluid forces, actuators with a state and other features without a counterpart here
+    are skipped, with a :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
     """
@@ -85,14 +87,15 @@ def add_mjcf(
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
         shapes = add_geometries(reader, surfaces, visual=visual, collision=collision, world=world_geometry)
         set_pairs(reader, surfaces, friction, shapes)
+        add_tendons(reader)
         add_equalities(reader)
         inputs = add_actuators(reader)
+        add_sensors(reader)
         part = builder.add_part(
             label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep),
             mujoco=_options(file),
         )  # fmt: skip
-        for note in [*notes_on(file), *reader.notes]:
-            warnings.warn(f"{file.path}: {note}", MJCFWarning, stacklevel=3)
+        warn_of(file, reader.notes)
     return part
 
 

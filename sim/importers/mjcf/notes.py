@@ -1,23 +1,31 @@
 """Features of an MJCF file without a counterpart here: each is reported as a warning, none is skipped silently."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from sim.errors import ImportFileError
+from sim.errors import ImportFileError, MJCFWarning
 from sim.importers.mjcf.file import MJCFFile
-from sim.model.names import some
 
 # Flags that disable a feature, and the arrays that are zero without it.
 ZEROED = {
-    "mjDSBL_CONSTRAINT": ("jnt_limited", "dof_frictionloss", "geom_contype", "geom_conaffinity", "eq_active0"),
+    "mjDSBL_CONSTRAINT": (
+        "jnt_limited",
+        "dof_frictionloss",
+        "tendon_limited",
+        "tendon_frictionloss",
+        "geom_contype",
+        "geom_conaffinity",
+        "eq_active0",
+    ),
     "mjDSBL_EQUALITY": ("eq_active0",),
-    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss",),
-    "mjDSBL_LIMIT": ("jnt_limited",),
+    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss", "tendon_frictionloss"),
+    "mjDSBL_LIMIT": ("jnt_limited", "tendon_limited"),
     "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
-    "mjDSBL_SPRING": ("jnt_stiffness",),
-    "mjDSBL_DAMPER": ("dof_damping",),
+    "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness"),
+    "mjDSBL_DAMPER": ("dof_damping", "tendon_damping"),
     "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
 }
 # Flags that don't affect what is read, or affect only MuJoCo's own solver.
@@ -35,6 +43,8 @@ COMPUTED = {
 LARGEST = 1e30
 # Elements whose softness is read, and those for which it isn't.
 SOFT, UNREAD = ("geom", "jnt", "dof", "eq"), ("pair",)
+# The most elements of one kind that a note names.
+MOST_NAMES = 6
 OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
 
 
@@ -42,12 +52,8 @@ def refuse_bodies(file: MJCFFile) -> None:
     """Raise for kinds of bodies that are not supported.
 
     Raises:
-        ImportFileError: for mocap bodies and flexible ones.
+        ImportFileError: for flexible bodies.
     """
-    for body in np.flatnonzero(file.model.body_mocapid >= 0):
-        raise file.error(
-            "body", int(body), "mocap bodies are not supported; give it a joint and drive that, or remove mocap"
-        )
     if file.array("nflex", 0) > 0:
         raise ImportFileError(file.path, "deformable bodies (<flex>, <flexcomp>) are not supported; remove them")
 
@@ -118,9 +124,24 @@ def gravity(file: MJCFFile) -> np.ndarray:
     return np.zeros(3) if off else np.array(file.model.opt.gravity, dtype=np.float64)
 
 
-def notes_on(file: MJCFFile) -> list[str]:
-    """Warnings about forces that are skipped, and about settings of MuJoCo that have no meaning here."""
-    return [*file.warnings, *_forces(file), *_settings(file)]
+def warn_of(file: MJCFFile, further: list[str]) -> None:
+    """Report what is left out of a file in one warning, and in another what it has for MuJoCo's law alone.
+
+    Args:
+        file: the file.
+        further: notes of the parts of the importer.
+    """
+    left = [*file.warnings, *_forces(file), *_settings(file), *further]
+    for note in (_listed(left), _of_the_soft_law(file)):
+        if note:
+            warnings.warn(f"{file.path}: {note}", MJCFWarning, stacklevel=4)
+
+
+def _listed(notes: list[str]) -> str:
+    """Notes as one text, a line for each where there are several."""
+    if len(notes) < 2:
+        return "".join(notes)
+    return "\n  - ".join([f"{len(notes)} things are not as in MuJoCo:", *notes])
 
 
 def _forces(file: MJCFFile) -> list[str]:
@@ -131,7 +152,15 @@ def _forces(file: MJCFFile) -> list[str]:
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
     fluid = [key for key in ("density", "viscosity", "wind") if np.any(getattr(model.opt, key))]
     found = (
-        ("tendons", "tendon", range(model.ntendon), "with their springs, limits and forces"),
+        ("mocap poses of keyframes", "key", np.flatnonzero(_moves_mocap(file)), "set joint_placement"),
+        ("polynomial or yielding springs of tendons", "tendon",
+         np.flatnonzero(_rows(file.array("tendon_stiffnesspoly", [])) | _rows(file.array("tendon_springyield", []))),
+         "their linear part is kept"),
+        ("polynomial damping of tendons", "tendon", np.flatnonzero(_rows(file.array("tendon_dampingpoly", []))),
+         "its linear part is kept"),
+        ("armature of tendons", "tendon", np.flatnonzero(file.array("tendon_armature", [])), ""),
+        ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
+         "give each actuator its own"),
         ("limits of ball joints", "joint", np.flatnonzero(~scalar & model.jnt_limited.astype(bool)),
          "see swing_limit and twist_limit of add_joint"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
@@ -155,7 +184,7 @@ def _forces(file: MJCFFile) -> list[str]:
 
 def _settings(file: MJCFFile) -> list[str]:
     """One note on settings that differ from their defaults and change MuJoCo's motion."""
-    model, option = file.model, file.model.opt
+    option = file.model.opt
     ignored = []
     integrators = file.mujoco.mjtIntegrator
     if option.integrator == integrators.mjINT_IMPLICIT:
@@ -168,23 +197,28 @@ def _settings(file: MJCFFile) -> list[str]:
         ignored.append("o_margin, o_solref, o_solimp, o_friction")
     if _is_soft(file, UNREAD):
         ignored.append("solref and solimp of pairs")
-    for what in ("sensor", "plugin", "skin"):
+    for what in ("plugin", "skin"):
         count = int(file.array(f"n{what}", 0))
         if count:
             ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
+    return [f"ignored: {'; '.join(ignored)}"] if ignored else []
+
+
+def _of_the_soft_law(file: MJCFFile) -> str:
+    """What the law "hard" doesn't use; empty where there is nothing."""
+    option, integrators = file.model.opt, file.mujoco.mjtIntegrator
     softness = [
         what
         for what, present in (
             ("solref and solimp", _is_soft(file, SOFT)),
-            ("margin of geoms", np.any(model.geom_margin)),
+            ("margin of geoms", np.any(file.model.geom_margin)),
             (f"impratio {option.impratio:g}", option.impratio != 1.0),
             ("integrator RK4", option.integrator == integrators.mjINT_RK4),
             ("integrator implicitfast", option.integrator == integrators.mjINT_IMPLICITFAST),
         )
         if present
     ]
-    notes = [f"ignored: {'; '.join(ignored)}"] if ignored else []
-    return [*notes, f"{OF_THE_SOFT_LAW}: {'; '.join(softness)}"] if softness else notes
+    return f"{OF_THE_SOFT_LAW}: {'; '.join(softness)}" if softness else ""
 
 
 def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
@@ -201,10 +235,23 @@ def _differs(values: np.ndarray, default: np.ndarray) -> bool:
     return bool(np.any(values != default))
 
 
+def _moves_mocap(file: MJCFFile) -> np.ndarray:
+    """Whether a keyframe puts a mocap body elsewhere than its body is [nkey]."""
+    model = file.model
+    bodies = np.flatnonzero(model.body_mocapid >= 0)
+    own = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=1)
+    shape = (model.nkey, len(bodies))
+    given = np.concatenate([model.key_mpos.reshape(*shape, 3), model.key_mquat.reshape(*shape, 4)], axis=2)
+    return np.asarray((given != own).any(axis=(1, 2)))
+
+
 def _rows(values: np.ndarray) -> Any:
     """Which rows have a nonzero entry; none where MuJoCo's version has no such array."""
     return values.reshape(len(values), -1).any(axis=1) if values.size else np.False_
 
 
 def _names(file: MJCFFile, kind: str, which: Iterable[int]) -> str:
-    return some(file.name(kind, int(index)) or f"{kind} {index}" for index in which)
+    """The first elements with their lines."""
+    listed = [file.label(kind, int(index)).removeprefix(f"{kind} ") for index in which]
+    more = f" and {len(listed) - MOST_NAMES} more" if len(listed) > MOST_NAMES else ""
+    return ", ".join(listed[:MOST_NAMES]) + more

@@ -30,6 +30,9 @@ class Reader:
         places: the link that carries the geometry of each body, and the pose of the body's frame in it. For bodies that
             don't move this is the world, as in MuJoCo, so that their geometry collides with what is hinged to them.
         joints: name of each joint of the file.
+        actuators: name of each actuator of the file that has a counterpart.
+        sites: name of the frame of each site; none of those without a name.
+        tendons: name of each tendon that has a counterpart, by its index in the file.
         notes: warnings to issue at the end.
     """
 
@@ -41,6 +44,9 @@ class Reader:
     frames: list[np.ndarray] = field(default_factory=list)
     places: list[tuple[str, np.ndarray]] = field(default_factory=list)
     joints: list[str] = field(default_factory=list)
+    actuators: dict[int, str] = field(default_factory=dict)
+    sites: dict[int, str] = field(default_factory=dict)
+    tendons: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

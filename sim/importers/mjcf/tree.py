@@ -57,12 +57,17 @@ def _add_body(reader: Reader, body: int) -> None:
     if count == 0:
         _add_link(reader, body, name, np.zeros(3))
         label = free_name(f"{name}_fixed", builder.joints)
-        builder.add_joint(label, "fixed", parent=carrier, child=name, position=placement[:3], orientation=placement[3:])
+        builder.add_joint(
+            label, "fixed", parent=carrier, child=name, position=placement[:3], orientation=placement[3:],
+            kinematic=bool(model.body_mocapid[body] >= 0),
+        )  # fmt: skip
     reader.links.append(name)
     reader.frames.append(translation(-at))
     if at.any():
         builder.add_frame(f"{name}/origin", name, -at)
-    if model.body_weldid[body] == 0:
+    if model.body_mocapid[body] >= 0:
+        reader.places.append((name, IDENTITY))
+    elif model.body_weldid[body] == 0:
         world, around = reader.places[parent]
         reader.places.append((world, compose(around, pose(model.body_pos[body], model.body_quat[body]))))
     else:
@@ -149,4 +154,4 @@ def _add_sites(reader: Reader) -> None:
             name += "/site"
         placement = compose(reader.frames[body], pose(model.site_pos[site], model.site_quat[site]))
         with reader.file.located("site", site, f"frame '{name}'"):
-            builder.add_frame(name, reader.links[body], placement[:3], placement[3:])
+            reader.sites[site] = builder.add_frame(name, reader.links[body], placement[:3], placement[3:])

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pxr import Sdf, Usd
 from scipy.spatial.transform import Rotation
 
-from sim.importers.usd.dofs import actuators, damping_and_friction, limits, springs
-from sim.importers.usd.joints import Forest, Joint
-from sim.importers.usd.loops import MISFIT, note_misfit
+from sim.errors import ModelError
+from sim.importers.usd.joints.chains import add_chain
+from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties
+from sim.importers.usd.joints.forest import Forest
+from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.loops import MISFIT, note_misfit
 from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
@@ -24,6 +27,7 @@ from sim.model.spec_checks import is_physical
 from sim.model.specs import WORLD
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
+from sim.usd.sensors import kept_sensors
 from warp_kernels import types as codes
 
 
@@ -72,47 +76,49 @@ def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
     return reader.scene.number(prim, "mjc:gravcomp") or None
 
 
-def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> str:
-    """Add the joint that carries a body; returns its name."""
+def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str]:
+    """Add the joint that carries a body, or the joints of a chain; returns their names from the parent on."""
     child, place = reader.names[body], reader.link_pose(body)
     if carrier is None:
         prim = reader.scene.prim(body)
         name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_free")
         options: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
         options |= damping_and_friction(reader.scene, prim, None)
-        return reader.add(body, reader.builder.add_joint, name, "free", child=child, **options)
+        return [reader.add(body, reader.builder.add_joint, name, "free", child=child, **options)]
     prim = reader.scene.prim(carrier.path)
     placement, axis = _placement(reader, prim, carrier)
     if carrier.collides:
         reader.scene.notes.append(f"prim '{carrier.path}': bodies joined by a joint never collide here")
     motion = compose(inverse(compose(reader.link_pose(carrier.parent), placement)), place)
+    name = _joint_name(reader, prim, carrier.path.name)
+    if carrier.chain:
+        return add_chain(reader, carrier, placement, motion)
     options = {"q0": _coordinates(reader, carrier, axis, motion)} if carrier.type != "fixed" else {}
     if carrier.type == "fixed":
         note_misfit(reader, carrier, motion)
-    own = damping_and_friction(reader.scene, prim, carrier)
-    options |= own | limits(prim, carrier) | springs(reader, prim, carrier, own)
-    name = _joint_name(reader, prim, carrier.path.name)
     reader.add(
         carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
         parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
-        **options,
+        **options, **dof_properties(reader, prim, carrier),
     )  # fmt: skip
-    return name
+    return [name]
 
 
-def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
+def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
     """Add the actuators of all joints, in the order in which they were written."""
     carriers = carrying_joints(trees)
     found = [
-        (actuator, path, path)
+        (actuator, name, path)
         for path, carrier in carriers.items()
-        for actuator in actuators(reader, reader.scene.prim(path), carrier)
+        for step, name in zip(carrier.steps, joint_names[carrier.child], strict=True)
+        for actuator in actuators(reader, reader.scene.prim(path), step)
     ]
-    found += mujoco_actuators(reader.scene, carriers)
-    for actuator, joint, path in sorted(found, key=lambda item: item[0].number):
+    for actuator, joint, path in mujoco_actuators(reader.scene, carriers):
+        found.append((actuator, joint_names[carriers[joint].child][0], path))
+    for actuator, name, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
-            path, reader.builder.add_actuator, joint_names[carriers[joint].child], ACTUATOR_KIND_NAMES[actuator.kind],
-            name=_unique(reader, actuator.name, path, reader.builder.actuators),
+            path, reader.builder.add_actuator, name, ACTUATOR_KIND_NAMES[actuator.kind],
+            name=reader.unique(actuator.name, path, reader.builder.actuators),
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, gain=actuator.gain, offset=actuator.offset,
             kp_per_input=actuator.kp_per_input, kd_per_input=actuator.kd_per_input,
             force_limit=actuator.force_range, control_range=actuator.control_range,
@@ -122,14 +128,6 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str
 def carrying_joints(trees: Forest) -> dict[Sdf.Path, Joint]:
     """The joints that carry bodies, by path."""
     return {carrier.path: carrier for carrier in trees.carriers.values() if carrier is not None}
-
-
-def _unique(reader: Reader, name: str, path: Sdf.Path, taken: Container[str]) -> str:
-    """A name with the reader's prefix; the path of its prim where that is taken, as in copies of a robot."""
-    if reader.prefix + name not in taken:
-        return reader.prefix + name
-    label = reader.prefix + str(path).lstrip("/")
-    return label if label not in taken else f"{label}/{name}"
 
 
 def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +143,7 @@ def _placement(reader: Reader, prim: Usd.Prim, joint: Joint) -> tuple[np.ndarray
 
 def _joint_name(reader: Reader, prim: Usd.Prim, plain: str) -> str:
     """The name that the file states, else a plain one."""
-    return _unique(reader, kept_text(prim, "joint_name") or plain, prim.GetPath(), reader.builder.joints)
+    return reader.unique(kept_text(prim, "joint_name") or plain, prim.GetPath(), reader.builder.joints)
 
 
 def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndarray) -> np.ndarray:
@@ -170,16 +168,16 @@ def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndar
     return q
 
 
-def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> None:
+def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
     """Couple the joints that follow others."""
     carriers = carrying_joints(trees)
     for path, carrier in carriers.items():
         found = coupling(reader.scene, carrier, carriers)
         if found is not None:
             leader = found.leader
-            other = reader.prefix + leader if isinstance(leader, str) else joint_names[carriers[leader].child]
+            other = reader.prefix + leader if isinstance(leader, str) else joint_names[carriers[leader].child][0]
             reader.add(
-                path, reader.builder.add_joint_coupling, joint_names[carrier.child], other,
+                path, reader.builder.add_joint_coupling, joint_names[carrier.child][0], other,
                 ratio=found.ratio, offset=found.offset,
                 softness=kept_softness(reader.scene.prim(path), "coupling_softness"),
             )  # fmt: skip
@@ -196,7 +194,23 @@ def add_frames(reader: Reader) -> None:
             )
 
 
-def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -> list[Part]:
+def add_sensors(reader: Reader) -> None:
+    """Add the sensors that were written; those whose joints, actuators or frames are gone are noted."""
+    prim = reader.scene.stage.GetDefaultPrim()
+    for sensor in kept_sensors(prim) if prim else ():
+        target, reference = (
+            name if name == WORLD else reader.prefix + name for name in (sensor.target, sensor.reference)
+        )
+        try:
+            reader.builder.add_sensor(
+                reader.prefix + sensor.name, sensor.kind, target, reference=reference, lower=sensor.lower,
+                upper=sensor.upper,
+            )  # fmt: skip
+        except ModelError as error:
+            reader.scene.notes.append(f"left out: {error}")
+
+
+def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> list[Part]:
     """One part for each tree, named as its root link; those that were written as one part are one again."""
     members: dict[Sdf.Path, list[Sdf.Path]] = {}
     root_of: dict[Sdf.Path, Sdf.Path] = {}
@@ -212,11 +226,12 @@ def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, str]) -
         prim = reader.scene.prim(root)
         label, timestep = part_label(prim), kept(prim, "timestep", 1)
         name = reader.prefix + label if label else reader.names[root]
-        joints = [joint_names[body] for body in bodies]
+        joints = [name for body in bodies for name in joint_names[body]]
+        carriers = [trees.carriers[body] or body for body in bodies for _ in joint_names[body]]
         parts.append(
             reader.builder.add_part(
-                name, [reader.names[body] for body in bodies], joints,
-                keyframes=_keyframes(reader, prim, [trees.carriers[body] or body for body in bodies], joints),
+                name, [reader.builder.joints[joint].child for joint in joints], joints,
+                keyframes=_keyframes(reader, prim, carriers, joints),
                 timestep=None if timestep is None else float(timestep[0]), mujoco=kept_mujoco_options(prim),
             )
         )  # fmt: skip

@@ -19,13 +19,15 @@ from sim.importers.usd.bodies import (
     add_joint,
     add_link,
     add_parts,
+    add_sensors,
     name_links,
 )
 from sim.importers.usd.filters import read_filters
 from sim.importers.usd.geometries import add_geometries, enabled_colliders
-from sim.importers.usd.joints import forest, read_joints
+from sim.importers.usd.joints.forest import forest
+from sim.importers.usd.joints.loops import close_loops
+from sim.importers.usd.joints.reading import read_joints
 from sim.importers.usd.layers import readable
-from sim.importers.usd.loops import close_loops
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
 from sim.importers.usd.shapes import colliders, seen_from
@@ -61,7 +63,9 @@ def add_usd(
       constraints of the solver (:meth:`sim.ModelBuilder.add_point_constraint`, ``add_weld_constraint``), and hinges two
       points on their axis; a prismatic joint that closes a loop is an error.
     - The frame of a link is that of its body, moved to the origin of the joint that carries it.
-    - A joint with six degrees of freedom must leave one axis free, or the three rotations.
+    - A joint with six degrees of freedom becomes the joint that its free axes are, or several in a row with massless
+      links between them: slides along x, y and z, then turns about x, y and z, or a ball for three turns without
+      limits or drives. Where nothing is locked, limited or driven it is left out.
     - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
       whatever the file's combine modes say.
     - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh
@@ -147,5 +151,6 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))
     add_geometries(reader, touching if collision else [], filters, visual)
     add_frames(reader)
+    add_sensors(reader)
     note_unread(scene)
     return add_parts(reader, trees, joint_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +80,13 @@ class Reader:
         place, at = self.link_in_body[body], self.scene.placed(self.scene.prim(body))[0]
         inside = at if is_identity(place) else compose(at, place)
         return inside if self.stays else compose(self.base, inside)
+
+    def unique(self, name: str, path: Sdf.Path, taken: Container[str]) -> str:
+        """A name with the prefix; the path of its prim where that is taken, as in copies of a robot."""
+        if self.prefix + name not in taken:
+            return self.prefix + name
+        label = self.prefix + str(path).lstrip("/")
+        return label if label not in taken else f"{label}/{name}"
 
     def add(self, path: Sdf.Path, call: Any, *arguments: Any, **options: Any) -> Any:
         """Call the builder; its errors then name the file and the prim."""

@@ -13,9 +13,10 @@ class Actuators(WorldSpec):
 
     def add_actuator(
         self,
-        joint: str,
+        joint: str | None = None,
         kind: str = "torque",
         *,
+        tendon: str | None = None,
         name: str | None = None,
         gear: float = 1.0,
         kp: float = 0.0,
@@ -27,7 +28,7 @@ class Actuators(WorldSpec):
         force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
     ) -> str:
-        """Drive a revolute or prismatic joint; the simulator takes its input u in ``control``.
+        """Drive a revolute or prismatic joint, or a tendon; the simulator takes its input u in ``control``.
 
         Through its gear the actuator sees the position g q and the velocity g qd, and its force F acts on the joint as
         g F. With q and qd those at the end of the step (docs/actuators.md):
@@ -37,10 +38,13 @@ class Actuators(WorldSpec):
         - "velocity": F = kd (u - g qd), with the target u [rad/s or m/s].
         - "affine": F = gain u + offset - (kp + kp_per_input u) g q - (kd + kd_per_input u) g qd.
 
+        On a tendon it sees g times the length and pulls with g F, both of the beginning of the step.
+
         Args:
             joint: name of a joint that was added before.
             kind: "torque", "position", "velocity" or "affine".
-            name: unique name; the joint's if left out.
+            tendon: name of a tendon that was added before, in place of a joint.
+            name: unique name; that of the joint or tendon if left out.
             gear: g; not zero.
             kp: position gain of a "position" or "affine" actuator.
             kd: velocity gain of a "position", "velocity" or "affine" actuator.
@@ -48,38 +52,37 @@ class Actuators(WorldSpec):
             offset: its force at no input, in position zero and at rest [N m or N].
             kp_per_input: what one unit of input adds to kp.
             kd_per_input: what one unit of input adds to kd: a damper whose strength is its input.
-            force_limit: largest |F| [N m or N], or least and greatest F; None for the joint's ``effort`` (of a URDF
-                file, that of its limit) divided by the gear, ``numpy.inf`` for none.
+            force_limit: largest F either way [N m or N], or least and greatest F; None for the joint's ``effort`` (of a
+                URDF file, that of its limit) divided by the gear, and none on a tendon; ``numpy.inf`` for none.
             control_range: least and greatest input; u is clamped between them.
 
         Returns:
             the name.
 
         Raises:
-            ModelError: for a duplicate name, an unknown joint or one that is neither revolute nor prismatic, an unknown
-                kind, a gain that the kind doesn't have, a missing gain, values that are negative or not finite, an
-                empty range, and one of forces with a single infinite bound.
+            ModelError: for a duplicate name, an unknown joint or tendon, both or neither, a joint that is neither
+                revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain, values that
+                are negative or not finite, an empty range, and one of forces with a single infinite bound.
         """
-        name = joint if name is None else name
+        name = str(joint or tendon) if name is None else name
         check_name(name, self.actuators, "actuator")
         where = f"actuator '{name}'"
-        if joint not in self.joints:
-            raise ModelError(f"{where}: unknown joint '{joint}'; add the joint first")
+        if (joint is None) == (tendon is None):
+            raise ModelError(f"{where}: give either its joint or its tendon")
         if kind not in ACTUATOR_CODES:
             raise ModelError(f"{where}: unknown kind '{kind}'; known are {', '.join(ACTUATOR_CODES)}")
-        driven = self.joints[joint]
-        if not is_scalar(driven.type):
-            raise ModelError(
-                f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it with joint forces, tau"
-            )
+        effort = np.inf
+        if joint is not None:
+            effort = self._effort(where, joint, force_limit is None)
+        elif tendon not in self.tendons:
+            raise ModelError(f"{where}: unknown tendon '{tendon}'; add the tendon first")
         if force_limit is None:
-            if driven.effort == 0.0:
-                raise ModelError(f"{where}: joint '{joint}' has an effort limit of zero; give force_limit")
-            force_limit = driven.effort / abs(gear) if gear else np.inf
+            force_limit = effort / abs(gear) if gear else np.inf
         force_centre, force_limit = _centre_and_limit(where, force_limit)
         spec = ActuatorSpec(
             name=name,
             joint=joint,
+            tendon=tendon,
             kind=ACTUATOR_CODES[kind],
             gear=float(gear),
             kp=float(kp),
@@ -95,6 +98,19 @@ class Actuators(WorldSpec):
         check_actuator(spec, kind)
         self.actuators[name] = spec
         return name
+
+    def _effort(self, where: str, joint: str, needed: bool) -> float:
+        """The effort limit of a joint that is to be driven; raises ModelError where it can't be."""
+        if joint not in self.joints:
+            raise ModelError(f"{where}: unknown joint '{joint}'; add the joint first")
+        driven = self.joints[joint]
+        if not is_scalar(driven.type):
+            raise ModelError(
+                f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it with joint forces, tau"
+            )
+        if needed and driven.effort == 0.0:
+            raise ModelError(f"{where}: joint '{joint}' has an effort limit of zero; give force_limit")
+        return driven.effort
 
 
 def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[float, float]:

@@ -4,6 +4,8 @@ from sim.model.builder.actuators import Actuators
 from sim.model.builder.bodies import Bodies
 from sim.model.builder.constraints import Constraints
 from sim.model.builder.files import Files
+from sim.model.builder.sensors import Sensors
+from sim.model.builder.tendons import Tendons
 from sim.model.compile import compile_model
 from sim.model.model import Model
 from sim.model.names import counted
@@ -11,11 +13,21 @@ from sim.model.spec_checks import finite
 from sim.model.specs import Vector
 
 
-class ModelBuilder(Bodies, Actuators, Constraints, Files):
+class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Files):
     """Collects links, joints, geometries and actuators of one world; :meth:`finalize` checks them and makes the model.
 
     Args:
         gravity: gravity in the world frame [m/s^2].
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground(friction=0.8)
+        >>> arm = scene.add_urdf("scenes/robots/manipulator.urdf")
+        >>> ball = scene.add_sphere(radius=0.05, mass=0.2, position=(0.6, 0, 0.05), name="ball")
+        >>> model = scene.finalize()
+        >>> model.nq, model.nv, model.q_slice(ball)
+        (14, 13, slice(7, 14, None))
     """
 
     def __init__(self, gravity: Vector = (0.0, 0.0, -9.81)):

@@ -91,6 +91,7 @@ class LinksAndJoints(WorldSpec):
         twist_limit: float = np.inf,
         limit_softness: Softness = DEFAULT_SOFTNESS,
         friction_softness: Softness = DEFAULT_SOFTNESS,
+        kinematic: bool = False,
         q0: Vector | None = None,
     ) -> str:
         """Connect a link to its parent.
@@ -120,6 +121,8 @@ class LinksAndJoints(WorldSpec):
             twist_limit: largest angle by which the child turns about the axis, either way [rad]; spherical only.
             limit_softness: of the limits, under ``ContactOptions(law="mujoco")``.
             friction_softness: of the dry friction, likewise.
+            kinematic: fixed only: the placement of the joint is an input, the parameter ``joint_placement``, which may
+                be set between steps, as of MuJoCo's ``mocap`` bodies; the link is not merged into its parent.
             q0: initial coordinates; default zero, brought inside the limits.
 
         Returns:
@@ -163,6 +166,7 @@ class LinksAndJoints(WorldSpec):
             twist_limit=float(twist_limit),
             limit_softness=limit_softness,
             friction_softness=friction_softness,
+            kinematic=bool(kinematic),
         )
         check_joint(spec, type)
         spec.q0 = initial_coordinates(spec, q0)

@@ -89,7 +89,8 @@ def merge_links(
         parent, placement = home[joint.parent]
         placement = compose(placement, joint.placement)
         link = world.links[name]
-        if collapse_fixed and joint.type == codes.FIXED and _may_merge(link, bodies[parent] if parent >= 0 else None):
+        merged = collapse_fixed and joint.type == codes.FIXED and not joint.kinematic
+        if merged and _may_merge(link, bodies[parent] if parent >= 0 else None):
             home[name] = (parent, placement)
         else:
             bodies.append(Body(name, replace(joint, placement=placement), parent))

@@ -19,10 +19,13 @@ from sim.model.compile.dofs import DofLayout, lay_out_dofs
 from sim.model.compile.exclusions import excluded_pairs, pair_frictions
 from sim.model.compile.parameters import collect_parameters
 from sim.model.compile.ranges import check_range
+from sim.model.compile.tendons import lay_out_tendons
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
+from sim.model.sensors.kinds import LINK, SENSOR_KINDS
+from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WorldSpec
 from warp_kernels import types as codes
 
@@ -87,6 +90,9 @@ def _model(
     joints = [body.joint for body in bodies]
     roots = np.flatnonzero(layout.link_parent < 0)
     actuators = list(world.actuators.values())
+    tendons, of_tendons = lay_out_tendons(
+        list(world.tendons.values()), list(world.tendon_couplings.values()), home, bodies, layout
+    )
     dof_of_joint = dict(zip((joint.name for joint in joints), layout.joint_qd_start, strict=True))
     return Model(
         dtype=dtype,
@@ -100,9 +106,11 @@ def _model(
         limit_softness=tuple(joints[link].limit_softness for link in layout.dof_link),
         friction_softness=tuple(joints[link].friction_softness for link in layout.dof_link),
         equalities=equalities,
+        tendons=tendons,
         q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
         link_parent=layout.link_parent,
         joint_type=np.array([joint.type for joint in joints], dtype=np.int32),
+        kinematic_links=tuple(body.name for body in bodies if body.joint.kinematic),
         joint_axis=np.array([joint.axis for joint in joints]).reshape(-1, 3),
         joint_q_start=layout.joint_q_start,
         joint_qd_start=layout.joint_qd_start,
@@ -118,10 +126,28 @@ def _model(
         velocity_limit=layout.per_dof([joint.velocity for joint in joints]),
         actuator_names=tuple(actuator.name for actuator in actuators),
         actuator_kind=np.array([actuator.kind for actuator in actuators], dtype=np.int32),
-        actuator_dof=np.array([dof_of_joint[actuator.joint] for actuator in actuators], dtype=np.int32),
-        parameters=collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b),
+        actuator_dof=np.array(
+            [-1 if actuator.joint is None else dof_of_joint[actuator.joint] for actuator in actuators], dtype=np.int32
+        ),
+        actuator_tendon=np.array(
+            [-1 if actuator.tendon is None else tendons.names.index(actuator.tendon) for actuator in actuators],
+            dtype=np.int32,
+        ),
+        parameters={**collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b), **of_tendons},
         massless_links=massless,
+        sensors=_sensors(world, bodies),
     )
+
+
+def _sensors(world: WorldSpec, bodies: list[Body]) -> tuple[Sensor, ...]:
+    kept = {body.name for body in bodies}
+    for sensor in world.sensors.values():
+        if SENSOR_KINDS[sensor.kind].of == LINK and sensor.target not in kept:
+            raise ModelError(
+                f"sensor '{sensor.name}': link '{sensor.target}' is merged into the one that carries it, so that its "
+                "own mass is unknown; give finalize collapse_fixed=False"
+            )
+    return tuple(world.sensors.values())
 
 
 def _equalities(

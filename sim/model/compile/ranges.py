@@ -7,6 +7,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.model.parameters import MAY_BE_INFINITE, PARAMETERS
+from sim.model.tendons.tendons import owners_of
 
 
 def check_range(model: Model) -> None:
@@ -36,6 +37,15 @@ def _owner(model: Model, per: str, index: int) -> str:
         "anchor": model.equalities.anchor_names,
         "coupling": model.equalities.coupling_names,
         "actuator": model.actuator_names,
+        "tendon": model.tendons.names,
+        "tendon_coupling": model.tendons.coupling_names,
+        **{f"tendon_{part}": owners_of(model.tendons, part) for part in ("term", "point")},
     }
-    kind = {"anchor": "constraint", "coupling": "coupling of joint"}.get(per, per)
+    kind = {
+        "anchor": "constraint",
+        "coupling": "coupling of joint",
+        "tendon_coupling": "constraint",
+        "tendon_term": "tendon",
+        "tendon_point": "tendon",
+    }.get(per, per)
     return f"{kind} '{names[per][index]}'" if per in names else {"world": "the world", "height": "a heightfield"}[per]

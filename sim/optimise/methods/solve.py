@@ -48,6 +48,17 @@ def solve(
 
     Raises:
         ModelError: for an unknown method, and whatever the method raises.
+
+    Example:
+        >>> import sim
+        >>> from sim.optimise import Effort, Position, Problem, Velocity, solve
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> there = Position("link7", (0.3, 0.4, 0.9), weight=100.0, at=-1)
+        >>> problem = Problem(simulator, 15, [there, Velocity(weight=0.1, at=-1), Effort(1e-4)], hold=8)
+        >>> found = solve(problem, "ilqr", iterations=20)
+        >>> found.cost < 0.1 * found.history[0]
+        True
     """
     if method not in METHODS:
         raise ModelError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")

@@ -51,19 +51,31 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
 
-def default_max_contacts(model: Model) -> int:
+def default_max_contacts(model: Model, margin: float) -> int:
     """Room for contacts per world that is enough for most scenes.
 
     The most contacts that all candidate pairs could have together, but no more than 4 for each moving geometry that
     collides, 8 for each moving tree beyond the first and 16: of the many pairs of a robot's links only a few touch at
-    once, while loose bodies in a pile touch on all sides. Where that is too few, ``contact_overflow`` counts what was
-    left out; give the simulator a larger number then.
+    once, while loose bodies in a pile touch on all sides. Bodies smaller than the margin are within it of many that
+    they don't touch: 4 more for each two of them, but no more than 64 for each. Where that is too few,
+    ``contact_overflow`` counts what was left out; give the simulator a larger number then.
     """
     pair_a, pair_b = candidate_pairs(model)
     most = sum(most_contacts(model, i, j) for i, j in zip(pair_a, pair_b, strict=True))
     moving = [g for g in model.geometries if g.collides and not _is_static(model, g)]
-    trees = len({model.link_tree[geometry.link] for geometry in moving})
-    return min(most, 4 * len(moving) + 8 * max(trees - 1, 0) + 16)
+    trees = {model.link_tree[geometry.link] for geometry in moving}
+    small = len(trees - {model.link_tree[geometry.link] for geometry in moving if _radius(geometry) >= margin})
+    crowded = min(4 * small * (small - 1) // 2, 64 * small)
+    return min(most, 4 * len(moving) + 8 * max(len(trees) - 1, 0) + 16 + crowded)
+
+
+def _radius(geometry: Geometry) -> float:
+    """About how far a geometry reaches from its frame [m]; infinite for what has no end."""
+    if geometry.type in (codes.PLANE, codes.HEIGHTFIELD):
+        return float("inf")
+    corners = _hull(geometry)
+    reach = np.abs(corners).max(axis=0) if len(corners) else np.ones(3)
+    return float(np.linalg.norm(reach * geometry.size))
 
 
 def most_contacts(model: Model, i: int, j: int) -> int:

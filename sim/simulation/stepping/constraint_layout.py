@@ -7,7 +7,15 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, most_contacts
+from sim.simulation.stepping.tendons.layout import tendon_rows
 from warp_kernels.types import SPHERICAL, TORQUE
+
+# The parameters that a layout depends on.
+DECISIVE = (
+    "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "contact_stiffness", "restitution",
+    "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit", "tendon_upper_limit",
+    "tendon_friction_loss",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -19,6 +27,7 @@ class ConstraintLayout:
         cones: links of spherical joints with a limit of swing or twist, and 1 where it is that of twist [n, 2].
         friction: degrees of freedom with dry friction.
         equalities: equality constraints, which are always there.
+        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows` [n, 4].
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.
@@ -29,22 +38,24 @@ class ConstraintLayout:
     cones: np.ndarray
     friction: np.ndarray
     equalities: int
+    tendons: np.ndarray
     limited_actuators: int
     compliant: bool
     resisting: int
     bouncing: bool
 
-    def max_constraints(self, max_contacts: int) -> int:
-        """Room for constraints per world."""
-        contacts = max_contacts + min(max_contacts, self.resisting)
+    def max_constraints(self, max_contacts: int, by_mujoco: bool = False) -> int:
+        """Room for constraints per world. By MuJoCo's law spinning and rolling are constraints apart."""
+        contacts = max_contacts + (1 + by_mujoco) * min(max_contacts, self.resisting)
         joints = 2 * len(self.limited) + len(self.cones) + len(self.friction) + self.limited_actuators
-        return contacts + joints + self.equalities
+        return contacts + joints + self.equalities + len(self.tendons)
 
     @property
     def key(self) -> tuple:
         """Equal for equal layouts."""
         counts = self.limited_actuators, self.compliant, self.resisting, self.bouncing
-        return self.limited.tobytes(), self.cones.tobytes(), self.friction.tobytes(), *counts
+        lists = (self.limited, self.cones, self.friction, self.tendons)
+        return *(each.tobytes() for each in lists), *counts
 
 
 def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> ConstraintLayout:
@@ -60,6 +71,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         cones=np.argwhere(np.transpose(angles) & (model.joint_type == SPHERICAL)[:, None]),
         friction=np.flatnonzero(rubs.any(axis=0)),
         equalities=model.equalities.num_constraints,
+        tendons=tendon_rows(model, parameters),
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
         resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
@@ -86,4 +98,4 @@ def _limited_actuators(model: Model, parameters: Mapping[str, np.ndarray]) -> in
     if not model.nu:
         return 0
     limited = np.isfinite(np.atleast_2d(parameters["actuator_force_limit"])).any(axis=0)
-    return int((limited & (model.actuator_kind != TORQUE)).sum())
+    return int((limited & (model.actuator_kind != TORQUE) & (model.actuator_dof >= 0)).sum())

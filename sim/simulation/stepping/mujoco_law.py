@@ -37,6 +37,10 @@ class MujocoLaw:
         loss_solref, loss_solimp: of dry friction [nv].
         anchor_solref, anchor_solimp: of point and weld constraints [num_anchors].
         coupling_solref, coupling_solimp: of joints that move together [num_couplings].
+        tendon_inverse_weight: inverse mass of the length of each tendon (its ``tendon_invweight0``) [num_tendons].
+        tendon_limit_solref, tendon_limit_solimp: of limits of tendons [num_tendons].
+        tendon_loss_solref, tendon_loss_solimp: of their dry friction [num_tendons].
+        tendon_coupling_solref, tendon_coupling_solimp: of lengths that are tied.
         largest_margin: of all pairs [m].
     """
 
@@ -68,6 +72,11 @@ class MujocoLaw:
         self.loss_solref, self.loss_solimp = upload(model.friction_softness)
         self.anchor_solref, self.anchor_solimp = upload(equalities.anchor_softness)
         self.coupling_solref, self.coupling_solimp = upload(equalities.coupling_softness)
+        self.tendon_inverse_weight: wp.array = wp.array(weights.tendons(), dtype=model.scalar, device=device)
+        tendons = model.tendons
+        self.tendon_limit_solref, self.tendon_limit_solimp = upload(tendons.limit_softness)
+        self.tendon_loss_solref, self.tendon_loss_solimp = upload(tendons.friction_softness)
+        self.tendon_coupling_solref, self.tendon_coupling_solimp = upload(tendons.coupling_softness)
 
 
 def pair_softness(a: Geometry, b: Geometry) -> Softness:
@@ -88,12 +97,12 @@ def pair_softness(a: Geometry, b: Geometry) -> Softness:
     return Softness(solref, mixed(a.softness.solimp, b.softness.solimp))
 
 
-def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
+def require_mujoco_law(model: Model, layout: ConstraintLayout, friction: str) -> None:
     """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
     left = {
         "restitution of geometries": layout.bouncing,
         "contact_stiffness of geometries": layout.compliant,
-        "torsional and rolling friction": layout.resisting,
+        "torsional and rolling friction with friction='cone'": layout.resisting and friction == "cone",
         "swing and twist limits of spherical joints": len(layout.cones),
         "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
     }
@@ -101,7 +110,7 @@ def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
         if present:
             raise ModelError(
                 f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; "
-                "leave that out, or choose law='hard'"
+                "leave that out, or choose " + ("friction='pyramid'" if "cone" in what else "law='hard'")
             )
 
 
@@ -124,8 +133,7 @@ class InverseWeights:
         """Mean over three directions of the inverse mass of a point of a link; zero for the world."""
         if link < 0:
             return 0.0
-        arm = Rotation.from_quat(self._poses[link, 3:]).apply(point)
-        return self._mean(self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0))
+        return self._mean(self._moved(link, point)[1])
 
     def rotation(self, link: int) -> float:
         """Likewise of rotations."""
@@ -151,6 +159,36 @@ class InverseWeights:
             for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
                 found[first : first + 3] = found[first : first + 3].mean()
         return found
+
+    def tendons(self) -> np.ndarray:
+        """Of the length of each tendon [num_tendons]."""
+        slopes = np.array([self._slope(tendon) for tendon in range(len(self.model.tendons.names))])
+        return np.einsum("ti,ij,tj->t", slopes, self._inverse, slopes) if len(slopes) else np.zeros(0)
+
+    def _slope(self, tendon: int) -> np.ndarray:
+        """Change of a tendon's length per degree of freedom [nv]."""
+        tendons, slope = self.model.tendons, np.zeros(self.model.nv)
+        for term in tendons.terms(tendon):
+            slope[tendons.term_dof[term]] += self.model.parameters["tendon_coefficient"][term]
+        for segment in tendons.segments(tendon):
+            (a, rows_a), (b, rows_b) = (self._point(int(tendons.segment_point[segment]) + end) for end in (0, 1))
+            distance = np.linalg.norm(b - a)
+            if distance > 0.0:
+                slope += tendons.segment_share[segment] * (b - a) @ (rows_b - rows_a) / distance
+        return slope
+
+    def _point(self, point: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where a tendon's point is in the world, and its velocity per degree of freedom [3, nv]."""
+        link, place = int(self.model.tendons.point_link[point]), self.model.parameters["tendon_point"][point]
+        if link < 0:
+            return place, np.zeros((3, self.model.nv))
+        return self._moved(link, place)
+
+    def _moved(self, link: int, point: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        """Where a point of a link is in the world, and its velocity per degree of freedom [3, nv]."""
+        arm = Rotation.from_quat(self._poses[link, 3:]).apply(point)
+        rows = self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0)
+        return self._poses[link, :3] + arm, rows
 
     def _mean(self, rows: np.ndarray) -> float:
         return float(np.trace(rows @ self._inverse @ rows.T)) / 3.0

@@ -24,17 +24,21 @@ from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.references import reference_kernels
+from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.group.solve import newton_group_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.rows.cones import cone_kernels
 from warp_kernels.solver.rows.equalities import equality_kernels
+from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
 
 
@@ -73,17 +77,19 @@ class Step(Workspace):
         self._kinematics()
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
+        self.tendons.pull(self)
         self._free_dynamics()
         if self.max_constraints:
             run_contacts(self)
             self._cones()
+            self.tendons.constrain(self, self.law)
             if self.by_mujoco:
                 self._references()
             else:
                 self._equalities()
             self._list_constraints()
             self._solve_constraints()
-        self._launch(impulse_kernels(self.scalar).apply_impulses, self.num_worlds)
+        self._apply_impulses()
         if self.by_mujoco:
             self._damp()
         if self.bouncing:
@@ -99,7 +105,8 @@ class Step(Workspace):
         """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""
 
     def _kinematics(self) -> None:
-        run_kinematics(self.device_model, self.q, self)
+        run_kinematics(self.device_model, self.q, self.groups, lanes=self.groups.lanes)
+        self.groups.share_poses()
 
     def _free_dynamics(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
@@ -112,15 +119,19 @@ class Step(Workspace):
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity
             self._launch(kernel, (self.model.num_links, self.num_worlds))
-        self._launch(
-            aba_kernels(self.scalar).aba,
-            self._trees_of_worlds,
+        groups = self.groups
+        if self.common_wrench.shape[0]:
+            groups.copy_from_worlds("common_wrench")
+        self._launch_groups(
+            aba_kernels(self.scalar, groups.lanes).aba,
+            self._trees_of_groups,
             tau=self.joint_force,
             dt=self.ahead,
             friction_loss=self.device_model.none(self.scalar),  # dry friction is a constraint here
         )
-        kernel = factor_kernels(self.scalar).factor_mass_matrix
-        self._launch(kernel, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        groups.copy_to_worlds("velocity")
+        kernel = factor_kernels(self.scalar, groups.lanes).factor_mass_matrix
+        self._launch_groups(kernel, (self.dof_threads, groups.num_groups), threads=self.dof_threads)
 
     def _equalities(self) -> None:
         kernels, counts = equality_kernels(self.scalar), self.model.counts
@@ -140,6 +151,8 @@ class Step(Workspace):
         if self.max_contacts:
             dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
             self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
+            if self.pyramids_resist:
+                self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
         self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
         kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
@@ -156,12 +169,19 @@ class Step(Workspace):
         self._launch(kernels.list_constraints, self.num_worlds)
         if self.newton:
             self._launch(incidence_kernels(self.scalar).list_incidences, self.num_worlds)
-            self._launch_over_constraints(kernels.constraint_rows)
+            self._constraint_rows()
         else:
             matrix = delassus_kernels(self.scalar)
             self._launch(matrix.list_couplings, self.num_worlds)
-            self._launch_over_constraints(kernels.constraint_rows)
+            self._constraint_rows()
             self._launch_over_constraints(matrix.delassus)
+
+    def _constraint_rows(self) -> None:
+        self._launch_over_constraints(constraint_kernels(self.scalar).constraint_rows)
+        if self.pyramids_resist:
+            self._launch_over_constraints(resistance_kernels(self.scalar).resistance_rows)
+        if self.tendons.num_rows:
+            self._launch_over_constraints(tendon_constraint_kernels(self.scalar).tendon_constraint_rows)
 
     def _solve_constraints(self) -> None:
         if self.by_mujoco:
@@ -176,6 +196,10 @@ class Step(Workspace):
         self._launch_over_constraints(kernels.regularise)
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).harden_bounces)
+        if self.together:
+            groups = self.groups
+            kernel = newton_group_kernels(self.scalar, self.contact_options.friction, groups.lanes).newton_group
+            self._launch(kernel, groups.num_groups)
         self._launch(kernels.newton_solve, self.num_worlds)
 
     def _solve_by_mujoco(self) -> None:
@@ -183,6 +207,15 @@ class Step(Workspace):
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
         self._launch(kernels.convex_solve, self.num_worlds)
+
+    def _apply_impulses(self) -> None:
+        kernels = impulse_kernels(self.scalar)
+        if self.factored_together:
+            groups = self.groups
+            self._launch(kernels.push_impulses, self.num_worlds)
+            self._launch_groups(impulse_group_kernels(self.scalar, groups.lanes).apply_pushes, groups.num_groups)
+        else:
+            self._launch(kernels.apply_impulses, self.num_worlds)
 
     def _damp(self) -> None:
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
@@ -212,6 +245,10 @@ class Step(Workspace):
     @property
     def _trees_of_worlds(self) -> tuple[int, int]:
         return (self.model.num_trees, self.num_worlds)
+
+    @property
+    def _trees_of_groups(self) -> tuple[int, int]:
+        return (self.model.num_trees, self.groups.num_groups)
 
     @property
     def _every_constraint(self) -> tuple[int, int]:

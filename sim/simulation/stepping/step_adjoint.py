@@ -22,8 +22,10 @@ from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
@@ -55,9 +57,12 @@ class DifferentiableStep(Step):
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, n), dtype=dtype, device=self.device)
 
-        self.motion_scratch = [worlds_last(m.num_links, t.spatial) for _ in range(3)]
+        groups = self.groups
+        self.motion_scratch = [groups.of_groups(m.num_links, groups.types.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
+        if self.joint_force is not self.tau:
+            self.joint_force.grad = self.tau.grad  # what the step's adjoint finds of tau, it finds of all joint forces
         # What reaches the impulses other than by the next velocity.
         reached = self.bouncing or self.num_sensors
         self.further_impulse_bar = self.impulse.grad if reached else worlds_last(0, t.vec3)
@@ -66,7 +71,7 @@ class DifferentiableStep(Step):
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self.carried_impulse = worlds_last(constraints if self.warm else 0, t.vec3)
-        self.weight = worlds_last(nv, scalar)
+        self.weight, groups.weight = groups.scalars(nv)
         swept = 0 if self.newton else constraints
         self.impulse_bar, self.start_bar = (worlds_last(swept, t.vec3) for _ in range(2))
         self.rhs_bar = worlds_last(constraints, t.vec3)
@@ -76,17 +81,19 @@ class DifferentiableStep(Step):
         self.held_share, self.row_inverse_mass, self.distance_share = (worlds_last(smoothed, scalar) for _ in range(3))
         # Only where the Delassus matrix, or R, has a derivative.
         self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
-        self.own_mass_bar, self.own_mass_bar_diagonal = (worlds_last(0, scalar) for _ in range(2))
+        own = int(self.newton and constraints > 0 and not self.by_mujoco)
+        self.own_mass_bar, groups.own_mass_bar = groups.scalars(own * int(m.dof_depth.sum()))
+        self.own_mass_bar_diagonal, groups.own_mass_bar_diagonal = groups.scalars(own * nv)
         if self.newton:
             self._allocate_own_adjoint()
         elif self.contact_options.adjoint == "unrolled":
             self._allocate_unrolled()
         else:
             self.value = worlds_last(constraints, t.vec3)
-        self.mass_bar = worlds_last(int(m.dof_depth.sum()), scalar)
-        self.mass_bar_diagonal = worlds_last(nv, scalar)
+        self.mass_bar, groups.mass_bar = groups.scalars(int(m.dof_depth.sum()))
+        self.mass_bar_diagonal, groups.mass_bar_diagonal = groups.scalars(nv)
         self.actuator_row_bar = worlds_last(m.nu, t.vec3)
-        self.composite = worlds_last(m.num_links, t.inertia)
+        self.composite = groups.of_groups(m.num_links, groups.types.inertia)
         self._gather()
         self._gather_gradients()
 
@@ -101,6 +108,7 @@ class DifferentiableStep(Step):
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.bias_velocity, self.bias_acceleration,
+            self.resistance_reference, *self.groups.differentiated(), *self.tendons.differentiated,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
@@ -137,8 +145,6 @@ class DifferentiableStep(Step):
         self.own_bar = worlds_last(self.max_constraints, self.device_model.types.vec3)
         if self.max_constraints and not self.by_mujoco:
             self.coupled_response = self._responses()
-            self.own_mass_bar = worlds_last(int(self.model.dof_depth.sum()))
-            self.own_mass_bar_diagonal = worlds_last(self.model.nv)
 
     def _allocate_bounce_adjoint(self) -> None:
         """What the way back through times of impact needs; empty where nothing bounces."""
@@ -239,7 +245,11 @@ class DifferentiableStep(Step):
             self._launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:
             self._damping_adjoint()
-        self._launch(kernels.velocity_adjoint, self.num_worlds)
+        along = impulse_group_kernels(self.scalar, self.groups.lanes)
+        if self.factored_together:
+            self._launch_groups(along.begin_weights, self.groups.num_groups)
+        else:
+            self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
             self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
         if self.max_constraints:
@@ -251,12 +261,18 @@ class DifferentiableStep(Step):
                 self._solution_adjoint()
         if self.bouncing:
             self._launch(bounce.bounce_adjoint, self.num_worlds)
-        self._launch(kernels.weight_adjoint, self.num_worlds)
-        self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        if self.factored_together:
+            self._launch(kernels.push_weights, self.num_worlds)
+            self._launch_groups(along.finish_weights, self.groups.num_groups)
+            self._launch_groups(along.free_step_adjoints, self.groups.num_groups)
+        else:
+            self._launch(kernels.weight_adjoint, self.num_worlds)
+            self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
         if self.max_constraints:
             self._row_adjoint()
         if self.max_constraints or self.by_mujoco:
-            self._launch(factor_kernels(self.scalar).mass_matrix_adjoint, self._trees_of_worlds)
+            kernel = factor_kernels(self.scalar, self.groups.lanes).mass_matrix_adjoint
+            self._launch_groups(kernel, self._trees_of_groups)
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
         self._motion_adjoint()
@@ -279,7 +295,13 @@ class DifferentiableStep(Step):
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.bouncing:
             self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)
-        self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
+        if self.factored_together:
+            along = impulse_group_kernels(self.scalar, self.groups.lanes)
+            self._launch_groups(along.clear_mass_bars, self.groups.num_groups)
+            self._launch(own_adjoint_kernels(self.scalar, False).own_adjoint, self.num_worlds)
+            self._launch_groups(along.factorisation_adjoints, self.groups.num_groups)
+        else:
+            self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
 
     def _solution_adjoint(self) -> None:
         """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""
@@ -298,19 +320,23 @@ class DifferentiableStep(Step):
 
     def _row_adjoint(self) -> None:
         self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds)
+        if self.pyramids_resist:
+            self._launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
 
     def _motion_adjoint(self) -> None:
         """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""
         velocity_bar, acceleration_bar, force = self.motion_scratch
-        self._launch(
-            rnea_adjoint_kernels(self.scalar).rnea_adjoint,
-            self._trees_of_worlds,
-            direction=self.bias_force,
+        self._launch_groups(
+            rnea_adjoint_kernels(self.scalar, self.groups.lanes).rnea_adjoint,
+            self._trees_of_groups,
+            direction=self.groups.bias_force,
             velocity_bar=velocity_bar,
             acceleration_bar=acceleration_bar,
             force=force,
             qdd_bar=None,
         )
+        if self.common_wrench.shape[0]:
+            self.groups.copy_adjoint_to_worlds("common_wrench")
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity_adjoint
             self._launch(kernel, (self.model.num_links, self.num_worlds))

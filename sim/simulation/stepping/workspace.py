@@ -12,10 +12,14 @@ from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.shared_memory import shared_memory
+from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
+from warp_kernels.solver.newton.group.structs import MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
@@ -88,13 +92,14 @@ class Workspace:
         self.max_contacts = max_contacts
         self.law = law
         self.layout = layout
-        self.max_constraints = layout.max_constraints(max_contacts)
+        self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
         self.iterations = options.iterations
         self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
+        self.tendons = TendonStage(device_model, layout.tendons)
         self.constrained = self._constrained()
         self.paths = fill(
             Paths,
@@ -137,30 +142,24 @@ class Workspace:
             wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
         )
         self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
-        # Without actuators the joint forces are tau itself, and nothing else stands on the mass matrix's diagonal.
-        self.joint_force = wp.zeros_like(self.tau) if m.nu else self.tau
-        self.implicit = worlds_last(nv, scalar) if m.nu else self.device_model.none(scalar)
-        self.actuator_row = worlds_last(m.nu, t.vec3)
-        self.q.assign(np.tile(m.q0, (n, 1)))
-        self.pose = worlds_last(m.num_links, t.transform)
-        self.origin = worlds_last(m.num_trees, t.vec3)
-        self.subspace = worlds_last(nv, t.spatial)
-        self.link_inertia = worlds_last(m.num_links, t.inertia)
         # What the midpoint rule makes of gyroscopic forces, zero for other links, and the forces against gravity. By
         # MuJoCo's law gyroscopic forces are explicit.
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
-        self.common_wrench = worlds_last(m.num_links if self.turning_link.shape[0] or m.compensated else 0, t.spatial)
-        self.turn_bar, self.shift_bar = (worlds_last(m.num_links, t.vec3) for _ in range(2))
-        # With one lane the adjoint of kinematics needs no buffer.
-        self.q_bar_buffer = wp.empty(0, dtype=t.scalar, device=self.device)
-        self.velocity, self.acceleration, self.bias_force = (worlds_last(m.num_links, t.spatial) for _ in range(3))
-        self.articulated = worlds_last(m.num_links, t.articulated)
-        self.factor_u = worlds_last(nv, t.spatial)
-        self.factor_d = worlds_last(nv, scalar)
-        self.innovation = worlds_last(nv, scalar)
-        self.factor_l = worlds_last(int(m.dof_depth.sum()), scalar)
+        wrenches = bool(turning.any() or m.compensated)
+        lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
+        groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device)
+        # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
+        # mass matrix's diagonal.
+        self.joint_force = wp.zeros_like(self.tau) if m.nu or self.tendons.num_tendons else self.tau
+        self.implicit, groups.implicit = groups.scalars(nv if m.nu else 0)
+        self.actuator_row = worlds_last(m.nu, t.vec3)
+        self.q.assign(np.tile(m.q0, (n, 1)))
+        for name, array in groups.worlds.items():
+            setattr(self, name, array)
+        self.factor_d, groups.factor_d = groups.scalars(nv)
+        self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
         self.near = self.collision.all_near(n)
         self.geometry_centre, self.geometry_ball = (
             worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(2)
@@ -211,7 +210,7 @@ class Workspace:
         self.start_source = worlds_last(warm, wp.int32)
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)
-        self.response = worlds_last(nv, scalar)
+        self.response, groups.response = groups.scalars(nv)
         if self.newton:
             self._allocate_newton()
         self._gather()
@@ -227,7 +226,7 @@ class Workspace:
         self.grip = worlds_last(constraints, t.vec2)
         self.iterate = fill(
             structs.Iterate,
-            **{name: worlds_last(nv, self.scalar) for name in ("z", "residual", "step", "work")},
+            **{name: self.groups.of_whole_groups(nv, self.scalar) for name in ("z", "residual", "step", "work")},
             **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept", "step_length")},
             own=worlds_last(constraints, t.mat33),
             softness=worlds_last(constraints, t.vec2),
@@ -236,10 +235,12 @@ class Workspace:
         self.system = fill(
             structs.System,
             answers=worlds_last(constraints, wp.int32),
-            **{name: worlds_last(nv, wp.int32) for name in ("place", "first")},
+            **{name: self.groups.of_whole_groups(nv, wp.int32) for name in ("place", "first")},
             **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
-            **{name: worlds_last(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
+            **{name: self.groups.of_whole_groups(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
         )
+        self.shared = shared_memory(self.model, self.groups.lanes, constraints, self.device) if self.together else None
+        self.stage = wp.zeros(self.num_worlds if self.together else 0, dtype=wp.int32, device=self.device)
 
     def _allocate_references(self) -> None:
         """What MuJoCo's law asks for; empty where the law is another."""
@@ -267,6 +268,9 @@ class Workspace:
             "innovation": worlds_last(nv, self.scalar),
         }
         self.contact_reference = worlds_last(contacts, t.vec3)
+        resisting = contacts if self.layout.resisting else 0
+        self.resistance_reference = worlds_last(2 * resisting, t.vec3)
+        self.pyramids_resist = int(resisting > 0)
         self.limit_reference, self.loss_reference = worlds_last(2 * nv, t.vec3), worlds_last(nv, t.vec3)
         anchors, couplings = (self.model.counts[name] if self.by_mujoco else 0 for name in ("anchor", "coupling"))
         self.anchor_reference = worlds_last(2 * anchors, t.vec3)
@@ -303,6 +307,17 @@ class Workspace:
     def newton(self) -> bool:
         """Whether the problem of a step is solved by Newton's method."""
         return self.contact_options.solver == "newton"
+
+    @property
+    def together(self) -> bool:
+        """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
+        plain = self.newton and not self.by_mujoco and not self.layout.resisting
+        return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
+
+    @property
+    def factored_together(self) -> bool:
+        """Whether solving with the factors of the mass matrix is left to :mod:`warp_kernels.solver.impulse_groups`."""
+        return self.groups.lanes > 1 and self.newton and not self.by_mujoco and not self.bouncing
 
     @property
     def by_mujoco(self) -> bool:
@@ -343,6 +358,7 @@ class Workspace:
             loss=self.loss_reference,
             anchor=self.anchor_reference,
             coupling=self.coupling_reference,
+            tendon=self.tendons.tendon_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
         if self.newton:
@@ -372,6 +388,7 @@ class Workspace:
             recovery_time=self.device_model.parameter_arrays("recovery_time")["recovery_time"],
             cfm=self.scalar(0.0 if self.newton else options.cfm),
             max_correction=self.scalar(options.largest_correction),
+            own_correction=self.scalar(options.largest_own_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
             limit_margin=self.scalar(-1.0 if self.by_mujoco else options.margin),
         )
@@ -385,6 +402,7 @@ class Workspace:
             friction_dof=self._integers(self.layout.friction),
             cone_dof=self._integers(self.model.joint_qd_start[self.layout.cones[:, 0]]),
             **{name: self._integers(getattr(equalities, name)) for name in names},
+            **self.tendons.constrained,
         )
 
     def _tree_dofs(self) -> Any:
@@ -432,5 +450,10 @@ class Workspace:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        sources = (self, self.device_model, self.parameters, self.collision, self.law)
+        sources = (self, self.device_model, self.parameters, self.collision, self.tendons, self.law)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
+
+    def _launch_groups(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
+        """Launch a kernel that works on lane groups."""
+        sources = (self.groups, self, self.device_model, self.parameters)
+        launch(kernel, dim, *sources, device=self.device, record_tape=False, **named)

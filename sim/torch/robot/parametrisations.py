@@ -74,21 +74,11 @@ class PhysicalInertia(Parametrisation):
 
     def start(self, value: Any) -> None:
         """``value``: mass, centre of mass [3], inertia about it [3, 3]. See :class:`Parametrisation`."""
-        mass, com, inertia = value
-        identity = torch.eye(3, dtype=inertia.dtype, device=inertia.device)
-        spread = 0.5 * inertia.trace() * identity - inertia + mass * torch.outer(com, com)
-        moment = (mass * com)[:, None]
-        pseudo = torch.cat([torch.cat([spread, moment], 1), torch.cat([moment.T, mass.reshape(1, 1)], 1)])
-        self.free = torch.nn.Parameter(log_cholesky(pseudo))
+        self.free = torch.nn.Parameter(log_cholesky(pseudo_inertia(*value)))
 
     def forward(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Mass, centre of mass [3] and inertia about it [3, 3]."""
-        pseudo = from_log_cholesky(self.free)
-        mass = pseudo[3, 3]
-        com = pseudo[:3, 3] / mass
-        spread = pseudo[:3, :3] - mass * torch.outer(com, com)
-        identity = torch.eye(3, dtype=spread.dtype, device=spread.device)
-        return mass, com, spread.trace() * identity - spread
+        return body_of_pseudo_inertia(from_log_cholesky(self.free))
 
 
 class Rotation(Parametrisation):
@@ -112,6 +102,29 @@ class Rotation(Parametrisation):
         return quaternion / quaternion.norm()
 
 
+def pseudo_inertia(mass: torch.Tensor, com: torch.Tensor, inertia: torch.Tensor) -> torch.Tensor:
+    """The pseudo-inertia [4, 4] of a body: second and first moments of its mass, and its mass.
+
+    Args:
+        mass: of the body [kg].
+        com: its centre of mass [3], m.
+        inertia: about that [3, 3], kg m^2.
+    """
+    identity = torch.eye(3, dtype=inertia.dtype, device=inertia.device)
+    spread = 0.5 * inertia.trace() * identity - inertia + mass * torch.outer(com, com)
+    moment = (mass * com)[:, None]
+    return torch.cat([torch.cat([spread, moment], 1), torch.cat([moment.T, mass.reshape(1, 1)], 1)])
+
+
+def body_of_pseudo_inertia(pseudo: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Mass [...], centre of mass [..., 3] and inertia about it [..., 3, 3] of pseudo-inertias [..., 4, 4]."""
+    mass = pseudo[..., 3, 3]
+    com = pseudo[..., :3, 3] / mass[..., None]
+    spread = pseudo[..., :3, :3] - mass[..., None, None] * com[..., :, None] * com[..., None, :]
+    identity = torch.eye(3, dtype=spread.dtype, device=spread.device)
+    return mass, com, spread.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] * identity - spread
+
+
 def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
     """The lower Cholesky factor of a matrix, with the logarithm of its diagonal.
 
@@ -128,15 +141,15 @@ def log_cholesky(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def from_log_cholesky(free: torch.Tensor) -> torch.Tensor:
-    """A positive definite matrix from any square one, whose entries above the diagonal are ignored."""
-    factor = below_diagonal(free) + torch.diag(free.diagonal().exp())
-    return factor @ factor.T
+    """Positive definite matrices from any square ones [..., n, n], whose entries above the diagonal are ignored."""
+    factor = below_diagonal(free) + torch.diag_embed(free.diagonal(dim1=-2, dim2=-1).exp())
+    return factor @ factor.mT
 
 
 def below_diagonal(matrix: torch.Tensor) -> torch.Tensor:
-    """The entries of a matrix below its diagonal, zero elsewhere.
+    """The entries of matrices [..., n, n] below their diagonals, zero elsewhere.
 
     ``torch.tril`` wakes all threads of OpenMP even for a matrix of 4x4, which takes milliseconds on busy cores.
     """
-    place = torch.arange(len(matrix), device=matrix.device)
+    place = torch.arange(matrix.shape[-1], device=matrix.device)
     return torch.where(place[:, None] > place, matrix, 0.0)

@@ -77,6 +77,16 @@ class Robot(RobotModule):
 
     Raises:
         ModelError: for a wrong shape, dtype, device or name, and by dynamics for links that came without inertial data.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> robot = sim.torch.Robot("scenes/robots/manipulator.urdf", dtype=torch.float64)
+        >>> q = torch.zeros(16, robot.nq, dtype=torch.float64, requires_grad=True)
+        >>> position, quaternion = robot.forward_kinematics(q, "link7")
+        >>> position[:, 0].sum().backward()
+        >>> q.grad.shape
+        torch.Size([16, 7])
     """
 
     def __init__(

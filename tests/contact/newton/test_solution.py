@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import quadruped
@@ -165,6 +166,25 @@ def test_overlaps_fade_without_a_hop():
         np.testing.assert_allclose(height[-1], 0.1, atol=5e-6)
 
 
+@pytest.mark.parametrize(("yaw", "offset"), [(0.0, (0.0, 0.0)), (0.3, (0.01, 0.005)), (np.pi / 4, (0.0, 0.0))])
+def test_flat_faces_do_not_jump(yaw, offset):
+    """A box on another, tilted by a nanoradian either way: which corners touch hardly matters, to 1 µm/s."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.7)
+    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.0999), friction=0.8)
+    turned = Rotation.from_rotvec([0.0, 0.0, yaw])
+    builder.add_box(half_extents=(0.09, 0.09, 0.09), mass=0.9, position=(*offset, 0.2897), friction=0.8)
+    model = builder.finalize("float64")
+    q = np.tile(model.q0, (3, 1))
+    for world, tilt in enumerate((-1e-9, 0.0, 1e-9)):
+        q[world, 10:] = (Rotation.from_rotvec([tilt, 0.0, 0.0]) * turned).as_quat()
+    qd = 0.05 * np.random.default_rng(0).normal(size=model.nv)
+    qd[[2, 8]] = 0.0
+    simulator = sim.Simulator(model, H, 3)
+    after = simulator.step(simulator.state(q, qd)).qd.numpy()
+    np.testing.assert_allclose(after[[0, 2]], after[[1, 1]], atol=1e-6)
+
+
 @pytest.mark.slow
 def test_robots_whose_links_overlap_do_not_explode():
     """Forty robots of three links at rest, which overlap where they start. MuJoCo's stay below 100 too."""
@@ -187,7 +207,7 @@ def test_robots_whose_links_overlap_do_not_explode():
         if len(contacts) and contacts.distance.min() < -0.005:
             qd = simulator.rollout(simulator.initial_state(), steps=240).qd.numpy()
             fastest, tried = max(fastest, np.abs(qd).max()), tried + 1
-    assert tried >= 20
+    assert tried == 40
     assert fastest < 100.0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, warp_types
+from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, SPIN, warp_types
 
 # The cone of each of the friction models that users choose from.
 CONES = {"cone": "elliptic", "pyramid": "pyramidal"}
@@ -29,7 +29,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Impulses of a constraint."""
-        if kind == CONTACT and bounds[0] > zero:
+        if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
             return f.answer(r, grip, bounds[0])
         if kind < FRICTION_LOSS:
             return vec3(wp.max(zero, -grip[0] * r[0]), zero, zero)
@@ -40,7 +40,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     @wp.func
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Derivative of the impulses with respect to the row values: symmetric, not positive."""
-        if kind == CONTACT and bounds[0] > zero:
+        if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
             return f.slope(r, grip, bounds[0])
         result = mat33()
         if kind < FRICTION_LOSS:
@@ -56,7 +56,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     @wp.func
     def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
         """Derivative of the impulses with respect to a contact's friction coefficient, or to the bound, times ``share[0]``."""
-        if kind == CONTACT and bounds[0] > zero:
+        if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
             return share[0] * f.friction_slope(r, grip, bounds[0])
         result = vec3()
         if kind >= FRICTION_LOSS and kind <= COUPLING and wp.abs(grip[0] * r[0]) > bounds[0]:

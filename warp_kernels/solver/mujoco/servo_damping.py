@@ -45,6 +45,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def add_servo_damping(
         # Model
+        joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
@@ -61,7 +62,8 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for k in range(servo_damping.shape[0]):
             servo_damping[k, world] = zero
-        for i in range(actuator_dof.shape[0]):
+        for number in range(joint_actuator.shape[0]):
+            i = joint_actuator[number]
             k = actuator_dof[i]
             g = common.value_of(gains.gear, world, i)
             u = input_of(gains, control, world, i)
@@ -71,6 +73,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def servo_damping_adjoint(
         # Model
+        joint_actuator: wp.array(dtype=int),
         actuator_kind: wp.array(dtype=int),
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
@@ -91,7 +94,8 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """What reaches gains and control through the damping, whose adjoint is that of :mod:`warp_kernels.solver.mujoco.damping`."""
         world = wp.tid()
-        for i in range(actuator_dof.shape[0]):
+        for number in range(joint_actuator.shape[0]):
+            i = joint_actuator[number]
             k = actuator_dof[i]
             kind = actuator_kind[i]
             g = common.value_of(gains.gear, world, i)

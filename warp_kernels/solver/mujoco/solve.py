@@ -16,7 +16,7 @@ from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import CONTACT, kernel_module, warp_types
+from warp_kernels.types import CONTACT, SPIN, kernel_module, warp_types
 
 # R as a share of the inverse mass, at an impedance of 0.99.
 STIFFEST = 0.01
@@ -56,7 +56,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             if softness[i, world] > zero:
                 first = one / softness[i, world]
                 pair = vec2(first, first)
-                if constraints.kind[i, world] == CONTACT:
+                if constraints.kind[i, world] == CONTACT or constraints.kind[i, world] >= SPIN:
                     pair[1] = impedance_ratio * first
             grip[i, world] = pair
 

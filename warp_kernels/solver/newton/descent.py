@@ -225,12 +225,14 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
     return SimpleNamespace(
         precision=precision,
         sums=sums,
+        singular=singular,
         find_step=find_step,
         move=move,
         step_square=step_square,
         velocity_left=velocity_left,
         exact_length=exact_length,
         look_back=look_back,
+        pushes=pushes,
         square_at_hand=square_at_hand,
         begin=begin,
     )

@@ -51,14 +51,19 @@ _TAKE_PAIRS = """
     return total;
 """
 
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"own_adjoint_kernels": [(True,), (False,)]}
+
 
 @functools.cache
-def own_adjoint_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel of one precision, one thread per world."""
+def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
+    """The kernel of one precision, one thread per world; if not ``whole``, what comes before
+    :mod:`warp_kernels.solver.impulse_groups`, which clears the adjoints and goes back through the factorisation.
+    """
     vec3 = warp_types(scalar).vec3
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
-    module = kernel_module("newton.own_adjoint", scalar)
+    module = kernel_module("newton.own_adjoint" if whole else "newton.own_adjoint_groups", scalar)
 
     @wp.func_native(_TAKE_ABOVE.format(scalar=scalar.__name__))
     def take_above(
@@ -166,7 +171,7 @@ def own_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                 pivot_bar -= bar * factor_l[first + d, world]
             mass_bar_diagonal[k, world] = pivot_bar
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(name="own_adjoint" if whole else "own_adjoint_of_constraints", module=module, enable_backward=False)
     def own_adjoint(
         # Model
         paths: Paths,
@@ -186,10 +191,11 @@ def own_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """coupled_response: G, at the degrees of freedom of both paths. own_mass_bar: packed, and its diagonal, of the mass matrix."""
         world = wp.tid()
-        for at in range(own_mass_bar.shape[0]):
-            own_mass_bar[at, world] = scalar(0.0)
-        for k in range(own_mass_bar_diagonal.shape[0]):
-            own_mass_bar_diagonal[k, world] = scalar(0.0)
+        if wp.static(whole):
+            for at in range(own_mass_bar.shape[0]):
+                own_mass_bar[at, world] = scalar(0.0)
+            for k in range(own_mass_bar_diagonal.shape[0]):
+                own_mass_bar_diagonal[k, world] = scalar(0.0)
         count = constraints.count[world]
         for constraint in range(count):
             new = int(0)
@@ -213,7 +219,8 @@ def own_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                         own_mass_bar_diagonal,
                     )
                 new = shared_length(constraint, world, paths, constraints)
-        if count > 0:
-            factorisation_adjoint(world, paths, factor_l, factor_d, own_mass_bar, own_mass_bar_diagonal)
+        if wp.static(whole):
+            if count > 0:
+                factorisation_adjoint(world, paths, factor_l, factor_d, own_mass_bar, own_mass_bar_diagonal)
 
     return SimpleNamespace(module=module, own_adjoint=own_adjoint)

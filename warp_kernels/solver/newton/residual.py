@@ -265,6 +265,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         residual_square=residual_square,
         find_residual=find_residual,
         assemble=assemble,
+        linear_impulse=linear_impulse,
         linear_residual=linear_residual,
         keep_impulses=keep_impulses,
         hold_normal_impulses=hold_normal_impulses,

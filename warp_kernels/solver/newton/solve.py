@@ -37,11 +37,13 @@ VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 ENOUGH = 0.5
 # Newton steps of a convex round, after which the coupled equations are tried again.
 ROUND = 8
-# Passes of Gauss-Seidel before convex rounds, each with half as many sweeps again as the one before, and the sweeps of the first.
-PASSES = 10
-SWEEPS = 15
+# Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before, and the sweeps of the first.
+PASSES = 11
+SWEEPS = 12
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
 NEAR = 0.01
+# A step of no more than so many roundings of the momenta at hand is none.
+ROUNDINGS = 100.0
 # A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
 SWEPT = 2
 # What came of a step: none without pivots, too little gained, another z, one that is still far, or one nearer to the minimum of a
@@ -72,7 +74,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    rounding_square = scalar((100.0 * eps) ** 2)
+    rounding_square = scalar((ROUNDINGS * eps) ** 2)
 
     @wp.kernel(module=module, enable_backward=False)
     def regularise(
@@ -180,6 +182,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         constraints: Constraints,
         couplings: Couplings,
         problem: Problem,
+        stage: wp.array(dtype=int),
         # Data out
         system: System,
         iterate: Iterate,
@@ -188,9 +191,12 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
 
-        sweep_count: systems solved.
+        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`);
+        no rows where none is.
         """
         world = wp.tid()
+        if stage.shape[0] > 0 and stage[world] == 0:
+            return
         count = constraints.count[world]
         residual[world] = zero
         sweep_count[world] = 0
@@ -245,7 +251,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
                 sweeps.implied_values(world, count, paths, constraints, problem, iterate)
                 failures += 1
-                number += number // 2
+                number += number
                 mode = int(SWEPT)
             elif outcome != CLOSER:
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)

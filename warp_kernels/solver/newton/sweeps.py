@@ -158,34 +158,44 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             sweep(world, count, turn % EVERY == 0, paths, constraints, problem, iterate)
 
     @wp.func
+    def implied_value(
+        i: int, kind: int, item: int, world: int, soft: vec2, at_z: vec3, problem: Problem, iterate: Iterate
+    ):
+        """The row values that a constraint's swept impulses answer: of rows that hold minus R times the impulse, of others those at z."""
+        value = vec3(at_z[0], at_z[1], at_z[2])
+        swept = iterate.swept[i, world]
+        held = -yielding(soft, swept)
+        if kind < FRICTION_LOSS:
+            if swept[0] > zero:
+                value[0] = held[0]
+            else:
+                value[0] = wp.max(value[0], zero)
+        elif kind <= COUPLING:
+            if wp.abs(swept[0]) < problem.bound[i, world]:
+                value[0] = held[0]
+        limit = problem.bound[i, world] * swept[0]
+        if kind == TORSION:
+            most = torsion_bounds(item, world, problem, iterate)
+            if wp.abs(swept[0]) < most[0]:
+                value[0] = held[0]
+            limit = most[1]
+        if kind == CONTACT or kind == TORSION:
+            if wp.length(vec2(swept[1], swept[2])) < scalar(0.999) * limit:
+                value[1] = held[1]
+                value[2] = held[2]
+        return value
+
+    @wp.func
     def implied_values(
         world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """The row values that the swept impulses answer: of rows that hold minus R times the impulse, of others those at z."""
+        """:func:`implied_value` of each constraint."""
         for i in range(count):
-            kind = constraints.kind[i, world]
-            swept = iterate.swept[i, world]
-            held = -yielding(iterate.softness[i, world], swept)
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
-            if kind < FRICTION_LOSS:
-                if swept[0] > zero:
-                    value[0] = held[0]
-                else:
-                    value[0] = wp.max(value[0], zero)
-            elif kind <= COUPLING:
-                if wp.abs(swept[0]) < problem.bound[i, world]:
-                    value[0] = held[0]
-            limit = problem.bound[i, world] * swept[0]
-            if kind == TORSION:
-                most = torsion_bounds(constraints.item[i, world], world, problem, iterate)
-                if wp.abs(swept[0]) < most[0]:
-                    value[0] = held[0]
-                limit = most[1]
-            if kind == CONTACT or kind == TORSION:
-                if wp.length(vec2(swept[1], swept[2])) < scalar(0.999) * limit:
-                    value[1] = held[1]
-                    value[2] = held[2]
-            iterate.value[i, world] = value
+            kind = constraints.kind[i, world]
+            item = constraints.item[i, world]
+            soft = iterate.softness[i, world]
+            iterate.value[i, world] = implied_value(i, kind, item, world, soft, value, problem, iterate)
 
     @wp.func
     def settle(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
@@ -194,4 +204,11 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             iterate.impulse[i, world] = iterate.swept[i, world]
         implied_values(world, count, paths, constraints, problem, iterate)
 
-    return SimpleNamespace(resume=resume, implied_values=implied_values, settle=settle)
+    return SimpleNamespace(
+        softness=softness,
+        step_lengths=f.step_lengths,
+        resume=resume,
+        implied_value=implied_value,
+        implied_values=implied_values,
+        settle=settle,
+    )

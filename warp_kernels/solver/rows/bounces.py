@@ -70,7 +70,8 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         late = touch(distance, free, options)
         if restitution * touching_velocity(before, free, late) >= -options.restitution_threshold:
             return False
-        return bounce_bias(before, free, late, restitution) < wp.min(zero, common.correction(distance, options, world))
+        removal = common.correction(distance, options.max_correction, options, world)
+        return bounce_bias(before, free, late, restitution) < wp.min(zero, removal)
 
     @wp.func
     def bounce_adjoint(

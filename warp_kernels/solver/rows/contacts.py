@@ -37,19 +37,22 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def contact_bias(distance: scalar, spring: wp.array2d(dtype=vec2), item: int, world: int, options: Options):
-        """Bias and softness of the normal row of a contact that doesn't bounce."""
+    def contact_bias(
+        distance: scalar, most: scalar, spring: wp.array2d(dtype=vec2), item: int, world: int, options: Options
+    ):
+        """Bias and softness of the normal row of a contact that doesn't bounce; most: the velocity that removes an overlap."""
         if is_compliant(spring, item, world):
             pair = spring[item, world]
             return vec2(
                 soft.compliant_bias(distance, pair[0], pair[1], options.dt),
                 soft.softness(pair[0], pair[1], options.dt),
             )
-        return vec2(common.correction(distance, options, world), scalar(0.0))
+        return vec2(common.correction(distance, most, options, world), scalar(0.0))
 
     @wp.func
     def contact_bias_adjoint(
         distance: scalar,
+        most: scalar,
         spring: wp.array2d(dtype=vec2),
         item: int,
         world: int,
@@ -67,7 +70,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
             distance_bar[item, world] = bars[0]
             spring_bar[item, world] = vec2(bars[1], bars[2])
         else:
-            distance_bar[item, world] = common.correction_adjoint(distance, options, world, bias_bar, options_bar)
+            distance_bar[item, world] = common.correction_adjoint(distance, most, options, world, bias_bar, options_bar)
 
     return SimpleNamespace(
         is_compliant=is_compliant,

@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.types import CONTACT, ORIENTATION, POINT, warp_types
+from warp_kernels.types import CONTACT, ORIENTATION, POINT, SPIN, warp_types
 
 
 @functools.cache
@@ -19,7 +19,7 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def is_geometric(kind: int):
-        return kind == CONTACT or kind >= POINT
+        return kind == CONTACT or (kind >= POINT and kind < SPIN)
 
     @wp.func
     def motion(kind: int, column: spatial, lever: vec3):

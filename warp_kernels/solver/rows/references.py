@@ -7,7 +7,18 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import ACTUATOR, CONTACT, COUPLING, FRICTION_LOSS, POINT, UPPER_LIMIT, warp_types
+from warp_kernels.types import (
+    ACTUATOR,
+    CONTACT,
+    COUPLING,
+    FRICTION_LOSS,
+    POINT,
+    SPIN,
+    TENDON,
+    TENDON_LIMIT,
+    UPPER_LIMIT,
+    warp_types,
+)
 
 
 @functools.cache
@@ -17,9 +28,18 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
     References = solver_structs(scalar).References
 
     @wp.func
+    def is_of_tendon(kind: int):
+        return kind == TENDON or kind == TENDON_LIMIT
+
+    @wp.func
+    def has_own_kernels(kind: int):
+        """Whether the rows of a constraint are those of kernels for models that have it."""
+        return is_of_tendon(kind) or kind >= SPIN
+
+    @wp.func
     def is_referred(references: References, kind: int):
-        """Whether the law of a constraint is MuJoCo's."""
-        return references.limit.shape[0] > 0 and kind != ACTUATOR
+        """Whether a constraint has a reference: all but actuators by MuJoCo's law, and those of tendons by either."""
+        return is_of_tendon(kind) or (references.limit.shape[0] > 0 and kind != ACTUATOR)
 
     @wp.func
     def limit_place(kind: int, dof: int):
@@ -34,6 +54,8 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
         """Bias, R and share of the velocity before the step. Elsewhere rows hold all of that velocity."""
         if not is_referred(references, kind):
             return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
+        if is_of_tendon(kind):
+            return references.tendon[item, world]
         if kind == CONTACT:
             return references.contact[item, world]
         if kind == FRICTION_LOSS:
@@ -49,7 +71,9 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
         """Add to the adjoint of :func:`reference`."""
         if not is_referred(references_bar, kind):
             return
-        if kind == CONTACT:
+        if is_of_tendon(kind):
+            references_bar.tendon[item, world] += bar
+        elif kind == CONTACT:
             references_bar.contact[item, world] += bar
         elif kind == FRICTION_LOSS:
             references_bar.loss[item, world] += bar
@@ -60,4 +84,10 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
         else:
             references_bar.limit[limit_place(kind, item), world] += bar
 
-    return SimpleNamespace(is_referred=is_referred, reference=reference, add_reference_bar=add_reference_bar)
+    return SimpleNamespace(
+        is_of_tendon=is_of_tendon,
+        has_own_kernels=has_own_kernels,
+        is_referred=is_referred,
+        reference=reference,
+        add_reference_bar=add_reference_bar,
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.structs import solver_structs
+from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
 
 
 @functools.cache
@@ -39,9 +39,18 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return options.dt
 
     @wp.func
-    def correction(distance: scalar, options: Options, world: int):
-        """Velocity bias of a hard row: linear in the signed distance on either side of the surface, bounded far inside."""
-        return wp.max(options.erp * distance / correction_time(distance, options, world), -options.max_correction)
+    def contact_correction(constraint: int, world: int, trees: TreeDofs, constraints: Constraints, options: Options):
+        """The largest velocity that removes the overlap of a contact."""
+        tail_a = constraints.tail[2 * constraint, world]
+        tail_b = constraints.tail[2 * constraint + 1, world]
+        if tail_a >= 0 and tail_b >= 0 and trees.dof_tree[tail_a] == trees.dof_tree[tail_b]:
+            return options.own_correction
+        return options.max_correction
+
+    @wp.func
+    def correction(distance: scalar, most: scalar, options: Options, world: int):
+        """Velocity bias of a hard row: linear in the signed distance on either side of the surface, at most so fast far inside."""
+        return wp.max(options.erp * distance / correction_time(distance, options, world), -most)
 
     @wp.func
     def add_at(target: wp.array2d(dtype=scalar), world: int, item: int, value: scalar):
@@ -50,9 +59,11 @@ def row_functions(scalar: Any) -> SimpleNamespace:
             wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
 
     @wp.func
-    def correction_adjoint(distance: scalar, options: Options, world: int, bias_bar: scalar, options_bar: Options):
+    def correction_adjoint(
+        distance: scalar, most: scalar, options: Options, world: int, bias_bar: scalar, options_bar: Options
+    ):
         """Returns the adjoint of the distance, and adds to that of the recovery time."""
-        if not correction(distance, options, world) > -options.max_correction:
+        if not correction(distance, most, options, world) > -most:
             return scalar(0.0)
         time = correction_time(distance, options, world)
         distance_bar = bias_bar * options.erp / time
@@ -63,6 +74,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         recovery=recovery,
         side_sign=side_sign,
+        contact_correction=contact_correction,
         correction=correction,
         correction_adjoint=correction_adjoint,
         value_of=value_of,

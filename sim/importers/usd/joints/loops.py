@@ -6,7 +6,8 @@ import numpy as np
 from pxr import Sdf
 from scipy.spatial.transform import Rotation
 
-from sim.importers.usd.joints import Forest, Joint
+from sim.importers.usd.joints.forest import Forest
+from sim.importers.usd.joints.joint import Joint
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.model.poses import compose, inverse
 from sim.usd.annotations import kept, kept_softness, kept_text
@@ -21,12 +22,14 @@ def close_loops(reader: Reader, trees: Forest) -> None:
     """Turn the joints that close loops into constraints: a ball, a weld, or a hinge as two balls along its axis.
 
     Raises:
-        ImportFileError: naming the joint, for one that slides, and one that stands in series with another.
+        ImportFileError: naming the joint, for one that slides or has several free axes, and one that stands in series
+            with another.
     """
     for joint in trees.loops:
-        if joint.type == "prismatic":
+        if joint.type in ("prismatic", "chain"):
+            kind = "a prismatic joint" if joint.type == "prismatic" else "a joint with several free axes"
             raise reader.scene.error(
-                joint.path, "is a prismatic joint that closes a loop; only ball, revolute and fixed joints can. "
+                joint.path, f"is {kind} that closes a loop; only ball, revolute and fixed joints can. "
                 "Make another joint of the loop the one that closes it, by excludeFromArticulation"
             )  # fmt: skip
         _refuse_series(reader, trees, joint)

@@ -23,11 +23,15 @@ class Posterior:
         mean: mean of the unknowns [n, k].
         covariance: covariance of the unknowns [n, k, k].
         effective: effective number of independent samples [n].
+        samples: of all rounds [n, s, k].
+        weights: theirs, whose sum is one [n, s].
     """
 
     mean: np.ndarray
     covariance: np.ndarray
     effective: np.ndarray
+    samples: np.ndarray
+    weights: np.ndarray
 
 
 def sample(
@@ -78,4 +82,4 @@ def _moments(x: np.ndarray, weights: np.ndarray) -> Posterior:
     w /= w.sum(axis=1, keepdims=True)
     mean = np.einsum("ns,nsi->ni", w, x)
     apart = x - mean[:, None]
-    return Posterior(mean, np.einsum("ns,nsi,nsj->nij", w, apart, apart), 1.0 / (w**2).sum(axis=1))
+    return Posterior(mean, np.einsum("ns,nsi,nsj->nij", w, apart, apart), 1.0 / (w**2).sum(axis=1), x, w)

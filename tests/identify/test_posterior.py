@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from examples.posterior import sample
+from sim.identify.posterior import sample
 
 
 def test_moments_of_a_normal_distribution_and_of_two_peaks():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from pxr import Usd
 
-from sim.importers.usd.joints import Joint
+from sim.importers.usd.joints.joint import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.joints import joint_properties
 from sim.importers.usd.stage import Scene
@@ -16,6 +16,12 @@ from sim.usd.drives import Actuator, kept_actuators, stated_drive
 from warp_kernels import types as codes
 
 SCALAR = ("revolute", "prismatic")
+
+
+def dof_properties(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, Any]:
+    """All properties of a joint that carries a body, as arguments of the builder's ``add_joint``."""
+    own = damping_and_friction(reader.scene, prim, joint)
+    return own | limits(prim, joint) | springs(reader, prim, joint, own)
 
 
 def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
@@ -88,7 +94,7 @@ def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
     kind = codes.POSITION if drive.stiffness else codes.VELOCITY
     if kind == codes.VELOCITY and not drive.damping:
         return motors
-    return [*motors, Actuator(joint.path.name, kind, 1.0, drive.stiffness, drive.damping, drive.max_force)]
+    return [*motors, Actuator(joint.name, kind, 1.0, drive.stiffness, drive.damping, drive.max_force)]
 
 
 def _annotated_springs(prim: Usd.Prim, joint: Joint) -> dict[str, float] | None:

@@ -1,73 +1,22 @@
-"""The joints of a USD file, in SI units and rad, and the tree of bodies that they form."""
+"""The joints of a USD file, in SI units and rad."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pxr import Sdf, UsdPhysics
 
+from sim.importers.usd.joints.joint import AXES, Joint
 from sim.importers.usd.stage import Kind, Scene
 from sim.usd.drives import Drive
-from sim.usd.parts import tree_number
 
-AXES = {"X": np.array([1.0, 0.0, 0.0]), "Y": np.array([0.0, 1.0, 0.0]), "Z": np.array([0.0, 0.0, 1.0])}
 DOF = UsdPhysics.JointDOF
 TRANSLATIONS = {DOF.TransX: "X", DOF.TransY: "Y", DOF.TransZ: "Z"}
+ROTATIONS = {DOF.RotX: "X", DOF.RotY: "Y", DOF.RotZ: "Z"}
 # Constraints of MuJoCo's schema, applied to joints of any kind.
 EQUALITIES = {"MjcEqualityConnectAPI": "spherical", "MjcEqualityWeldAPI": "fixed"}
-ROTATIONS = {DOF.RotX: "X", DOF.RotY: "Y", DOF.RotZ: "Z"}
-
-
-@dataclass(frozen=True)
-class Joint:
-    """A joint between two bodies, or a body and the world (None).
-
-    Attributes:
-        path: of its prim.
-        type: as :meth:`sim.ModelBuilder.add_joint` names it.
-        parent: the body that carries it; child: the body that it moves.
-        parent_frame: pose of the joint frame in the parent, or in the world [7]; child_frame: in the child [7].
-        axis: unit axis in the joint frame [3].
-        lower, upper: limits; swing: that of a spherical joint.
-        drive: its drive, None without.
-        in_tree: whether it may carry its child in the tree of joints.
-        collides: whether its two bodies may collide.
-        turned: whether parent and child are swapped with respect to the file.
-    """
-
-    path: Sdf.Path
-    type: str
-    parent: Sdf.Path | None
-    child: Sdf.Path
-    parent_frame: np.ndarray
-    child_frame: np.ndarray
-    axis: np.ndarray = field(default_factory=lambda: AXES["X"])
-    lower: float = -np.inf
-    upper: float = np.inf
-    swing: float = np.inf
-    drive: Drive | None = None
-    in_tree: bool = True
-    collides: bool = False
-    turned: bool = False
-
-    def swapped(self) -> Joint:
-        """The same joint with parent and child swapped; its axis is reversed, so its coordinate keeps its sign."""
-        if self.parent is None:
-            raise ValueError("the world can't be a child")
-        return replace(
-            self, parent=self.child, child=self.parent, parent_frame=self.child_frame,
-            child_frame=self.parent_frame, axis=-self.axis, turned=not self.turned,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Forest:
-    """The bodies in the order of their trees, the joint that carries each (None: it is free), and the other joints."""
-
-    carriers: dict[Sdf.Path, Joint | None]
-    loops: list[Joint]
 
 
 def read_joints(scene: Scene) -> list[Joint]:
@@ -83,68 +32,6 @@ def read_joints(scene: Scene) -> list[Joint]:
             raise scene.error(found.primPath, f"is {what}, which is not supported; set its jointEnabled to false")
     joints = [_joint(scene, found) for found in scene.of(*kinds) if found.jointEnabled]
     return [joint for joint in joints if joint is not None]
-
-
-def forest(scene: Scene, joints: list[Joint]) -> Forest:
-    """Choose the joints that carry the bodies.
-
-    A tree starts at the body that is joined to the world; without one at the root of its articulation, or else at the
-    first of its bodies in the file. What remains are joints that close loops, and joints excluded from articulations
-    between bodies that are connected without them.
-    """
-    touching: dict[Sdf.Path, list[Joint]] = {body: [] for body in scene.bodies}
-    for joint in sorted(joints, key=lambda joint: not joint.in_tree):
-        touching[joint.child].append(joint)
-        if joint.parent is not None:
-            touching[joint.parent].append(joint)
-    carriers: dict[Sdf.Path, Joint | None] = {}
-    used: set[Sdf.Path] = set()
-    for root in _roots(scene, joints):
-        if root in carriers:
-            continue
-        ground = next((joint for joint in touching[root] if joint.parent is None and joint.in_tree), None)
-        used.update([ground.path] if ground is not None else [])
-        carriers[root] = ground
-        _grow(root, touching, carriers, used)
-    return Forest(_as_written(scene, carriers), [joint for joint in joints if joint.path not in used])
-
-
-def _as_written(scene: Scene, carriers: dict[Sdf.Path, Joint | None]) -> dict[Sdf.Path, Joint | None]:
-    """The bodies with their trees in the order in which they were written here; others follow as they are."""
-    number: dict[Sdf.Path, float] = {}
-    for body, carrier in carriers.items():
-        above = None if carrier is None else carrier.parent
-        number[body] = tree_number(scene.prim(body)) if above is None else number[above]
-    return {body: carriers[body] for body in sorted(carriers, key=lambda body: number[body])}
-
-
-def _roots(scene: Scene, joints: list[Joint]) -> list[Sdf.Path]:
-    """Every body, starting with those at which a tree should start."""
-    grounded = [joint.child for joint in joints if joint.parent is None and joint.in_tree]
-    named = [path for found in scene.of(Kind.Articulation) for path in (*found.rootPrims, found.primPath)]
-    by_root = [path for path in named if path in scene.bodies]
-    return [*grounded, *by_root, *scene.bodies]
-
-
-def _grow(
-    root: Sdf.Path,
-    touching: dict[Sdf.Path, list[Joint]],
-    carriers: dict[Sdf.Path, Joint | None],
-    used: set[Sdf.Path],
-) -> None:
-    """Follow the joints from a root, depth first in the order of the file."""
-    stack = list(reversed(touching[root]))
-    while stack:
-        joint = stack.pop()
-        if joint.path in used or joint.parent is None or not joint.in_tree:
-            continue
-        if joint.parent not in carriers:
-            joint = joint.swapped()
-        if joint.child in carriers:
-            continue
-        used.add(joint.path)
-        carriers[joint.child] = joint
-        stack.extend(reversed(touching[joint.child]))
 
 
 def _joint(scene: Scene, found: Any) -> Joint | None:
@@ -172,15 +59,12 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
         found.primPath, "fixed", bodies[0], bodies[1] or Sdf.Path(), frames[0], frames[1],
         in_tree=not found.excludeFromArticulation, collides=found.collisionEnabled,
     )  # fmt: skip
-    joint = _typed(scene, joint, found)
-    if bodies[1] is None:
-        joint = replace(joint, parent=None, child=bodies[0], turned=True, axis=-joint.axis,
-                        parent_frame=frames[1], child_frame=frames[0])  # fmt: skip
-    return joint
+    typed = _typed(scene, joint, found)
+    return typed.turned_round(None, bodies[0]) if typed is not None and bodies[1] is None else typed
 
 
-def _typed(scene: Scene, joint: Joint, found: Any) -> Joint:
-    """Type, axis, limits and drive."""
+def _typed(scene: Scene, joint: Joint, found: Any) -> Joint | None:
+    """Type, axis, limits and drive; None for a joint that holds nothing."""
     for schema in scene.prim(found.primPath).GetPrimTypeInfo().GetAppliedAPISchemas():
         if schema in EQUALITIES:
             return replace(joint, type=EQUALITIES[schema], in_tree=False)
@@ -206,31 +90,42 @@ def _cone(scene: Scene, found: Any) -> float:
     return min(np.radians(min(angles)), np.pi) if angles and min(angles) > 0.0 else np.inf
 
 
-def _general(scene: Scene, joint: Joint, found: Any) -> Joint:
-    """A joint with six degrees of freedom, some of which are locked."""
+def _general(scene: Scene, joint: Joint, found: Any) -> Joint | None:
+    """A joint with six degrees of freedom: those that aren't locked, one after the other; None if all are free.
+
+    Slides come first, then turns about x, y and z, each about the axis that the ones before have turned. Three turns
+    without limits or drives are a ball.
+    """
     limits = {pair.first: pair.second for pair in found.jointLimits}
     drives = {pair.first: pair.second for pair in found.jointDrives}
     if DOF.Distance in limits and limits[DOF.Distance].enabled:
         raise scene.error(found.primPath, "limits a distance, which is not supported; remove that limit")
-    free = {
-        dof for dof in (*TRANSLATIONS, *ROTATIONS)
-        if dof not in limits or not limits[dof].enabled or limits[dof].lower <= limits[dof].upper
-    }  # fmt: skip
-    unlimited = not any(_bounds(limits.get(dof)) for dof in free)
-    if not free:
-        return joint
-    if len(free) == 1:
-        (dof,) = free
-        type, name = ("prismatic", TRANSLATIONS[dof]) if dof in TRANSLATIONS else ("revolute", ROTATIONS[dof])
-        return _scalar(scene, replace(joint, type=type, axis=AXES[name]), limits.get(dof), drives.get(dof))
-    if free == set(ROTATIONS) and unlimited and not drives:
-        return replace(joint, type="spherical")
-    names = ", ".join(sorted(str(dof).rsplit(".", 1)[-1] for dof in free))
-    raise scene.error(
-        found.primPath,
-        f"leaves {names} free; supported are joints that leave one axis free, or the three rotations without limits "
-        "or drives. Build other joints from several",
+    slides, turns = (
+        [dof for dof in axes if dof not in limits or not limits[dof].enabled or limits[dof].lower <= limits[dof].upper]
+        for axes in (TRANSLATIONS, ROTATIONS)
     )
+
+    def step(dof: Any) -> Joint:
+        type, letter = ("prismatic", TRANSLATIONS[dof]) if dof in TRANSLATIONS else ("revolute", ROTATIONS[dof])
+        freedom = f"{'trans' if dof in TRANSLATIONS else 'rot'}{letter}"
+        return _scalar(
+            scene, replace(joint, type=type, axis=AXES[letter], freedom=freedom), limits.get(dof), drives.get(dof)
+        )
+
+    def unhindered(dofs: list[Any]) -> bool:
+        return not any(_bounds(limits.get(dof)) or (dof in drives and drives[dof].enabled) for dof in dofs)
+
+    if len(slides) + len(turns) == 6 and unhindered([*slides, *turns]):
+        return None
+    steps = [step(dof) for dof in slides]
+    if len(turns) == 3 and unhindered(turns):
+        steps.append(replace(joint, type="spherical", freedom="rot"))
+    else:
+        steps += [step(dof) for dof in turns]
+    steps = [each for each in steps if each.type != "fixed"]
+    if len(steps) > 1:
+        return replace(joint, type="chain", chain=tuple(steps))
+    return replace(steps[0], freedom="") if steps else joint
 
 
 def _check_limits(scene: Scene, found: Any) -> None:

@@ -1,0 +1,128 @@
+"""Processor time of a step where many bodies touch: fifty boxes that fall on each other, and ten standing quadrupeds.
+
+python -m bench.heap --json bench/results/heap_cpu.json
+
+Both solvers and MuJoCo's Newton method take turns in one process, on one core, each on its own motion. Processor time
+is measured, so that other work on the machine matters little.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+from scipy.spatial.transform import Rotation
+
+import sim
+from bench import peers
+from bench.standing import DAMPING, STIFFNESS, mjcf, standing, start_pose
+from bench.standing import DT as STANDING_DT
+from bench.timing import machine, pinned
+from scenes import crowd
+from scenes.mjcf import to_mjcf
+from sim.output import write_text
+
+DT = 1.0 / 240.0
+BOXES = 50
+STEPS = 480
+TURN = 20  # steps of one engine before the next one's
+ROBOTS, WORLDS, ROBOT_STEPS, ROUNDS = 10, 16, 20, 9
+SOLVERS = ("newton", "pgs")
+
+
+def main() -> None:
+    """Measure and print; see the module docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the record to this file")
+    parser.add_argument("--heaps", type=int, default=5, help="heaps of fifty boxes (5)")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    wp.init()
+    record: dict[str, Any] = {"machine": machine()}
+    with pinned(1):
+        record["heaps"] = [measure_heap(seed) for seed in range(options.heaps)]
+        record["quadrupeds"] = measure_quadrupeds()
+    print(json.dumps(record, indent=1))
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
+
+
+def measure_heap(seed: int) -> dict[str, float]:
+    """Milliseconds of a step over two seconds, systems that Newton's method solves, and the largest residual [m/s]."""
+    scene = crowd.loose("box", BOXES, spacing=0.16, height=0.001, layers=5)
+    rng = np.random.default_rng(seed)
+    q = scene.q0.reshape(-1, 7).copy()
+    q[:, 3:] = Rotation.from_rotvec(2.0 * rng.normal(size=(BOXES, 3))).as_quat()
+    qd = 0.1 * rng.normal(size=scene.model.nv)
+    found = dict.fromkeys((*SOLVERS, "mujoco"), 0.0)
+    systems, residuals = [], []
+    simulators = {
+        name: sim.Simulator(scene.model, DT, 1, "cpu", sim.ContactOptions(solver=name), threads=1) for name in SOLVERS
+    }
+    states = {name: each.state(q.reshape(-1), qd) for name, each in simulators.items()}
+    for name in SOLVERS:
+        simulators[name].step(states[name])
+    peer = heap_in_mujoco(scene.model, q.reshape(-1), qd)
+    for _ in range(STEPS // TURN):
+        for name in SOLVERS:
+            for _ in range(TURN):
+                start = time.process_time()
+                states[name] = simulators[name].step(states[name])
+                found[name] += 1e3 * (time.process_time() - start) / STEPS
+                if name == "newton":
+                    systems.append(int(simulators[name].sweeps[0]))
+                    residuals.append(float(simulators[name].residual[0]))
+        found["mujoco"] += 1e3 * processor_seconds(peer) / STEPS
+    return found | {"systems": float(np.mean(systems)), "most_systems": max(systems), "residual": max(residuals)}
+
+
+def heap_in_mujoco(model: sim.Model, q: np.ndarray, qd: np.ndarray) -> Callable[[], None]:
+    """Takes some steps of the heap with MuJoCo's default solver."""
+    import mujoco
+
+    peer = peers.mujoco_newton(to_mjcf(model, dt=DT, sweeps=50), dt=DT)
+    data = mujoco.MjData(peer)
+    data.qpos[:], data.qvel[:] = sim.to_mujoco(model, q, qd)
+    return lambda: mujoco.mj_step(peer, data, TURN)
+
+
+def measure_quadrupeds() -> dict[str, float]:
+    """Microseconds of a step of a world of ten quadrupeds, and of its way back: the fastest of several turns."""
+    calls: dict[str, Callable[[], object]] = {}
+    for name in SOLVERS:
+        contact = sim.ContactOptions(solver=name)
+        case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=contact, robots=ROBOTS)
+        tau = case.control(ROBOT_STEPS)
+        trajectory = case.simulator.rollout(case.state, tau)
+        case.check_contacts()
+        seed = wp.ones_like(case.state.q)
+        calls[name] = lambda case=case, tau=tau: case.simulator.rollout(case.state, tau)
+        calls[f"{name}_back"] = lambda trajectory=trajectory, seed=seed: trajectory.backward(seed)
+    calls["mujoco"] = quadrupeds_in_mujoco()
+    times = [{name: processor_seconds(call) for name, call in calls.items()} for _ in range(ROUNDS)]
+    worlds = {name: 1 if name == "mujoco" else WORLDS for name in calls}
+    return {name: 1e6 * min(turn[name] for turn in times) / (ROBOT_STEPS * worlds[name]) for name in calls}
+
+
+def quadrupeds_in_mujoco() -> Callable[[], None]:
+    """Takes steps of the ten robots with MuJoCo's default solver, from where they stand."""
+    import mujoco
+
+    peer = peers.mujoco_newton(mjcf(ROBOTS, 50), dt=STANDING_DT)
+    data = peers.mujoco_standing(peer, start_pose(ROBOTS), stiffness=STIFFNESS, damping=DAMPING)
+    return lambda: mujoco.mj_step(peer, data, ROBOT_STEPS)
+
+
+def processor_seconds(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Sample enhancement on the ant of Qiao et al.: SAC alone, and with transitions that are added to each step.
+
+    python -m bench.sample_enhancement --json bench/results/sample_enhancement_cpu.json
+    python -m bench.sample_enhancement --minutes 10 --seeds 3
+
+All train for the same time of the processor, on one thread. What the file already has isn't trained again.
+"""
+
+import argparse
+import json
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from tqdm import tqdm
+
+from bench.timing import machine
+from examples.resume import Progress
+from examples.rl import sac
+from examples.rl.training import evaluate, train
+from sim.envs import make
+from sim.output import write_text
+
+TASK, ENVS, POINTS = "AntPaper", 16, 12
+# Wider networks than a pendulum needs, and a discount, since episodes are ten times as long.
+COMMON: dict[str, Any] = {"discount": 0.99, "hidden": (128, 128), "updates": 4, "capacity": 500_000}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is added to each step.
+
+    Attributes:
+        name: in the table.
+        settings: of :class:`examples.rl.sac.Settings`.
+    """
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+VARIANTS = [
+    Variant("nothing"),
+    Variant("9 by derivatives, within 0.01", {"extras": 9, "first_order": True, "spread": 0.01}),
+    Variant("9 simulated, within 0.01", {"extras": 9, "spread": 0.01}),
+    Variant("9 simulated, within 0.1", {"extras": 9, "spread": 0.1}),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--json", type=Path, default=Path("out/bench/sample_enhancement.json"), help="add records there"
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="trainings of each variant (1)")
+    parser.add_argument("--minutes", type=float, default=2.0, help="time of a training (2)")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    torch.set_num_threads(1)
+    record: dict[str, Any] = {"machine": machine(), "rows": []}
+    if options.json.is_file():
+        record = json.loads(options.json.read_text())
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    done = {(row["variant"], row["seed"], row["minutes"]) for row in record["rows"]}
+    wanted = [(variant, seed) for seed in range(options.seeds) for variant in VARIANTS]
+    for variant, seed in tqdm([each for each in wanted if (each[0].name, each[1], options.minutes) not in done]):
+        record["rows"].append(measure(variant, seed, options.minutes))
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
+
+
+def measure(variant: Variant, seed: int, minutes: float) -> dict[str, Any]:
+    """Train, and play."""
+    settings = sac.Settings(**{**COMMON, **variant.settings})
+    learner = sac.Sac(make(TASK, ENVS, device="cpu", threads=1), settings, seed)
+    training = train(learner, math.inf, 60.0 * minutes, settings.steps, Progress(None, {}), time.process_time)
+    found = evaluate(learner.policy, TASK, {}, "cpu")
+    ended = np.flatnonzero(np.isfinite(training.figures["return"]))  # from the first end of an episode on
+    chosen = ended[np.linspace(0, len(ended) - 1, POINTS).round().astype(int)]
+    curve = {
+        "steps": training.steps[chosen].tolist(),
+        "seconds": training.seconds[chosen].round(1).tolist(),
+        "return": training.figures["return"][chosen].round(1).tolist(),
+    }
+    return {
+        "variant": variant.name,
+        "seed": seed,
+        "minutes": minutes,
+        "processor": machine()["processor"],
+        **curve,
+        "final": float(found["returns"].mean()),
+        "deviation": float(found["returns"].std()),
+        "length": float(found["lengths"].mean()),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Steps from stored states with other actions: what simulated policy gradients and sample enhancement are made of."""
+
+from collections.abc import Mapping
+
+import torch
+
+from sim.envs import TaskState, VectorEnv
+from sim.errors import ModelError
+from sim.torch import Robot
+
+Batch = dict[str, torch.Tensor]
+Outcome = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
+    """An environment of the same task, to simulate stored states in.
+
+    Raises:
+        ModelError: for a task that keeps more of an episode than is stored: data or random parameters.
+    """
+    env.reset(seed=0)
+    kept = env.get_state()
+    more = [*kept["data"], *kept["parameters"]]
+    if more:
+        raise ModelError(
+            f"{type(env.task).__name__}: stored states can't be simulated again, since episodes differ in "
+            f"{', '.join(more)}; leave --enhance simulated and --extras out"
+        )
+    threads = env.simulator.threads
+    other = VectorEnv(
+        env.task, worlds, device="cpu", differentiable=differentiable, autoreset_mode="disabled", threads=threads
+    )
+    other.reset(seed=0)
+    return other
+
+
+def simulate(env: VectorEnv, states: Mapping[str, torch.Tensor], action: torch.Tensor) -> Outcome:
+    """Reward, whether the episode ended, and the observation after actions from stored states, one in each world."""
+    begun = {name: states[name] for name in ("q", "qd", "steps")}
+    env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["ended"])})
+    _, reward, terminated, truncated, info = env.step(action)
+    return reward, terminated | truncated, info["final_obs"]
+
+
+class Simulated:
+    """Several actions from each state, simulated.
+
+    Args:
+        env: an environment with a world for each of them, see :func:`beside`.
+    """
+
+    def __init__(self, env: VectorEnv):
+        self.env = env
+
+    def __call__(self, rows: Batch, action: torch.Tensor) -> Outcome:
+        """What comes of actions [k n, actions], those of a transition one after the other.
+
+        Args:
+            rows: n transitions.
+            action: k actions for each of them.
+        """
+        count = len(action) // len(rows["q"])
+        return simulate(self.env, {name: value.repeat_interleave(count, dim=0) for name, value in rows.items()}, action)
+
+
+class FirstOrder:
+    """Several actions near the one that was taken from each state, by the derivative of the state after it.
+
+    The derivative is the product of those of the steps within an action (:meth:`sim.Simulator.linearise`). Rewards,
+    ends and observations are the task's own, of the states that it predicts. Where a joint lies at its limit or a foot
+    on the ground, a derivative holds on one side only, and neighbours on the other side are wrong.
+
+    Args:
+        env: an environment with a world for each state, see :func:`beside`.
+    """
+
+    def __init__(self, env: VectorEnv):
+        self.env, self.robot = env, Robot(env.simulator.model)
+
+    def __call__(self, rows: Batch, action: torch.Tensor) -> Outcome:
+        """As :meth:`Simulated.__call__`; of ``rows`` the actions count, too."""
+        task, count = self.env.task, len(action) // len(rows["q"])
+        before = TaskState(rows["q"], rows["qd"], rows["steps"])
+        q, qd, slope = self.linearised(before, rows["action"])
+        q, qd, slope, taken = (x.repeat_interleave(count, dim=0) for x in (q, qd, slope, rows["action"]))
+        low, high = self.env.action_low, self.env.action_high
+        change = (slope @ (action.clamp(low, high) - taken.clamp(low, high)).unsqueeze(-1)).squeeze(-1)
+        turn, faster = change.split(qd.shape[1], dim=1)
+        old_q, old_qd, steps = (rows[name].repeat_interleave(count, dim=0) for name in ("q", "qd", "steps"))
+        begun = TaskState(old_q, old_qd, steps)
+        after = TaskState(self.robot.integrate(q, turn), qd + faster, begun.steps + 1)
+        ended = task.terminated(after) | (after.steps >= task.max_episode_length)
+        return task.reward(begun, action, after), ended, task.observe(after)
+
+    def linearised(self, before: TaskState, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The state after an action, and its derivative in that.
+
+        Returns:
+            q [n, nq], qd [n, nv] and the derivative [n, 2 nv, actions], of q in tangent coordinates.
+        """
+        task, simulator = self.env.task, self.env.simulator
+        with torch.enable_grad():
+            given = action.clone().requires_grad_()
+            inputs = task.inputs(before, given.clamp(self.env.action_low, self.env.action_high))
+            slopes = {name: derivatives(value, given).double() for name, value in inputs.items()}
+        driven = {name: value.detach().numpy() for name, value in inputs.items()}
+        state = simulator.state(before.q.numpy(), before.qd.numpy())
+        total = torch.zeros(len(action), 2 * simulator.model.nv, action.shape[1], dtype=torch.float64)
+        for _ in range(task.frame_skip):
+            found = simulator.linearise(state, **driven)
+            state = found.next_state
+            direct = {"tau": found.B_tau, "control": found.B_control}
+            total = torch.as_tensor(found.A).double() @ total
+            for name, slope in slopes.items():
+                total = total + torch.as_tensor(direct[name]).double() @ slope
+        q, qd = (torch.as_tensor(x.numpy()) for x in (state.q, state.qd))
+        return q, qd, total.to(q.dtype)
+
+
+def derivatives(outputs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """Derivatives of outputs [n, k] in actions [n, actions]: [n, k, actions]. It takes a way back for each of the k."""
+    columns = [
+        torch.autograd.grad(column.sum(), action, retain_graph=True, materialize_grads=True)[0]
+        for column in outputs.unbind(dim=1)
+    ]
+    return torch.stack(columns, dim=1)

@@ -1,0 +1,223 @@
+"""Values of parameters that stay on the device: a caller's array is copied and checked there, without a wait.
+
+A number out of its range can't raise an error then. It is counted, and a rollout of the worlds that have it begins with
+NaN, so that they are bad. What the simulator had at first stands in its place, which keeps their gradients finite.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.launch import launch
+from sim.arrays.parameter_range import parameter_range
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.model.parameters import PARAMETERS, number_of_dims, require_shape
+from warp_kernels.parameter_values import parameter_value_kernels
+
+# Kinds of devices in DLPack.
+ON_CPU = 1
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceValue:
+    """A value of a parameter on the device.
+
+    Attributes:
+        name: of the parameter.
+        shape: in which it was given, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world.
+        rows: its numbers [1 or num_worlds, n * size], not to be written to.
+        bad: how many of each row are out of their range [1 or num_worlds].
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    rows: wp.array
+    bad: wp.array
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @functools.cached_property
+    def numbers(self) -> np.ndarray:
+        """The value on the host, float64, not to be written to. On CUDA the first look waits for the device."""
+        return self.rows.numpy().astype(np.float64).reshape(self.shape)
+
+    def entries(self, dtype: Any, first: int, last: int) -> wp.array:
+        """The entries of some worlds [rows, n], or of all where it is shared; the same memory."""
+        size = int(np.prod(PARAMETERS[self.name].shape))
+        begin, end = (first, last) if self.rows.shape[0] > 1 else (0, 1)
+        part = self.rows[begin:end]
+        shape = (part.shape[0], part.shape[1] // size)
+        entries: wp.array = wp.array(ptr=part.ptr, dtype=dtype, shape=shape, device=self.rows.device, copy=False)
+        entries._ref = self.rows  # type: ignore[assignment]  # keeps the memory
+        return entries
+
+    def spoil(self, q: wp.array) -> None:
+        """NaN in place of the coordinates [num_worlds, nq] of worlds with a number out of its range."""
+        kernel = parameter_value_kernels(q.dtype).spoil_worlds
+        launch(kernel, q.shape[0], device=q.device, record_tape=False, bad=self.bad, q=q)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.array, (self.numbers,)
+
+
+class DeviceValues:
+    """What makes values of parameters of arrays on the device.
+
+    Args:
+        model: the model of one world.
+        num_worlds: number of worlds.
+        device: where they are.
+        first: values of all parameters that are in range.
+
+    Attributes:
+        outside: numbers out of their range that were given for each parameter, [1] by name.
+    """
+
+    def __init__(self, model: Model, num_worlds: int, device: wp.Device, first: Mapping[str, np.ndarray]):
+        self.model, self.num_worlds, self.device, self.first = model, num_worlds, device, first
+        self.outside: dict[str, wp.array] = {}
+        self._ranges: dict[str, tuple[wp.array, ...]] = {}
+        self._kernels = parameter_value_kernels(model.scalar)
+
+    def value(self, name: str, given: wp.array) -> DeviceValue:
+        """A value for all worlds, copied and checked.
+
+        Args:
+            name: of the parameter.
+            given: ``[n, ...]`` or ``[num_worlds, n, ...]``, of scalars of the model's dtype, on the device.
+
+        Raises:
+            ModelError: for an unknown name or a wrong shape.
+        """
+        shape = tuple(given.shape)
+        rows = require_shape(name, shape, self.model.counts, self.num_worlds)
+        numbers = given.contiguous().reshape((rows, -1)) if given.ndim else given.reshape((1, 1))
+        values = wp.empty_like(numbers, requires_grad=False)
+        bad = wp.zeros(rows, dtype=wp.int32, device=self.device)
+        lower, upper, instead = self._range(name)
+        entry = PARAMETERS[name].shape
+        size = int(np.prod(entry))
+        launch(
+            self._kernels.check_values, (rows, numbers.shape[1] // size), device=self.device, record_tape=False,
+            lower=lower, upper=upper, instead=instead, size=size, turn=3 if entry == (7,) else -1,
+            given=numbers, values=values, bad=bad, outside=self._outside(name),
+        )  # fmt: skip
+        return DeviceValue(name, shape, values, bad)
+
+    def with_worlds(self, present: "DeviceValue | np.ndarray", name: str, given: wp.array, worlds: Any) -> wp.array:
+        """What all worlds have where some get other values [num_worlds, n, ...], not checked.
+
+        Args:
+            present: the value of before, shared or per world.
+            name: of the parameter.
+            given: ``[n, ...]`` for all that are chosen or ``[k, n, ...]``, one for each.
+            worlds: which are chosen, see :meth:`sim.Simulator.set_parameter`; where it is a tensor on the device, it
+                isn't looked at on the host, and a number of worlds other than k counts as a value out of its range.
+
+        Raises:
+            ModelError: for shapes that don't fit together.
+        """
+        spec = PARAMETERS[name]
+        single = ((self.model.counts[spec.per],) if spec.per != "world" else ()) + spec.shape
+        rank, chosen = self._ranks(name, worlds)
+        rows = given.shape[0] if given.ndim > len(single) else 1
+        if tuple(given.shape)[given.ndim - len(single) :] != single or (chosen is not None and rows not in (1, chosen)):
+            raise ModelError(
+                f"parameter '{name}': worlds of shape {tuple(np.shape(worlds))} and a value of shape "
+                f"{tuple(given.shape)} don't fit {self.num_worlds} worlds, whose values together have shape "
+                f"{(self.num_worlds, *single)}"
+            )
+        before = present.rows if isinstance(present, DeviceValue) else self._uploaded(present, single)
+        values = wp.empty((self.num_worlds, before.shape[1]), dtype=self.model.scalar, device=self.device)
+        arrays = {"before": before, "given": given.contiguous().reshape((rows, -1)), "rank": rank, "values": values}
+        launch(self._kernels.place_rows, self.num_worlds, arrays, device=self.device, record_tape=False)
+        return values.reshape((self.num_worlds, *single))
+
+    def _uploaded(self, value: np.ndarray, single: tuple[int, ...]) -> wp.array:
+        rows = np.ascontiguousarray(value).reshape(-1, int(np.prod(single)))
+        return wp.array(rows, dtype=self.model.scalar, device=self.device)
+
+    def _ranks(self, name: str, worlds: Any) -> tuple[wp.array, int | None]:
+        """Which of the chosen worlds each one is, -1 for none, and how many are chosen if that is known."""
+        place = self.device
+        if not is_on_device(worlds, place):
+            rank = np.full(self.num_worlds, -1, dtype=np.int32)
+            try:
+                chosen = np.arange(self.num_worlds)[np.asarray(worlds)]
+            except IndexError:
+                raise ModelError(f"parameter '{name}': worlds don't fit {self.num_worlds} worlds") from None
+            rank[chosen] = np.arange(len(chosen))
+            return wp.array(rank, dtype=wp.int32, device=place), len(chosen)
+        given = shared_scalars(worlds)
+        found = wp.full(self.num_worlds, -1, dtype=wp.int32, device=place)
+        if given.dtype == wp.int64 and given.ndim == 1:
+            arrays = {"numbers": given, "rank": found, "outside": self._outside(name)}
+            launch(self._kernels.rank_numbers, given.shape[0], arrays, device=place, record_tape=False)
+            return found, int(given.shape[0])
+        if given.dtype == wp.bool and tuple(given.shape) == (self.num_worlds,):
+            until = wp.empty_like(found)
+            arrays = {"mask": given, "ones": found}
+            launch(self._kernels.count_mask, self.num_worlds, arrays, device=place, record_tape=False)
+            wp.utils.array_scan(found, until, inclusive=True)
+            arrays = {"mask": given, "until": until, "rank": found}
+            launch(self._kernels.rank_mask, self.num_worlds, arrays, device=place, record_tape=False)
+            return found, None
+        raise ModelError(
+            f"parameter '{name}': worlds of shape {tuple(given.shape)} and {given.dtype.__name__} don't fit "
+            f"{self.num_worlds} worlds; on the device give a mask of bool, or numbers of int64"
+        )
+
+    def _range(self, name: str) -> tuple[wp.array, ...]:
+        """The least numbers, the greatest ones, and some between them."""
+        if name not in self._ranges:
+            first = self.first[name]
+            instead = first[0] if first.ndim > number_of_dims(name) else first
+            self._ranges[name] = tuple(map(self._uploaded_row, (*parameter_range(name, self.model), instead)))
+        return self._ranges[name]
+
+    def _uploaded_row(self, numbers: np.ndarray) -> wp.array:
+        return wp.array(numbers.ravel(), dtype=self.model.scalar, device=self.device)
+
+    def _outside(self, name: str) -> wp.array:
+        if name not in self.outside:
+            self.outside[name] = wp.zeros(1, dtype=wp.int32, device=self.device)
+        return self.outside[name]
+
+
+def is_on_device(value: object, device: wp.Device) -> bool:
+    """Whether this is a tensor or array on this device, that its memory can be shared with."""
+    if isinstance(value, wp.array):
+        return value.device == device
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return False
+    kind, number = value.__dlpack_device__()
+    return int(kind) == ON_CPU if device.is_cpu else (int(kind) != ON_CPU and number == device.ordinal)
+
+
+def on_host(value: Any) -> Any:
+    """A PyTorch tensor without gradient on the host; anything else as it is."""
+    is_tensor = hasattr(value, "detach") and not getattr(value, "requires_grad", False)
+    return value.detach().cpu() if is_tensor else value
+
+
+def shared_scalars(value: Any) -> wp.array:
+    """A tensor or array as one of scalars, whose last dimensions are those of vectors and matrices; the same memory."""
+    if not isinstance(value, wp.array):
+        shared = wp.from_dlpack(value)
+        assert isinstance(shared, wp.array)
+        return shared
+    dtype: Any = value.dtype
+    inner = getattr(dtype, "_shape_", ())
+    if not inner:
+        return value
+    value = value.contiguous()
+    shape = (*value.shape, *inner)
+    return wp.array(ptr=value.ptr, dtype=dtype._wp_scalar_type_, shape=shape, device=value.device, copy=False)

@@ -1,0 +1,158 @@
+"""Which combinations of parameters a motion's joint forces determine, by QR with column pivoting."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from sim.errors import ModelError
+from sim.identify.regressor import as_robot, column_names, torque_regressor
+from sim.model.model import Model
+from sim.torch.robot.robot import Robot
+from warp_kernels import types as codes
+
+TOLERANCE = 1e-8  # of what counts as zero, relative to the largest, with columns scaled to unit length
+SHOWN = 1e-6  # coefficients below it are left out in words
+
+
+@dataclass(frozen=True)
+class BaseParameters:
+    """The combinations of parameters that a regressor determines: the base parameters of a robot.
+
+    They are ``combinations @ parameters``, and the regressor is ``regressor[:, chosen] @ combinations`` (Gautier,
+    *Numerical calculation of the base inertial parameters of robots*, 1991).
+
+    Attributes:
+        names: of all parameters [n].
+        chosen: the columns that are independent [rank].
+        combinations: [rank, n]; 1 at the chosen parameter, and the shares of those that follow from it.
+        condition: condition number of the independent columns, scaled to unit length; the errors of the torques may
+            grow by as much.
+        alone: parameters that are determined by themselves.
+        never: parameters without any effect.
+    """
+
+    names: tuple[str, ...]
+    chosen: np.ndarray
+    combinations: np.ndarray
+    condition: float
+    alone: tuple[str, ...]
+    never: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of combinations."""
+        return len(self.chosen)
+
+    def words(self) -> list[str]:
+        """One line for each combination, such as "Izz of forearm + 1 Iyy of upper arm"."""
+        lines = []
+        for column, row in zip(self.chosen, self.combinations, strict=True):
+            others = [k for k in np.flatnonzero(np.abs(row) > SHOWN) if k != column]
+            parts = [f"{'-' if row[k] < 0.0 else '+'} {abs(row[k]):.4g} {self.names[k]}" for k in others]
+            lines.append(" ".join([self.names[column], *parts]))
+        return lines
+
+    def __str__(self) -> str:
+        together = len(self.names) - len(self.alone) - len(self.never)
+        head = (
+            f"{self.rank} combinations of {len(self.names)} parameters are determined, condition number "
+            f"{self.condition:.3g}; {len(self.alone)} parameters alone, {together} only together with others, "
+            f"{len(self.never)} not at all:"
+        )
+        return "\n".join([head, *(f"  {line}" for line in self.words())])
+
+
+def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: float = TOLERANCE) -> BaseParameters:
+    """The combinations that a regressor determines.
+
+    Args:
+        regressor: rows of all samples and joints [rows, n], best divided by the noise of each joint.
+        names: of its columns [n].
+        tolerance: what counts as zero, relative to the largest.
+
+    Raises:
+        ModelError: for fewer rows than columns, a wrong number of names, and a regressor of zeros.
+    """
+    regressor = np.asarray(regressor, dtype=np.float64)
+    rows, columns = regressor.shape
+    if columns != len(names):
+        raise ModelError(f"the regressor has {columns} columns, but there are {len(names)} names")
+    if rows < columns:
+        raise ModelError(f"the regressor has {rows} rows and {columns} columns; it needs more samples")
+    norms = np.linalg.norm(regressor, axis=0)
+    used = np.flatnonzero(norms > tolerance * norms.max(initial=0.0))
+    if not len(used):
+        raise ModelError("the regressor has no column other than zero: no parameter has an effect")
+    # An orthogonal change of the rows first: what follows is then independent of the number of samples.
+    triangle: np.ndarray = np.asarray(np.linalg.qr(regressor[:, used] / norms[used], mode="r"))
+    factor, order = scipy.linalg.qr(triangle, mode="r", pivoting=True)
+    diagonal = np.abs(np.diag(factor))
+    rank = int((diagonal > tolerance * diagonal[0]).sum())
+    shares = scipy.linalg.solve_triangular(factor[:rank, :rank], factor[:rank, rank:])
+    combinations = np.zeros((rank, columns))
+    combinations[np.arange(rank), used[order[:rank]]] = 1.0
+    chosen, rest = used[order[:rank]], used[order[rank:]]
+    combinations[:, rest] = shares / norms[chosen][:, None] * norms[rest]
+    singular = np.linalg.svd(triangle[:, order[:rank]], compute_uv=False)
+    determined = _alone(triangle, rank)
+    return BaseParameters(
+        tuple(names), chosen, combinations, float(singular[0] / singular[-1]),
+        tuple(names[int(column)] for column, alone in zip(used, determined, strict=True) if alone),
+        tuple(names[column] for column in sorted(set(range(columns)) - set(used.tolist()))),
+    )  # fmt: skip
+
+
+def robot_base_parameters(
+    model: Robot | Model, *, joint_columns: Sequence[str] = (), samples: int = 200, seed: int = 0
+) -> BaseParameters:
+    """What any motion of a robot could determine, from random states. See :func:`base_parameters`.
+
+    Args:
+        model: the robot.
+        joint_columns: as for :func:`torque_regressor`.
+        samples: number of random states.
+        seed: seed of the states.
+
+    Example:
+        A pendulum's torques tell its moment of inertia about the joint, whatever it is made of.
+
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import robot_base_parameters
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> found = robot_base_parameters(scene.finalize("float64"))
+        >>> sorted(found.words())
+        ['Iyy of bob', 'mass*com_x of bob', 'mass*com_z of bob']
+        >>> found.never[:2]
+        ('mass of bob', 'mass*com_y of bob')
+    """
+    robot = as_robot(model)
+    q, qd, qdd = random_states(robot.model, samples, seed)
+    matrix = torque_regressor(robot, q, qd, qdd, joint_columns=joint_columns)
+    rows = matrix.detach().double().cpu().numpy().reshape(-1, matrix.shape[-1])
+    return base_parameters(rows, column_names(robot, joint_columns))
+
+
+def random_states(model: Model, samples: int, seed: int) -> tuple[Any, Any, Any]:
+    """Random q [samples, nq], qd and qdd [samples, nv], within limits where there are any."""
+    rng = np.random.default_rng(seed)
+    lower, upper = (np.clip(model.parameters[name], -np.pi, np.pi) for name in ("lower_limit", "upper_limit"))
+    q = np.tile(model.q0, (samples, 1))
+    scalar = model.dof_q >= 0
+    q[:, model.dof_q[scalar]] = rng.uniform(lower[scalar], upper[scalar], (samples, int(scalar.sum())))
+    for name, kind in zip(model.joint_names, model.joint_type, strict=True):
+        if kind in (codes.FREE, codes.SPHERICAL):
+            quaternion = rng.standard_normal((samples, 4))
+            q[:, model.q_slice(name)][:, -4:] = quaternion / np.linalg.norm(quaternion, axis=1, keepdims=True)
+    return q, *rng.standard_normal((2, samples, model.nv))
+
+
+def _alone(triangle: np.ndarray, rank: int) -> np.ndarray:
+    """Which columns are independent of all others: no change that has no effect touches them."""
+    _, _, v = np.linalg.svd(triangle)
+    return np.linalg.norm(v[rank:], axis=0) < np.sqrt(TOLERANCE)

@@ -1,0 +1,238 @@
+"""What a fit has found: the values, how certain they are, and what the data can't tell."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.stats
+import torch
+
+from sim.identify.unknown.unknowns import UnknownSet
+
+MOST_WORDS, MOST_LINES = 5, 5  # of what changes together; of more combinations only their number is told
+LITTLE = 0.9  # a deviation above this share of the prior's says that the data tells next to nothing
+ROUNDING = 1e-7  # of a unit eigenvector: what is smaller is no part of it
+WEAK = 1e-4  # inverse standard deviation, in units of a free number's scale, of the term that keeps it from drifting
+CONFIDENCE = 1.96  # standard deviations on either side of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Values of the unknowns with their uncertainty.
+
+    Attributes:
+        names: of the values [m].
+        units: their units [m].
+        values: what fits best, or the posterior's mean [m].
+        start: what the search started from [m].
+        deviations: standard deviations [m]; infinite where nothing determines a value.
+        prior_deviations: the same before the data; infinite where nothing was known.
+        correlation: of the values [m, m]; zero beside those that nothing determines.
+        free: free numbers of the search [p].
+        free_covariance: their covariance [p, p].
+        at_bound: names of values that lie at a bound, whose deviations mean little.
+        chi_square: sum of squared residuals, in units of the noise.
+        measured: how many numbers were measured.
+        evaluations: how often the residuals were computed.
+        undetermined: combinations of unknowns that nothing determines, in words.
+        converged: whether the search ended because it could get no better.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: np.ndarray
+    start: np.ndarray
+    deviations: np.ndarray
+    prior_deviations: np.ndarray
+    correlation: np.ndarray
+    free: np.ndarray
+    free_covariance: np.ndarray
+    at_bound: tuple[str, ...]
+    chi_square: float
+    measured: int
+    evaluations: int
+    undetermined: tuple[str, ...] = ()
+    converged: bool = True
+
+    def __getitem__(self, name: str) -> float:
+        """A value by its name."""
+        return float(self.values[self.names.index(name)])
+
+    def deviation(self, name: str) -> float:
+        """The standard deviation of a value."""
+        return float(self.deviations[self.names.index(name)])
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """A 95 % interval."""
+        width = CONFIDENCE * self.deviation(name)
+        return self[name] - width, self[name] + width
+
+    @property
+    def probability(self) -> float:
+        """Of residuals as large as these or larger, if model and noise are right."""
+        return float(scipy.stats.chi2.sf(self.chi_square, max(self.measured - len(self.free), 1)))
+
+    @property
+    def not_told(self) -> tuple[str, ...]:
+        """Names of the values that the data tells next to nothing about."""
+        told = self.deviations < LITTLE * self.prior_deviations
+        return tuple(name for name, each in zip(self.names, told, strict=True) if not each)
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names))
+        lines = []
+        for k, name in enumerate(self.names):
+            note = "  the data doesn't tell" if name in self.not_told else ""
+            note += "  at its bound" if name in self.at_bound else ""
+            deviation = "  unknown " if np.isinf(self.deviations[k]) else f"{self.deviations[k]:10.2g}"
+            lines.append(f"{name:{width}s} {self.values[k]:12.5g} +-{deviation} {self.units[k]:9s}{note}")
+        lines += [f"not determined: {words}" for words in self.undetermined]
+        return "\n".join(lines)
+
+
+def covariance_of(information: np.ndarray, tolerance: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse of an information matrix where it has one.
+
+    Args:
+        information: J'J of all residuals and priors [p, p].
+        tolerance: what counts as zero, relative to the largest eigenvalue, with a diagonal of ones.
+
+    Returns:
+        the pseudo-inverse [p, p], and directions without information, one per row [k, p].
+    """
+    diagonal = np.sqrt(np.diag(information))
+    scale = np.where(diagonal > 0.0, diagonal, 1.0)
+    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
+    known = values > tolerance * max(float(values[-1]), 1e-300)
+    half = vectors[:, known] / np.sqrt(values[known])
+    vectors = np.where(np.abs(vectors) > ROUNDING, vectors, 0.0)
+    return half @ half.T / np.outer(scale, scale), (vectors[:, ~known].T) / scale
+
+
+def solve(
+    unknowns: UnknownSet, x0: np.ndarray, residuals: "Residuals", max_evaluations: int
+) -> scipy.optimize.OptimizeResult:
+    """Least squares by SciPy's trust-region method, with bounds on the free numbers.
+
+    Free numbers that nothing determines stay where they start: each is drawn there, by a term so weak that it counts
+    for nothing beside any data.
+
+    Args:
+        unknowns: what is looked for.
+        x0: free numbers at the start, perhaps followed by others without bounds and of size one.
+        residuals: what is minimised.
+        max_evaluations: most evaluations.
+    """
+    extra = len(x0) - len(unknowns.lower)
+    bounds = tuple(
+        np.append(bound, np.full(extra, far)) for bound, far in ((unknowns.lower, -np.inf), (unknowns.upper, np.inf))
+    )
+    scale = np.append(unknowns.scale, np.ones(extra))
+    pull = np.diag(WEAK / scale)
+    return scipy.optimize.least_squares(
+        lambda x: np.append(residuals.values(x), pull @ (x - x0)), x0,
+        lambda x: np.vstack([residuals.jacobian(x), pull]), bounds, method="trf", x_scale=scale, ftol=1e-9, xtol=1e-9,
+        gtol=1e-12, max_nfev=max_evaluations,
+    )  # fmt: skip
+
+
+class Residuals:
+    """Residuals of a fit, in standard deviations, those of the priors included, and their derivatives."""
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """Residuals [n] for free numbers [p]."""
+        raise NotImplementedError
+
+    def jacobian(self, x: np.ndarray) -> np.ndarray:
+        """Their derivatives [n, p]."""
+        raise NotImplementedError
+
+
+def prior_deviations(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
+    """How far free numbers [p] are from the priors [k], in standard deviations."""
+    return unknowns.prior_deviations(torch.as_tensor(x)).numpy()
+
+
+def prior_slopes(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
+    """The derivatives of that [k, p]."""
+    if not len(prior_deviations(unknowns, x)):
+        return np.zeros((0, len(x)))
+    return jacobian(unknowns.prior_deviations, x)
+
+
+def jacobian(function: object, x: np.ndarray) -> np.ndarray:
+    """Derivatives [m, p] of a function of PyTorch from free numbers [p] to numbers [m]."""
+    found = torch.autograd.functional.jacobian(function, torch.as_tensor(x), vectorize=True)
+    assert isinstance(found, torch.Tensor)
+    return found.numpy()
+
+
+def describe(
+    unknowns: UnknownSet,
+    found: scipy.optimize.OptimizeResult,
+    information: np.ndarray,
+    chi_square: float,
+    measured: int,
+) -> Estimate:
+    """An estimate by Laplace's approximation: the covariance is the inverse of the information at the best fit.
+
+    Args:
+        unknowns: what was looked for.
+        found: the end of the search; the first of its free numbers are those of the unknowns [p].
+        information: J'J of all residuals and priors there [p, p].
+        chi_square: sum of squared residuals.
+        measured: how many numbers were measured.
+    """
+    x = found.x[: len(unknowns.lower)]
+    covariance, lost = covariance_of(information)
+    slopes = prior_slopes(unknowns, x)
+    before, free_before = covariance_of(slopes.T @ slopes)
+    readings = unknowns.readings(torch.as_tensor(x)).numpy()
+    slope = jacobian(unknowns.readings, x)
+    spread = slope @ covariance @ slope.T
+    deviations = _deviations(slope, covariance, lost)
+    scale = np.sqrt(np.maximum(np.diag(spread), 1e-300))
+    correlation = np.where(np.isfinite(deviations), spread / np.outer(scale, scale), 0.0)
+    touching = (x <= unknowns.lower + 1e-6 * (1.0 + np.abs(x))) | (x >= unknowns.upper - 1e-6 * (1.0 + np.abs(x)))
+    touched = np.abs(slope) @ touching > 0.0
+    return Estimate(
+        unknowns.names, unknowns.units, readings, unknowns.readings(unknowns.start).numpy(), deviations,
+        _deviations(slope, before, free_before), correlation, x, covariance,
+        tuple(name for name, at in zip(unknowns.names, touched, strict=True) if at), chi_square, measured,
+        int(found.nfev),
+        _words(unknowns.names, lost @ slope.T), found.status > 0,
+    )  # fmt: skip
+
+
+def _deviations(slope: np.ndarray, covariance: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """Standard deviations of readings; infinite for those that a direction without information changes."""
+    found = np.sqrt(np.maximum(np.einsum("mi,ij,mj->m", slope, covariance, slope), 0.0))
+    if not len(lost):
+        return found
+    # Relative to what the reading would change by if each of those free numbers moved by as much alone.
+    change, largest = np.abs(slope @ lost.T), np.abs(slope) @ np.abs(lost.T)
+    return np.where((change > 1e-5 * largest).any(axis=1), np.inf, found)
+
+
+def _words(names: tuple[str, ...], changes: np.ndarray) -> tuple[str, ...]:
+    """Directions of readings [k, m] in words, each with as few readings as possible."""
+    changes = changes[np.abs(changes).max(axis=1) > 0.0]
+    if len(changes) > MOST_LINES:
+        involved = [name for name, size in zip(names, np.abs(changes).max(axis=0), strict=True) if size > 0.0]
+        return (f"{len(changes)} combinations of {involved[0]} ... {involved[-1]}",)
+    if not len(changes):
+        return ()
+    size = np.abs(changes).max(axis=0)
+    _, factor, order = scipy.linalg.qr(changes / np.where(size > 0.0, size, 1.0), pivoting=True)
+    rank = int((np.abs(np.diag(factor)) > 1e-6 * abs(factor[0, 0])).sum())
+    rows = np.zeros((rank, len(names)))
+    rows[:, order] = np.linalg.solve(factor[:rank, :rank], factor[:rank])
+    lines = []
+    for first, row in zip(order[:rank], rows * size, strict=True):
+        row = row / row[first]
+        others = [k for k in np.argsort(-np.abs(row)) if k != first and abs(row[k]) > 1e-3]
+        parts = [f"{row[k]:+.3g} {names[k]}" for k in others[:MOST_WORDS]]
+        parts += ["..."] if len(others) > MOST_WORDS else []
+        lines.append(names[first] + (f" with {', '.join(parts)}" if parts else ""))
+    return tuple(lines)

@@ -1,0 +1,232 @@
+"""Motions that tell much: Fourier series within a robot's limits, optimised for the condition of the regressor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import torch
+
+from sim.errors import ModelError
+from sim.identify.base_parameters import base_parameters, random_states
+from sim.identify.logs.log import Log
+from sim.identify.regressor import as_robot, as_tensor, column_names, torque_regressor
+from sim.model.model import Model
+from sim.torch.robot.robot import Robot
+
+GRID = 80  # points of the fastest harmonic at which limits are kept
+SAMPLES = 60  # points of a period at which the regressor is taken while it is optimised
+MARGIN = 0.98  # share of a limit that is used, since limits are kept at points alone
+HALF_TURN = np.pi  # range of joints without limits, either way from their middle
+
+
+@dataclass(frozen=True)
+class Excitation:
+    """A periodic motion q(t) = middle + sum of a_k sin(k w t) + b_k cos(k w t), at rest where t = 0.
+
+    Attributes:
+        model: the model.
+        period: of the motion [s].
+        middle: [nv].
+        sine, cosine: coefficients [harmonics, nv].
+        condition: condition number of the base parameters' regressor on this motion, columns scaled to unit length.
+        condition_before: the smallest of the random motions that the search started from.
+    """
+
+    model: Model
+    period: float
+    middle: np.ndarray
+    sine: np.ndarray
+    cosine: np.ndarray
+    condition: float
+    condition_before: float
+
+    def __call__(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, qd and qdd at given times [n, nv]."""
+        w = 2.0 * np.pi / self.period * np.arange(1, len(self.sine) + 1)
+        sine, cosine = (f(np.asarray(time, dtype=np.float64)[:, None] * w) for f in (np.sin, np.cos))
+        q = self.middle + sine @ self.sine + cosine @ self.cosine
+        qd = (w * cosine) @ self.sine - (w * sine) @ self.cosine
+        return q, qd, -(w**2 * sine) @ self.sine - (w**2 * cosine) @ self.cosine
+
+    def log(self, rate: float, periods: float = 1.0) -> Log:
+        """The motion as a log without joint forces, at a rate [Hz]."""
+        time = np.arange(round(periods * self.period * rate) + 1) / rate
+        return Log(self.model, time, *self(time), source="excitation")
+
+
+def excite(
+    model: Robot | Model,
+    *,
+    period: float = 10.0,
+    harmonics: int = 5,
+    joint_columns: Sequence[str] = (),
+    acceleration: float | Sequence[float] | np.ndarray = np.inf,
+    noise: float | Sequence[float] | np.ndarray = 1.0,
+    lower: Sequence[float] | np.ndarray | None = None,
+    upper: Sequence[float] | np.ndarray | None = None,
+    starts: int = 20,
+    iterations: int = 50,
+    seed: int = 0,
+) -> Excitation:
+    """Find a motion whose joint forces determine the base parameters well (Swevers et al. 1997; Gautier 1992).
+
+    Each joint has a Fourier series, scaled so that it reaches one of its limits of position, velocity or acceleration
+    and exceeds none. It is at rest, without acceleration, where the period begins. From the best of some random ones,
+    L-BFGS reduces the logarithm of the condition number, with derivatives through the regressor. Collisions are not
+    looked at: watch the motion before a robot makes it.
+
+    Args:
+        model: the robot, whose joints have one coordinate each.
+        period: of the motion [s].
+        harmonics: number of multiples of the lowest frequency, at least 3.
+        joint_columns: as for :func:`torque_regressor`: what else is to be determined.
+        acceleration: greatest acceleration of each joint, or of all [rad/s^2 or m/s^2].
+        noise: standard deviation of each joint's measured force, or of all; only its ratios count.
+        lower, upper: limits of position that replace the model's [nv].
+        starts: number of random motions.
+        iterations: most iterations of L-BFGS; 0 for the best random motion.
+        seed: of the random motions.
+
+    Raises:
+        ModelError: for joints with quaternions, too few harmonics, and ill-shaped or empty limits.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import excite
+        >>> scene = sim.ModelBuilder()
+        >>> for k in range(2):
+        ...     _ = scene.add_link(f"link{k}", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        ...     parent = f"link{k - 1}" if k else "world"
+        ...     _ = scene.add_joint(f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0))
+        >>> motion = excite(scene.finalize("float64"), period=5.0, acceleration=10.0, starts=5, iterations=10)
+        >>> motion.condition <= motion.condition_before
+        True
+        >>> q, qd, qdd = motion(np.linspace(0.0, 5.0, 501))
+        >>> bool(np.abs(qdd).max() < 10.0)
+        True
+    """
+    robot = as_robot(model)
+    if robot.nq != robot.nv or not robot.nv:
+        raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
+    if harmonics < 3 or not period > 0.0 or starts < 1:
+        raise ModelError(
+            f"harmonics {harmonics}, period {period:g} s, starts {starts}: expected at least 3, above 0, at least 1"
+        )
+    series = _Series(robot, period, harmonics, acceleration, lower, upper)
+    weight = 1.0 / _per_joint(robot, "noise", noise)
+    columns = _base_columns(robot, joint_columns, seed)
+    time = np.arange(SAMPLES) * period / SAMPLES
+
+    def log_condition(z: torch.Tensor) -> torch.Tensor:
+        motion = (as_tensor(robot, part) for part in series.motion(z, time))
+        matrix = torque_regressor(robot, *motion, joint_columns=joint_columns)[..., columns]
+        rows = (matrix * as_tensor(robot, weight)[:, None]).flatten(0, 1).double()
+        values = torch.linalg.svdvals(rows / rows.norm(dim=0))
+        return (values[0] / values[-1]).log()
+
+    def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
+        point = torch.tensor(z).reshape(-1, robot.nv).requires_grad_()
+        value = log_condition(point)
+        (slope,) = torch.autograd.grad(value, point)
+        return float(value.detach()), slope.numpy().ravel()
+
+    rng = np.random.default_rng(seed)
+    drawn = [rng.standard_normal(series.free * robot.nv) for _ in range(starts)]
+    with torch.no_grad():
+        values = [float(log_condition(torch.tensor(z).reshape(-1, robot.nv))) for z in drawn]
+    best = drawn[int(np.argmin(values))]
+    found = best
+    if iterations:
+        found = scipy.optimize.minimize(objective, best, jac=True, method="L-BFGS-B", options={"maxiter": iterations}).x
+    sine, cosine = series.coefficients(torch.tensor(found).reshape(-1, robot.nv))
+    with torch.no_grad():
+        last = float(log_condition(torch.tensor(found).reshape(-1, robot.nv)))
+    return Excitation(
+        robot.model, period, series.middle.numpy(), sine.numpy(), cosine.numpy(), float(np.exp(last)),
+        float(np.exp(min(values))),
+    )  # fmt: skip
+
+
+class _Series:
+    """Fourier series that are at rest at the start, as large as limits allow.
+
+    Attributes:
+        middle: of each joint's range [nv].
+        free: number of free numbers of each joint.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        period: float,
+        harmonics: int,
+        acceleration: float | Sequence[float] | np.ndarray,
+        lower: Sequence[float] | np.ndarray | None,
+        upper: Sequence[float] | np.ndarray | None,
+    ):
+        low, high = (_limits(robot, name, given) for name, given in (("lower_limit", lower), ("upper_limit", upper)))
+        endless = ~(np.isfinite(low) & np.isfinite(high))
+        middle = np.where(endless, 0.0, 0.5 * (np.where(endless, 0.0, low) + np.where(endless, 0.0, high)))
+        half = np.where(endless, HALF_TURN, 0.5 * (np.where(endless, 0.0, high - low)))
+        fastest = robot.velocity_limit.detach().cpu().double().numpy()
+        limits = [half, np.where(fastest > 0.0, fastest, np.inf), _per_joint(robot, "acceleration", acceleration)]
+        if not (half > 0.0).all():
+            joint = robot.joint_names[int(np.argmin(half))]
+            raise ModelError(f"joint '{joint}' has no room between its limits")
+        self.middle = torch.as_tensor(middle)
+        self._limits = [torch.as_tensor(MARGIN * limit) for limit in limits]
+        self._w = 2.0 * np.pi / period * np.arange(1, harmonics + 1)
+        # Velocity and acceleration vanish at the start: w . a = 0 and w^2 . b = 0.
+        rest = scipy.linalg.block_diag(self._w[None], self._w[None] ** 2)
+        self._basis = torch.as_tensor(scipy.linalg.null_space(rest))
+        self.free = self._basis.shape[1]
+        self._grid = self._functions(np.linspace(0.0, period, GRID * harmonics))
+
+    def coefficients(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sine and cosine coefficients [harmonics, nv] for free numbers [free, nv]."""
+        raw = self._basis @ z
+        shares = [
+            (functions @ raw).abs().amax(0) / limit for functions, limit in zip(self._grid, self._limits, strict=True)
+        ]
+        scaled = raw / torch.stack(shares).amax(0)
+        return scaled[: len(self._w)], scaled[len(self._w) :]
+
+    def motion(self, z: torch.Tensor, time: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """q, qd and qdd [n, nv] for free numbers [free, nv]."""
+        scaled = torch.cat(self.coefficients(z))
+        q, qd, qdd = (functions @ scaled for functions in self._functions(time))
+        return self.middle + q, qd, qdd
+
+    def _functions(self, time: np.ndarray) -> list[torch.Tensor]:
+        """Position, velocity and acceleration for one unit of each coefficient [n, 2 * harmonics]."""
+        w, sine, cosine = self._w, *(f(time[:, None] * self._w) for f in (np.sin, np.cos))
+        parts = [(sine, cosine), (w * cosine, -w * sine), (-(w**2) * sine, -(w**2) * cosine)]
+        return [torch.as_tensor(np.concatenate(each, axis=1)) for each in parts]
+
+
+def _base_columns(robot: Robot, joint_columns: Sequence[str], seed: int) -> np.ndarray:
+    """Columns that are independent on random states, those of the base parameters."""
+    names = column_names(robot, joint_columns)
+    states = random_states(robot.model, max(200, len(names)), seed)
+    with torch.no_grad():
+        matrix = torque_regressor(robot, *states, joint_columns=joint_columns)
+    return base_parameters(matrix.cpu().double().numpy().reshape(-1, len(names)), names).chosen
+
+
+def _limits(robot: Robot, name: str, given: Sequence[float] | np.ndarray | None) -> np.ndarray:
+    if given is None:
+        return getattr(robot, name).detach().cpu().double().numpy()
+    return _per_joint(robot, name, given, positive=False)
+
+
+def _per_joint(
+    robot: Robot, name: str, value: float | Sequence[float] | np.ndarray, positive: bool = True
+) -> np.ndarray:
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape not in ((), (robot.nv,)) or np.isnan(array).any() or (positive and not (array > 0.0).all()):
+        wanted = "positive numbers" if positive else "numbers"
+        raise ModelError(f"{name} is {value}; expected {wanted}, one or {robot.nv}")
+    return np.broadcast_to(array, (robot.nv,)).copy()

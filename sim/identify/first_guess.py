@@ -1,0 +1,72 @@
+"""Where a search for bodies starts: at what linear least squares gives, as far as such a body can exist."""
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.inertial import from_linear
+from sim.identify.unknown.blocks import Bodies, Numbers
+from sim.identify.unknown.unknowns import Unknowns
+from sim.torch.robot.parametrisations import log_cholesky, pseudo_inertia
+
+TOLERANCE = 1e-8  # of what counts as zero, with columns scaled to unit length
+THINNEST = 0.03  # least length over which a body's mass is spread, relative to the longest
+INSIDE = 1e-3  # least value of a number that must not be negative, relative to its scale
+
+
+def linear_solution(matrix: np.ndarray, target: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Numbers [n] that solve linear least squares; what nothing determines stays near its present value.
+
+    Args:
+        matrix: [rows, n].
+        target: [rows].
+        present: [n].
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    used = norms > TOLERANCE * norms.max(initial=0.0)
+    scaled = matrix[:, used] / norms[used]
+    change, *_ = np.linalg.lstsq(scaled, target - matrix @ present, rcond=TOLERANCE)
+    found = present.copy()
+    found[used] += change / norms[used]
+    return found
+
+
+def first_guess(unknowns: Unknowns, columns: dict[tuple[str, int], np.ndarray], numbers: np.ndarray) -> np.ndarray:
+    """Free numbers [p] for the solution of linear least squares, which may be no body at all.
+
+    Bodies with a prior start from it.
+
+    Args:
+        unknowns: what is looked for.
+        columns: for each parameter and entry its places in ``numbers``; ten for the mass of a link.
+        numbers: the solution.
+    """
+    parts = []
+    for block in unknowns.blocks:
+        place = block.places[0]
+        found = numbers[columns[place.parameter, place.entries[0]]]
+        free = block.start.numpy()
+        if isinstance(block, Bodies) and block.prior is None:
+            free = _existing(found, free)
+        elif isinstance(block, Numbers):
+            free = np.clip(found, block.lower + INSIDE * block.scale, block.upper - INSIDE * block.scale)
+        parts.append(free)
+    return np.concatenate(parts)
+
+
+def _existing(numbers: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """Log-Cholesky numbers of the body nearest to ten numbers that can exist and isn't thin."""
+    if not numbers[0] > 0.0:
+        return otherwise
+    mass, com, inertia = from_linear(torch.as_tensor(numbers))
+    spread = 0.5 * np.trace(inertia.numpy()) * np.eye(3) - inertia.numpy()
+    values, vectors = np.linalg.eigh(spread)
+    if not values[-1] > 0.0:
+        return otherwise
+    values = np.maximum(values, THINNEST**2 * values[-1])
+    thick = vectors @ np.diag(values) @ vectors.T
+    try:
+        free = log_cholesky(pseudo_inertia(mass, com, torch.as_tensor(np.trace(thick) * np.eye(3) - thick)))
+    except ModelError:  # by rounding
+        return otherwise
+    return free.numpy()[np.tril_indices(4)]

@@ -1,0 +1,1 @@
+"""Logs of a robot's motion: reading, filtering, differentiating and aligning them."""

@@ -1,0 +1,100 @@
+"""Delays between the channels of a log, and constant offsets of its sensors."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.logs.log import Log
+from sim.identify.regressor import as_robot, as_tensor
+from sim.model.model import Model
+from sim.torch.robot.robot import Robot
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How a channel lies beside what the others say it should be.
+
+    Attributes:
+        delay: by how much it comes later, the same for all joints [s].
+        gain: its size relative to what it should be [nv].
+        offset: what is added to it [nv].
+        correlation: with what it should be, without the delay [nv]; what is far from 1 is little to go by.
+    """
+
+    delay: float
+    gain: np.ndarray
+    offset: np.ndarray
+    correlation: np.ndarray
+
+
+def align(log: Log, channel: str, model: Robot | Model | None = None, longest: float = 0.1) -> Alignment:
+    """Compare a channel with what it should be: qd with the derivative of q, tau with the robot's inverse dynamics.
+
+    For tau the robot need not be right: a delay shows with a first guess of its parameters, and gain and offset are
+    relative to that.
+
+    Args:
+        log: the log, at even intervals; for tau with qd and qdd.
+        channel: "qd" or "tau".
+        model: the robot, for tau.
+        longest: the longest delay that is looked for, either way [s].
+
+    Raises:
+        ModelError: for another channel, one that the log lacks, and a log that is shorter than the delays.
+    """
+    log.require(channel)
+    if channel == "qd":
+        if log.model.nq != log.model.nv:
+            raise ModelError(f"{log.source}: coordinates with quaternions can't be differentiated")
+        should = np.gradient(log.q, log.time, axis=0)
+    elif channel == "tau" and model is not None:
+        log.require("qd", "qdd")
+        robot = as_robot(model)
+        with torch.no_grad():
+            q, qd, qdd = (as_tensor(robot, value) for value in (log.q, log.qd, log.qdd))
+            should = robot.inverse_dynamics(q, qd, qdd).cpu().double().numpy()
+    else:
+        raise ModelError(f"channel is '{channel}'; it must be 'qd', or 'tau' with the robot")
+    measured = getattr(log, channel)
+    seconds = delay(should, measured, 1.0 / log.rate, longest)
+    time = log.time + seconds
+    inside = (time >= log.time[0]) & (time <= log.time[-1])
+    now = np.stack([np.interp(time[inside], log.time, column) for column in measured.T], axis=1)
+    should = should[inside]
+    x, y = should - should.mean(axis=0), now - now.mean(axis=0)
+    gain = (x * y).sum(axis=0) / np.maximum((x * x).sum(axis=0), 1e-300)
+    size = np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
+    correlation = (x * y).sum(axis=0) / np.maximum(size, 1e-300)
+    return Alignment(seconds, gain, now.mean(axis=0) - gain * should.mean(axis=0), correlation)
+
+
+def delay(first: np.ndarray, second: np.ndarray, dt: float, longest: float) -> float:
+    """By how much one signal comes later than another, to a fraction of the interval.
+
+    It maximises the sum of all columns' correlations, at whole intervals and then on a parabola.
+
+    Args:
+        first: signals [n, k].
+        second: the same signals, later [n, k].
+        dt: interval [s].
+        longest: the longest delay that is looked for, either way [s].
+    """
+    lags = round(longest / dt)
+    if lags < 1 or 4 * lags > len(first):
+        raise ModelError(f"delays up to {longest:g} s need an interval below that and a log of {8.0 * longest:g} s")
+    middle = slice(lags, len(first) - lags)
+    a = _standard(first[middle])
+    scores = np.array(
+        [(a * _standard(second[lags + k : len(first) - lags + k])).mean() for k in range(-lags, lags + 1)]
+    )
+    best = int(scores[1:-1].argmax()) + 1
+    before, at, after = scores[best - 1 : best + 2]
+    curvature = before - 2.0 * at + after
+    return dt * (best - lags + (0.5 * (before - after) / curvature if curvature < 0.0 else 0.0))
+
+
+def _standard(signal: np.ndarray) -> np.ndarray:
+    apart = signal - signal.mean(axis=0)
+    return apart / np.maximum(np.sqrt((apart**2).mean(axis=0)), 1e-300)

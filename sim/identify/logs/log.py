@@ -1,0 +1,259 @@
+"""Logs of a robot's motion: coordinates, velocities, accelerations and joint forces over time."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+import scipy.signal
+
+from sim.errors import ModelError
+from sim.identify.regressor import dof_names
+from sim.model.model import Model
+
+CHANNELS = ("q", "qd", "qdd", "tau", "control")
+EVEN = 1e-3  # how much intervals may differ, relative to the mean, to count as even
+
+
+@dataclass(frozen=True)
+class Log:
+    """A recorded motion. Its methods return a new log.
+
+    Attributes:
+        model: the model of the robot.
+        time: when each row was measured [n], increasing, s.
+        q: joint coordinates [n, nq].
+        qd: joint velocities [n, nv]; None where they weren't measured.
+        qdd: joint accelerations [n, nv], likewise.
+        tau: joint forces [n, nv], likewise.
+        control: inputs of the actuators [n, nu], likewise.
+        source: where it is from, for messages.
+
+    Raises:
+        ModelError: for a wrong shape, values that aren't finite, a time that doesn't increase, naming the row.
+    """
+
+    model: Model
+    time: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray | None = None
+    qdd: np.ndarray | None = None
+    tau: np.ndarray | None = None
+    control: np.ndarray | None = None
+    source: str = "log"
+
+    def __post_init__(self) -> None:
+        time = np.array(self.time, dtype=np.float64)
+        if time.ndim != 1 or len(time) < 2:
+            raise ModelError(f"{self.source}: time has shape {time.shape}; it needs at least two rows")
+        object.__setattr__(self, "time", time)
+        self._require_finite("time", time[:, None])
+        late = np.flatnonzero(np.diff(time) <= 0.0)
+        if len(late):
+            row = int(late[0]) + 1
+            raise ModelError(
+                f"{self.source}: time doesn't increase at row {row}: {time[row - 1]:g}, then {time[row]:g}"
+            )
+        for name in CHANNELS:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            array = np.array(value, dtype=np.float64)
+            expected = (len(time), channel_width(self.model, name))
+            if array.shape != expected:
+                raise ModelError(f"{self.source}: {name} has shape {array.shape}; expected {expected}")
+            self._require_finite(name, array)
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "q", _unit_quaternions(self.model, self.q))
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __repr__(self) -> str:
+        there = ", ".join(name for name in CHANNELS if getattr(self, name) is not None)
+        return f"Log({self.source}: {len(self)} rows over {self.time[-1] - self.time[0]:g} s; {there})"
+
+    @property
+    def rate(self) -> float:
+        """Rows per second, on average [Hz]."""
+        return (len(self) - 1) / float(self.time[-1] - self.time[0])
+
+    def require(self, *names: str) -> None:
+        """Raise ModelError if a channel is missing."""
+        for name in names:
+            if getattr(self, name) is None:
+                hint = "call differentiated() first" if name in ("qd", "qdd") else "it must be measured"
+                raise ModelError(f"{self.source}: there is no {name}; {hint}")
+
+    def between(self, start: float, end: float) -> "Log":
+        """The rows from one time to another [s], both included."""
+        rows = (self.time >= start) & (self.time <= end)
+        return self._of_channels(lambda _, value: value[rows], time=self.time[rows])
+
+    def resampled(self, rate: float) -> "Log":
+        """Rows at even intervals, by linear interpolation; quaternions stay of unit length.
+
+        Filter first where the new rate is lower: what is faster than half of it would come out as something slower.
+
+        Args:
+            rate: rows per second [Hz].
+        """
+        if not rate > 0.0:
+            raise ModelError(f"{self.source}: rate is {rate:g} Hz; it must be positive")
+        count = int(np.floor((self.time[-1] - self.time[0]) * rate + 1e-9)) + 1
+        time = self.time[0] + np.arange(count) / rate
+        return self._of_channels(lambda _, value: _interpolated(time, self.time, value), time=time)
+
+    def filtered(self, cutoff: float, order: int = 4, channels: tuple[str, ...] = ("q", "qd", "tau")) -> "Log":
+        """A Butterworth filter forwards and backwards, which delays nothing.
+
+        Args:
+            cutoff: frequency that loses half of its amplitude, in both passes together [Hz].
+            order: of the filter in each pass.
+            channels: what is filtered.
+        """
+        self._require_even("filtered")
+        if not 0.0 < cutoff < 0.5 * self.rate:
+            raise ModelError(
+                f"{self.source}: cutoff is {cutoff:g} Hz; it must be positive and below half the rate, {self.rate:g} Hz"
+            )
+        sections = scipy.signal.butter(order, cutoff, fs=self.rate, output="sos")
+
+        def change(name: str, value: np.ndarray) -> np.ndarray:
+            return scipy.signal.sosfiltfilt(sections, value, axis=0) if name in channels else value
+
+        return self._of_channels(change)
+
+    def differentiated(self, window: float, order: int = 4) -> "Log":
+        """Velocities and accelerations as the derivatives of polynomials through the rows around each (Savitzky-Golay).
+
+        q becomes the polynomials' value. Where qd was measured, it becomes theirs as well, and qdd its derivative.
+
+        Args:
+            window: duration of what each polynomial is fitted to [s].
+            order: degree of the polynomials.
+
+        Raises:
+            ModelError: for a window of too few rows, uneven intervals, and joints with quaternions without qd.
+        """
+        self._require_derivable()
+        self._require_even("differentiated")
+        length = 2 * round(0.5 * window * self.rate) + 1
+        if not order < length <= len(self):
+            raise ModelError(
+                f"{self.source}: a window of {window:g} s has {length} of {len(self)} rows; polynomials of degree "
+                f"{order} need between {order + 1} and all"
+            )
+
+        def derivative(value: np.ndarray, number: int) -> np.ndarray:
+            return scipy.signal.savgol_filter(value, length, order, deriv=number, delta=1.0 / self.rate, axis=0)
+
+        return self._with_derivatives(derivative)
+
+    def spline_differentiated(self, noise: float | np.ndarray) -> "Log":
+        """As :meth:`differentiated`, by smoothing splines of degree 5, at any intervals.
+
+        Args:
+            noise: standard deviation of what is differentiated, for all joints or for each: splines are as smooth as
+                that allows.
+        """
+        self._require_derivable()
+        deviations = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.model.nv,))
+        if not (deviations > 0.0).all():
+            raise ModelError(f"{self.source}: noise is {noise}; it must be positive")
+
+        def derivative(value: np.ndarray, number: int) -> np.ndarray:
+            columns = []
+            for column, deviation in zip(value.T, deviations, strict=True):
+                weights = np.full(len(column), 1.0 / deviation)
+                spline = scipy.interpolate.UnivariateSpline(self.time, column, weights, k=5, s=len(column))
+                columns.append(spline(self.time, number))
+            return np.stack(columns, axis=1)
+
+        return self._with_derivatives(derivative)
+
+    def shifted(self, channel: str, seconds: float) -> "Log":
+        """A log in which one channel is taken from later rows, to make up for a delay [s]; the ends are cut off."""
+        self.require(channel)
+        time = self.time + seconds
+        inside = (time >= self.time[0]) & (time <= self.time[-1])
+
+        def change(name: str, value: np.ndarray) -> np.ndarray:
+            return _interpolated(time[inside], self.time, value) if name == channel else value[inside]
+
+        return self._of_channels(change, time=self.time[inside])
+
+    def with_offset(self, channel: str, offset: Any) -> "Log":
+        """A log with something constant taken away from one channel."""
+        self.require(channel)
+        return self._of_channels(lambda name, value: value - np.asarray(offset) if name == channel else value)
+
+    def _with_derivatives(self, derivative: Any) -> "Log":
+        if self.qd is not None:
+            return replace(self, qd=derivative(self.qd, 0), qdd=derivative(self.qd, 1))
+        return replace(self, q=derivative(self.q, 0), qd=derivative(self.q, 1), qdd=derivative(self.q, 2))
+
+    def _require_derivable(self) -> None:
+        if self.model.nq != self.model.nv and self.qd is None:
+            raise ModelError(f"{self.source}: coordinates with quaternions can't be differentiated; measure qd")
+
+    def _of_channels(self, change: Any, **others: Any) -> "Log":
+        there = {name: getattr(self, name) for name in CHANNELS}
+        changed: dict[str, Any] = {
+            name: None if value is None else change(name, value) for name, value in there.items()
+        }
+        return replace(self, **changed, **others)
+
+    def _require_even(self, what: str) -> None:
+        steps = np.diff(self.time)
+        worst = int(np.abs(steps - steps.mean()).argmax())
+        if abs(steps[worst] - steps.mean()) > EVEN * steps.mean():
+            raise ModelError(
+                f"{self.source}: {what}() needs even intervals, but row {worst + 1} comes after {steps[worst]:.4g} s "
+                f"in place of {steps.mean():.4g} s; call resampled({self.rate:.4g}) first"
+            )
+
+    def _require_finite(self, name: str, array: np.ndarray) -> None:
+        if not np.isfinite(array).all():
+            row, column = (int(k) for k in np.argwhere(~np.isfinite(array))[0])
+            label = name if name == "time" else f"{name} of {channel_names(self.model, name)[column]}"
+            raise ModelError(f"{self.source}: {label} isn't finite at row {row}")
+
+
+def channel_width(model: Model, channel: str) -> int:
+    """Number of columns of a channel."""
+    return {"q": model.nq, "control": model.nu}.get(channel, model.nv)
+
+
+def channel_names(model: Model, channel: str) -> tuple[str, ...]:
+    """What the columns of a channel belong to: joints, with a number where one has several, or actuators."""
+    if channel == "control":
+        return tuple(model.actuator_names)
+    if channel != "q" or model.nq == model.nv:
+        return dof_names(model)
+    names: list[str] = []
+    for name in model.joint_names:
+        part = model.q_slice(name)
+        count = part.stop - part.start
+        names += [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
+    return tuple(names)
+
+
+def _interpolated(time: np.ndarray, known: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.stack([np.interp(time, known, column) for column in values.T], axis=1).reshape(len(time), -1)
+
+
+def _unit_quaternions(model: Model, q: np.ndarray) -> np.ndarray:
+    """Coordinates whose quaternions have unit length and never jump to the other sign."""
+    if model.nq == model.nv:
+        return q
+    q = q.copy()
+    for name in model.joint_names:
+        part, dofs = model.q_slice(name), model.qd_slice(name)
+        if part.stop - part.start == dofs.stop - dofs.start:
+            continue
+        quaternion = q[:, part.stop - 4 : part.stop]
+        quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
+        turned = np.einsum("ni,ni->n", quaternion[1:], quaternion[:-1]) < 0.0
+        quaternion *= np.where(np.cumsum([False, *turned]) % 2, -1.0, 1.0)[:, None]
+    return q

@@ -1,0 +1,215 @@
+"""Logs from files and tables, by the names of their columns."""
+
+import csv
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ImportFileError, ModelError
+from sim.identify.logs.log import CHANNELS, Log, channel_names
+from sim.model.model import Model
+
+# A pattern with {joint} in it, or the name of each column in the order of the model.
+Columns = str | Sequence[str]
+DEFAULT: dict[str, Columns] = {"q": "q_{joint}", "qd": "qd_{joint}", "tau": "tau_{joint}", "control": "u_{joint}"}
+
+
+def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
+    """A log from a CSV file with names in its first line.
+
+    Args:
+        path: the file. Fields may be separated by commas, semicolons or tabs.
+        model: the model.
+        time: name of the column with the time [s].
+        **columns: where ``q``, ``qd``, ``qdd``, ``tau`` and ``control`` are: a pattern such as "q_{joint}", where
+            {joint} stands for each joint in turn (for a control each actuator; ``base[0]``, ``base[1]`` ... for a joint
+            with several numbers), or a list of names in the order of the model. None: not there. Default:
+            "q_{joint}", and "qd_{joint}", "tau_{joint}" and "u_{joint}" if the file has all of their columns.
+
+    Raises:
+        ImportFileError: for a file that can't be read, a missing column, or a value that is no number, naming the
+            column and the line.
+    """
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            start = file.read(4096)
+            file.seek(0)
+            header = start.splitlines()[0] if start.splitlines() else ""
+            rows = list(csv.reader(file, delimiter=max(",;\t", key=header.count)))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ImportFileError(path, f"can't be read: {error}") from None
+    names = [name.strip() for name in rows[0]] if rows else []
+    lines = [(number, row) for number, row in enumerate(rows[1:], start=2) if row]
+
+    def column(name: str) -> np.ndarray:
+        place, values = names.index(name), np.empty(len(lines))
+        for k, (number, row) in enumerate(lines):
+            if len(row) != len(names):
+                raise ImportFileError(path, f"has {len(row)} fields; expected {len(names)}", f"line {number}")
+            try:
+                values[k] = float(row[place])
+            except ValueError:
+                message = f"{row[place]!r} is not a number"
+                raise ImportFileError(path, message, f"line {number}, column '{name}'") from None
+        return values
+
+    return _log(path, model, names, column, time, columns)
+
+
+def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", **names: str | None) -> Log:
+    """A log from an .npz file, which has an array for each channel.
+
+    Args:
+        path: the file.
+        model: the model.
+        time: name of the array with the time [n], s.
+        **names: names of the arrays with ``q`` [n, nq], ``qd``, ``qdd``, ``tau`` [n, nv] and ``control`` [n, nu].
+            Default: those names, as far as they are there.
+
+    Raises:
+        ImportFileError: for a file that can't be read, and for a missing array or one of the wrong shape.
+    """
+    _require_channels(names)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError) as error:
+        raise ImportFileError(path, f"can't be read: {error}") from None
+    wanted = {"time": time, "q": names.get("q") or "q"}
+    for channel in CHANNELS[1:]:
+        name = names.get(channel, channel if channel in arrays else None)
+        if name is not None:
+            wanted[channel] = name
+    for name in wanted.values():
+        if name not in arrays:
+            raise ImportFileError(path, f"has no array '{name}'; there are {', '.join(arrays)}")
+    return _made(path, model, {channel: arrays[name] for channel, name in wanted.items()})
+
+
+def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
+    """A log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index."""
+    names = [str(name) for name in frame.columns]
+    if time not in names and frame.index.name == time:
+        frame = frame.reset_index()
+        names = [str(name) for name in frame.columns]
+
+    def column(name: str) -> np.ndarray:
+        try:
+            return np.asarray(frame.iloc[:, names.index(name)], dtype=np.float64)
+        except (TypeError, ValueError):
+            values = frame.iloc[:, names.index(name)]
+            row = next(k for k, value in enumerate(values) if not _is_number(value))
+            message = f"{values.iloc[row]!r} is not a number"
+            raise ImportFileError("DataFrame", message, f"row {row}, column '{name}'") from None
+
+    return _log("DataFrame", model, names, column, time, columns)
+
+
+def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/joint_states") -> Log:
+    """A log from a bag of ROS 1 or 2 with messages of type sensor_msgs/JointState, through the package ``rosbags``.
+
+    Positions, velocities and efforts belong to joints by their names; other joints in the messages are left out. The
+    time is that of the messages' headers, from the first one on.
+
+    Args:
+        path: the bag: a .bag file, or the folder of ROS 2.
+        model: the model, whose joints have one coordinate each.
+        topic: of the messages.
+
+    Raises:
+        ImportFileError: for a bag that can't be read, a missing topic, and a joint that a message lacks.
+        ModelError: without the package, which the extra ``rosbag`` installs.
+    """
+    try:
+        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError:
+        raise ModelError("reading a bag needs the package rosbags: install backswing with the extra [rosbag]") from None
+    if model.nq != model.nv:
+        raise ModelError("a JointState has one position for each joint, but the model has joints with quaternions")
+    try:
+        with AnyReader([Path(path)], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as bag:
+            found = [each for each in bag.connections if each.topic == topic]
+            if not found:
+                topics = ", ".join(sorted({each.topic for each in bag.connections}))
+                raise ImportFileError(path, f"has no topic '{topic}'; there are {topics}")
+            messages = [bag.deserialize(raw, each.msgtype) for each, _, raw in bag.messages(connections=found)]
+    except (AnyReaderError, OSError) as error:
+        raise ImportFileError(path, f"can't be read: {error}") from None
+    return _of_messages(path, model, messages)
+
+
+def _of_messages(path: Any, model: Model, messages: list[Any]) -> Log:
+    names = list(channel_names(model, "q"))
+    orders: list[list[int]] = []
+    for row, message in enumerate(messages):
+        place = {name: k for k, name in enumerate(message.name)}
+        missing = [name for name in names if name not in place]
+        if missing:
+            raise ImportFileError(path, f"has no joint '{missing[0]}'; there are {', '.join(place)}", f"message {row}")
+        orders.append([place[name] for name in names])
+    stamps = [message.header.stamp for message in messages]
+    seconds = np.array([each.sec - stamps[0].sec + 1e-9 * (each.nanosec - stamps[0].nanosec) for each in stamps])
+    channels = {"time": seconds}
+    for channel, attribute in (("q", "position"), ("qd", "velocity"), ("tau", "effort")):
+        values = [getattr(message, attribute) for message in messages]
+        there = [len(value) > 0 for value in values]
+        if all(there):
+            channels[channel] = np.array([value[order] for value, order in zip(values, orders, strict=True)])
+        elif channel == "q":
+            raise ImportFileError(path, "has no positions", f"message {there.index(False)}")
+    return _made(path, model, channels)
+
+
+def _log(
+    path: Any,
+    model: Model,
+    names: list[str],
+    column: Callable[[str], np.ndarray],
+    time: str,
+    columns: Mapping[str, Columns | None],
+) -> Log:
+    """A log whose channels are found by the names of columns."""
+    _require_channels(columns)
+    channels = {"time": [time]}
+    for channel in CHANNELS:
+        pattern = columns.get(channel, DEFAULT.get(channel))
+        if pattern is None:
+            continue
+        owners = channel_names(model, channel)
+        found = [pattern.replace("{joint}", owner) for owner in owners] if isinstance(pattern, str) else list(pattern)
+        if len(found) != len(owners):
+            raise ModelError(f"{path}: {channel} has {len(found)} columns for {len(owners)}: {', '.join(owners)}")
+        # What isn't asked for is read where it is there.
+        if channel == "q" or channel in columns or (found and set(found) <= set(names)):
+            channels[channel] = found
+    for channel, wanted in channels.items():
+        for name in wanted:
+            if name not in names:
+                raise ImportFileError(path, f"has no column '{name}' for {channel}; there are {', '.join(names)}")
+    arrays = {channel: np.stack([column(name) for name in wanted], axis=1) for channel, wanted in channels.items()}
+    return _made(path, model, arrays | {"time": arrays["time"][:, 0]})
+
+
+def _made(path: Any, model: Model, channels: Mapping[str, np.ndarray]) -> Log:
+    try:
+        return Log(model, source=str(path), **channels)
+    except ModelError as error:
+        raise ImportFileError(path, str(error).removeprefix(f"{path}: ")) from None
+
+
+def _require_channels(given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in CHANNELS:
+            raise ModelError(f"unknown channel '{name}'; there are {', '.join(CHANNELS)}")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

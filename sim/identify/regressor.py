@@ -1,0 +1,166 @@
+"""The torque regressor: joint forces as a matrix times the numbers in which they are linear."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.inertial import INERTIAL_NAMES, to_linear
+from sim.model.model import Model
+from sim.torch.robot.robot import Robot
+
+# Parameters of degrees of freedom in which joint forces are linear too, each with one column per degree of freedom.
+JOINT_COLUMNS = ("damping", "friction_loss", "armature")
+
+
+def torque_regressor(
+    model: Robot | Model, q: Any, qd: Any, qdd: Any, *, joint_columns: Sequence[str] = ()
+) -> torch.Tensor:
+    """The matrix Y of ``tau = Y @ linear_parameters(model)``, without springs and what ``joint_columns`` leaves out.
+
+    A link's ten columns are the wrenches that bear its motion for one unit of each number, taken to the joints by the
+    transpose of the link's Jacobian (Khalil and Dombre, *Modeling, Identification and Control of Robots*, 2002, chapter
+    12). It doesn't depend on the numbers themselves. Differentiable in q, qd and qdd.
+
+    Args:
+        model: the robot. Its gravity counts, and its links' gravity compensation.
+        q: joint coordinates [..., nq], a tensor or anything that numpy can read, as are
+        qd: joint velocities [..., nv] and
+        qdd: joint accelerations [..., nv].
+        joint_columns: which of "damping", "friction_loss" and "armature" have columns after those of the links.
+
+    Returns:
+        Y [..., nv, 10 * num_links + nv * len(joint_columns)]: for each link the columns of :data:`INERTIAL_NAMES`,
+        link after link, then for each of ``joint_columns`` those of all degrees of freedom. :func:`column_names` has
+        their names.
+
+    Raises:
+        ModelError: for a wrong shape or name, and for a robot with a value of gravity for each row.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import column_names, linear_parameters, torque_regressor
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> robot = sim.torch.Robot(scene.finalize("float64"))
+        >>> Y = torque_regressor(robot, q=[0.5], qd=[0.0], qdd=[2.0])
+        >>> Y.shape
+        torch.Size([1, 10])
+        >>> round(float(Y[0] @ linear_parameters(robot)), 3)  # 0.6 kg m^2 * 2 rad/s^2 + 2 kg * g * 0.5 m * sin(0.5)
+        5.903
+        >>> column_names(robot)[:2]
+        ('mass of bob', 'mass*com_x of bob')
+    """
+    robot = as_robot(model)
+    _require_columns(joint_columns)
+    q, qd, qdd = (as_tensor(robot, value) for value in (q, qd, qdd))
+    gravity = robot.value("gravity")
+    if gravity.dim() != 1:
+        raise ModelError("the regressor needs one gravity for all rows; set the robot's gravity to a tensor [3]")
+    names = robot.link_names
+    jacobian = robot.jacobian(q, names, "local")
+    angular_velocity = robot.frame_velocity(q, qd, names, "local")[..., :3]
+    acceleration = robot.frame_acceleration(q, qd, qdd, names, "local")
+    rotation = robot.forward_kinematics_matrix(q, names)[..., :3, :3]
+    felt = rotation.mT @ gravity
+    if robot.model.parameters.get("gravity_compensation") is not None:
+        felt = felt * (1.0 - robot.value("gravity_compensation"))[:, None]
+    columns = wrench_columns(angular_velocity, acceleration[..., :3], acceleration[..., 3:] - felt)
+    by_link = torch.einsum("...lkv,...lkp->...vlp", jacobian, columns).flatten(-2)
+    return torch.cat([by_link, *_joint_parts(joint_columns, qd, qdd, by_link)], dim=-1)
+
+
+def wrench_columns(
+    angular_velocity: torch.Tensor, angular_acceleration: torch.Tensor, acceleration: torch.Tensor
+) -> torch.Tensor:
+    """The matrix from a body's ten numbers to the wrench about its origin that moves it, moment first.
+
+    Args:
+        angular_velocity: [..., 3], as the others along the body's axes.
+        angular_acceleration: [..., 3].
+        acceleration: of the body's origin, minus gravity [..., 3].
+
+    Returns:
+        [..., 6, 10].
+    """
+    w, alpha, a = _cross(angular_velocity), _cross(angular_acceleration), _cross(acceleration)
+    moment = _inertia_times(angular_acceleration) + w @ _inertia_times(angular_velocity)
+    zero = torch.zeros_like(moment)
+    upper = torch.cat([zero[..., :1], -a, moment], dim=-1)
+    lower = torch.cat([acceleration[..., None], alpha + w @ w, zero], dim=-1)
+    return torch.cat([upper, lower], dim=-2)
+
+
+def linear_parameters(model: Robot | Model, joint_columns: Sequence[str] = ()) -> torch.Tensor:
+    """The present values of the numbers that :func:`torque_regressor` multiplies, in the order of its columns."""
+    robot = as_robot(model)
+    _require_columns(joint_columns)
+    numbers = to_linear(*(robot.value(name) for name in ("mass", "com", "inertia")))
+    return torch.cat([numbers.flatten(), *(robot.value(name) for name in joint_columns)])
+
+
+def column_names(model: Robot | Model, joint_columns: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of the columns of :func:`torque_regressor`, such as "mass*com_x of forearm" or "damping of elbow"."""
+    robot = as_robot(model)
+    _require_columns(joint_columns)
+    links = [f"{name} of {link}" for link in robot.link_names for name in INERTIAL_NAMES]
+    return (*links, *(f"{name} of {dof}" for name in joint_columns for dof in dof_names(robot.model)))
+
+
+def dof_names(model: Model) -> tuple[str, ...]:
+    """A name for each degree of freedom [nv]: the joint's, with a number where it has several."""
+    ends = [*model.joint_qd_start[1:], model.nv]
+    names: list[str] = []
+    for name, start, end in zip(model.joint_names, model.joint_qd_start, ends, strict=True):
+        names += [name] if end - start == 1 else [f"{name}[{k}]" for k in range(end - start)]
+    return tuple(names)
+
+
+def as_robot(model: Robot | Model) -> Robot:
+    """A robot, made from a model where it isn't one."""
+    if isinstance(model, Robot):
+        return model
+    if not isinstance(model, Model):
+        raise ModelError(f"expected a sim.torch.Robot or a sim.Model, not a {type(model).__name__}")
+    return Robot(model)
+
+
+def as_tensor(robot: Robot, value: Any) -> torch.Tensor:
+    """Something that numpy can read as a tensor of the robot's dtype, on its device; tensors as they are."""
+    if isinstance(value, torch.Tensor):
+        return value
+    like = robot.value("gravity")
+    return torch.as_tensor(np.asarray(value), dtype=like.dtype, device=like.device)
+
+
+def _joint_parts(
+    joint_columns: Sequence[str], qd: torch.Tensor, qdd: torch.Tensor, like: torch.Tensor
+) -> list[torch.Tensor]:
+    factors = {"damping": qd, "friction_loss": qd.sign(), "armature": qdd}
+    batch = like.shape[:-1]
+    return [torch.diag_embed(factors[name].expand(batch)) for name in joint_columns]
+
+
+def _require_columns(joint_columns: Sequence[str]) -> None:
+    for name in joint_columns:
+        if name not in JOINT_COLUMNS:
+            raise ModelError(f"joint_columns: unknown '{name}'; there are {', '.join(JOINT_COLUMNS)}")
+
+
+def _cross(v: torch.Tensor) -> torch.Tensor:
+    """Matrices [..., 3, 3] that multiply a vector as v x does."""
+    zero = torch.zeros_like(v[..., 0])
+    x, y, z = v.unbind(-1)
+    return torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], dim=-1).unflatten(-1, (3, 3))
+
+
+def _inertia_times(v: torch.Tensor) -> torch.Tensor:
+    """Matrices [..., 3, 6] from the six entries of an inertia to the inertia times v."""
+    zero = torch.zeros_like(v[..., 0])
+    x, y, z = v.unbind(-1)
+    rows = [x, y, zero, z, zero, zero], [zero, x, y, zero, z, zero], [zero, zero, zero, x, y, z]
+    return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)

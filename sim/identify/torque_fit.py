@@ -1,0 +1,279 @@
+"""Identification by inverse dynamics: weighted least squares on joint forces, for bodies that can exist."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.base_parameters import BaseParameters, base_parameters
+from sim.identify.estimate import Estimate, Residuals, describe, jacobian, prior_deviations, prior_slopes, solve
+from sim.identify.first_guess import first_guess, linear_solution
+from sim.identify.inertial import to_linear
+from sim.identify.logs.log import Log
+from sim.identify.regressor import (
+    JOINT_COLUMNS,
+    as_robot,
+    as_tensor,
+    column_names,
+    dof_names,
+    linear_parameters,
+    torque_regressor,
+)
+from sim.identify.unknown.priors import Prior
+from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns
+from sim.model.model import Model
+from sim.torch.robot.robot import Robot
+
+INERTIAL = ("mass", "com", "inertia")
+LINEAR = (*INERTIAL, *JOINT_COLUMNS, TORQUE_OFFSET)
+TOGETHER = 4096  # samples whose regressor is made at once
+
+
+@dataclass(frozen=True)
+class TorqueFit:
+    """Parameters identified from joint forces.
+
+    Attributes:
+        robot: a copy of the robot with the values found; ``robot.save_urdf(path)`` writes it.
+        estimate: the values with their uncertainty.
+        noise: standard deviation of each joint's force that the weights are from [nv].
+        correlation_samples: how many samples in succession have about the same error [nv]; the deviations of the
+            estimate allow for it.
+        residual: root mean square of each joint's remaining error [nv].
+        residual_before: that of the robot as it was given [nv].
+        base: which combinations of the unknown links' and joints' numbers the motion determines.
+        logs: what it was identified from.
+        predicted: joint forces by the values found, for each log [n, nv].
+    """
+
+    robot: Robot
+    estimate: Estimate
+    noise: np.ndarray
+    correlation_samples: np.ndarray
+    residual: np.ndarray
+    residual_before: np.ndarray
+    base: BaseParameters
+    logs: tuple[Log, ...]
+    predicted: tuple[np.ndarray, ...]
+
+
+def fit_torques(
+    model: Robot | Model,
+    logs: Log | Sequence[Log],
+    unknowns: Mapping[str, Prior | None] | Sequence[str],
+    *,
+    noise: Sequence[float] | np.ndarray | None = None,
+    max_evaluations: int = 200,
+) -> TorqueFit:
+    """Identify parameters from logs of joint forces, as those with which inverse dynamics explains them best.
+
+    Joint forces are linear in ten numbers of each link. Their regressor is reduced to a triangle first, so that an
+    iteration takes no longer for a longer log. Bodies are parametrised as ones that can exist (positive mass, moments
+    with the triangle inequality), by the log-Cholesky form of the pseudo-inertia.
+
+    Args:
+        model: the robot; its present values are the first guess, and are kept for all that isn't unknown.
+        logs: logs with q, qd, qdd and tau, such as those that :meth:`Log.differentiated` returns.
+        unknowns: names with what is known before, see :class:`sim.identify.Unknowns`. There are "inertial", "mass",
+            "com" of a link, and "damping", "friction_loss", "armature", "torque_offset" of a joint. The last is a
+            constant that the sensor adds.
+        noise: standard deviation of each joint's measured force [nv]. Default: what remains of an unconstrained fit.
+        max_evaluations: most evaluations of the search.
+
+    Raises:
+        ModelError: for logs without a channel or of another model, unknowns that joint forces aren't linear in, and
+            fewer samples than unknowns.
+
+    Example:
+        A pendulum with noise of 0.01 N m on its torque, and less damping than was thought.
+
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_torques
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> robot = sim.torch.Robot(scene.finalize("float64"))
+        >>> time = np.linspace(0.0, 5.0, 501)[:, None]
+        >>> q, qd, qdd = np.sin(2.0 * time), 2.0 * np.cos(2.0 * time), -4.0 * np.sin(2.0 * time)
+        >>> tau = sim.inverse_dynamics(robot.model, q, qd, qdd).numpy() - 0.2 * qd
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> fit = fit_torques(robot, Log(robot.model, time[:, 0], q, qd, qdd, tau), ["damping of hinge", "mass of bob"])
+        >>> round(fit.estimate["damping of hinge"], 2), round(fit.estimate["mass of bob"], 2)
+        (0.3, 2.0)
+        >>> fit.estimate.not_told
+        ()
+    """
+    robot = as_robot(model)
+    given = _present_model(robot)
+    wanted = Unknowns(given, unknowns)
+    for name in wanted.touched:
+        if name not in LINEAR:
+            raise ModelError(f"joint forces don't determine {name} by inverse dynamics; there are {', '.join(LINEAR)}")
+    logs = [logs] if isinstance(logs, Log) else list(logs)
+    columns, rest = _regressors(robot, logs, wanted)
+    matrix, wanted_tau = columns.matrix, rest
+    free = _unconstrained(matrix, wanted_tau)
+    deviations = np.sqrt((free**2).mean(axis=0)) if noise is None else np.asarray(noise, dtype=np.float64)
+    if deviations.shape != (robot.nv,) or not (deviations > 0.0).all():
+        raise ModelError(f"noise is {deviations.tolist()}; expected {robot.nv} positive numbers, one for each joint")
+    together = np.concatenate([[_correlation(part) for part in _split(free, logs)]]).mean(axis=0)
+    weights = deviations * np.sqrt(together)
+    weighted = (matrix / weights[:, None]).reshape(-1, matrix.shape[-1])
+    target = (wanted_tau / weights).ravel()
+    residuals = _Reduced(wanted, columns.used, weighted, target)
+    present = residuals.numbers(wanted.start).numpy()
+    start = first_guess(wanted, columns.places, linear_solution(residuals.factor, residuals.target, present))
+    found = solve(wanted, start, residuals, max_evaluations)
+    slope = residuals.jacobian(found.x)
+    numbers, first = (residuals.numbers(torch.as_tensor(x)).numpy() for x in (found.x, wanted.start.numpy()))
+    left, before = (np.sqrt(((matrix @ each - wanted_tau) ** 2).mean(axis=0)) for each in (numbers, first))
+    chi_square = float((((matrix @ numbers - wanted_tau) / deviations) ** 2).sum())
+    estimate = describe(wanted, found, slope.T @ slope, chi_square, wanted_tau.size)
+    return TorqueFit(
+        _with_values(robot, wanted, found.x), estimate, deviations, together, left, before,
+        base_parameters(weighted, columns.names), tuple(logs),
+        tuple(_split(matrix @ numbers + (_measured(logs) - wanted_tau), logs)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of the regressor that unknowns have an effect on.
+
+    Attributes:
+        matrix: [samples, nv, n].
+        used: their places among all columns, offsets last [n].
+        names: [n].
+        places: for each parameter and entry its places among these columns.
+    """
+
+    matrix: np.ndarray
+    used: np.ndarray
+    names: tuple[str, ...]
+    places: dict[tuple[str, int], np.ndarray]
+
+
+class _Reduced(Residuals):
+    """Residuals after an orthogonal change that leaves a triangle of as many rows as columns."""
+
+    def __init__(self, unknowns: Unknowns, used: np.ndarray, weighted: np.ndarray, target: np.ndarray):
+        self.unknowns = unknowns
+        self.used = torch.as_tensor(used)
+        triangle: np.ndarray = np.asarray(np.linalg.qr(np.column_stack([weighted, target]), mode="r"))
+        self.factor, self.target = triangle[:-1, :-1], triangle[:-1, -1]
+
+    def numbers(self, x: torch.Tensor) -> torch.Tensor:
+        """The numbers in which joint forces are linear, those that the unknowns have an effect on [n]."""
+        model, values = self.unknowns.model, self.unknowns.parameters(x)
+        whole = {name: torch.as_tensor(model.parameters[name]) for name in (*INERTIAL, *JOINT_COLUMNS)} | values
+        offsets = values.get(TORQUE_OFFSET, torch.zeros(model.nv, dtype=torch.float64))
+        parts = [to_linear(*(whole[name] for name in INERTIAL)).flatten(), *(whole[name] for name in JOINT_COLUMNS)]
+        return torch.cat([*parts, offsets])[self.used]
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Residuals`."""
+        numbers = self.numbers(torch.as_tensor(x)).numpy()
+        return np.append(self.factor @ numbers - self.target, prior_deviations(self.unknowns, x))
+
+    def jacobian(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Residuals`."""
+        return np.vstack([self.factor @ jacobian(self.numbers, x), prior_slopes(self.unknowns, x)])
+
+
+def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Columns, np.ndarray]:
+    """The regressor of all samples [samples, nv, n], and the joint forces that it has to explain [samples, nv]."""
+    names = column_names(robot, JOINT_COLUMNS) + tuple(f"torque_offset of {name}" for name in dof_names(robot.model))
+    touched = _touched(unknowns, len(robot.link_names), robot.nv)
+    used = np.unique(np.concatenate(list(touched.values())))
+    pi = torch.cat([linear_parameters(robot, JOINT_COLUMNS), robot.value("mass").new_zeros(robot.nv)]).detach()
+    others = torch.ones(len(pi), dtype=torch.bool)
+    others[torch.as_tensor(used)] = False
+    parts, targets = [], []
+    for log in logs:
+        log.require("qd", "qdd", "tau")
+        if (log.model.nq, log.model.nv) != (robot.model.nq, robot.nv):
+            raise ModelError(f"{log.source}: it is of a model with {log.model.nv} degrees of freedom, not {robot.nv}")
+        for start in range(0, len(log), TOGETHER):
+            rows = slice(start, start + TOGETHER)
+            assert log.qd is not None
+            assert log.qdd is not None
+            assert log.tau is not None
+            q, qd, qdd = (as_tensor(robot, value[rows]) for value in (log.q, log.qd, log.qdd))
+            with torch.no_grad():
+                matrix = torque_regressor(robot, q, qd, qdd, joint_columns=JOINT_COLUMNS)
+                known = robot.inverse_dynamics(q, qd, qdd) - matrix @ pi[: matrix.shape[-1]]
+                offsets = torch.eye(robot.nv).to(matrix).expand(*matrix.shape[:2], robot.nv)
+                matrix = torch.cat([matrix, offsets], dim=-1)
+                known = known + matrix[..., others] @ pi[others]
+            parts.append(matrix[..., used].cpu().double().numpy())
+            targets.append(log.tau[rows] - known.cpu().double().numpy())
+    matrix_of_all = np.concatenate(parts)
+    if matrix_of_all.shape[0] * robot.nv < len(used):
+        raise ModelError(f"the logs have {matrix_of_all.shape[0]} samples for {len(used)} numbers; they are too short")
+    places = {key: np.searchsorted(used, all_of_it) for key, all_of_it in touched.items()}
+    return _Columns(matrix_of_all, used, tuple(names[k] for k in used), places), np.concatenate(targets)
+
+
+def _touched(unknowns: Unknowns, links: int, nv: int) -> dict[tuple[str, int], np.ndarray]:
+    """Columns that the unknowns have an effect on, by parameter and entry; those of a link are ten."""
+    starts = {name: 10 * links + k * nv for k, name in enumerate((*JOINT_COLUMNS, TORQUE_OFFSET))}
+    found: dict[tuple[str, int], np.ndarray] = {}
+    for block in unknowns.blocks:
+        for place in block.places:
+            for entry in place.entries:
+                inertial = place.parameter in INERTIAL
+                columns = range(10 * entry, 10 * entry + 10) if inertial else [starts[place.parameter] + entry]
+                found[place.parameter, entry] = np.array(columns)
+    return found
+
+
+def _unconstrained(matrix: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """What linear least squares leaves of the joint forces [samples, nv], all joints weighted by their size."""
+    size = np.maximum(np.sqrt((target**2).mean(axis=0)), 1e-12)
+    weighted = (matrix / size[:, None]).reshape(-1, matrix.shape[-1])
+    numbers = linear_solution(weighted, (target / size).ravel(), np.zeros(weighted.shape[1]))
+    return target - matrix @ numbers
+
+
+def _split(values: np.ndarray, logs: list[Log]) -> list[np.ndarray]:
+    return np.split(values, np.cumsum([len(log) for log in logs])[:-1])
+
+
+def _measured(logs: list[Log]) -> np.ndarray:
+    return np.concatenate([log.tau for log in logs if log.tau is not None])
+
+
+def _correlation(errors: np.ndarray) -> np.ndarray:
+    """How many samples in succession have about the same error [nv]: 1 + 2 (sum of correlations up to the first zero).
+
+    Filters make neighbouring errors alike: n of them then tell as much as n over this number of independent ones.
+    """
+    n = len(errors)
+    spectrum = np.abs(np.fft.rfft(errors, 2 * n, axis=0)) ** 2
+    lags = np.fft.irfft(spectrum, axis=0)[:n]
+    lags = lags / np.maximum(lags[0], 1e-300)
+    positive = np.cumprod(lags > 0.0, axis=0) * lags
+    # Of white noise the lags scatter by 1 / sqrt(n); what is within that counts as none.
+    positive[np.cumsum(positive < 2.0 / np.sqrt(n), axis=0) > 0] = 0.0
+    return np.maximum(2.0 * positive.sum(axis=0) - 1.0, 1.0)
+
+
+def _present_model(robot: Robot) -> Model:
+    """The robot's model with its present values."""
+    model = copy.copy(robot.model)
+    values = {name: robot.value(name).detach().cpu().double().numpy() for name in (*INERTIAL, *JOINT_COLUMNS)}
+    object.__setattr__(model, "parameters", {**model.parameters, **values})
+    return model
+
+
+def _with_values(robot: Robot, unknowns: Unknowns, x: np.ndarray) -> Robot:
+    found = copy.deepcopy(robot)
+    with torch.no_grad():
+        for name, value in unknowns.parameters(torch.as_tensor(x)).items():
+            if name != TORQUE_OFFSET:
+                getattr(found, name).copy_(value)
+    return found

@@ -1,0 +1,1 @@
+"""Identification from motions that are simulated, in single or multiple shooting."""

@@ -1,0 +1,209 @@
+"""Identification by trajectories: least squares over simulated motions, in single or multiple shooting."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.estimate import Estimate, describe, solve
+from sim.identify.logs.log import Log
+from sim.identify.posterior import sample
+from sim.identify.trajectories.segments import Segments, cut
+from sim.identify.trajectories.sensitivity import Motion, Worlds
+from sim.identify.trajectories.shooting import Shooting
+from sim.identify.unknown.priors import Prior
+from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
+from sim.model.model import Model
+from sim.simulation.options import ContactOptions
+from sim.torch.robot.robot import Robot
+
+MOST_SAMPLED = 20  # free numbers; importance sampling of more needs too many samples
+
+
+@dataclass(frozen=True)
+class TrajectoryFit:
+    """Parameters identified from motions.
+
+    Attributes:
+        estimate: the values with their uncertainty.
+        parameters: whole parameters by name [n, ...], for ``Simulator(..., parameters=...)``.
+        segments: how the logs were cut into motions that are simulated.
+        motion: the motions that fit best, in the rows of the segments.
+        residual: root mean square of what remains, in standard deviations, of each channel and degree of freedom
+            [channels, nv]; one where the model and the noise are right.
+        residual_before: that of the first guess.
+    """
+
+    estimate: Estimate
+    parameters: dict[str, np.ndarray]
+    segments: Segments
+    motion: Motion
+    residual: np.ndarray
+    residual_before: np.ndarray
+    _problem: Shooting = field(repr=False)
+
+    @property
+    def model(self) -> Model:
+        """The model, with its own parameters."""
+        return self._problem.worlds.model
+
+    def curves(self, dof: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Time [n], measured and fitted values [n] of a degree of freedom, one entry for each segment.
+
+        Of joints with quaternions they are changes since the segment's first row.
+        """
+        segments, robot = self.segments, self._problem.robot
+        first = segments.q[:1]
+        offset = segments.q[0, :, self.model.dof_q[dof]] if self.model.dof_q[dof] >= 0 else torch.zeros(segments.count)
+        measured, fitted = (robot.difference(first, q)[..., dof] + offset for q in (segments.q, self.motion.q))
+        shown = segments.weight[..., dof] > 0.0
+        return [
+            (start + segments.interval * np.flatnonzero(rows), a[rows].numpy(), b[rows].numpy())
+            for start, rows, a, b in zip(segments.starts, shown.T, measured.T, fitted.T, strict=True)
+        ]
+
+    def apply(self, robot: Robot) -> Robot:
+        """Put what was found of links and joints into a robot, which ``save_urdf`` then writes. Returns the robot."""
+        own = dict(robot.named_buffers(recurse=False)) | dict(robot.named_parameters(recurse=False))
+        with torch.no_grad():
+            for name, value in self.parameters.items():
+                if name in own:
+                    own[name].copy_(torch.as_tensor(value))
+        return robot
+
+    def sampled(self, samples: int = 512, rounds: int = 3, seed: int = 0, bar: bool = False) -> Estimate:
+        """The posterior by importance sampling from the fit on, for motions that aren't linear near it.
+
+        Motion through contact often isn't: an impact moves from one step to the next, and minima lie side by side.
+
+        Args:
+            samples: number of samples of each round, each of which simulates all motions.
+            rounds: number of rounds.
+            seed: of the samples.
+            bar: whether to show a progress bar.
+
+        Returns:
+            the estimate, whose values are the posterior's means.
+
+        Raises:
+            ModelError: where initial states are unknown, for more than 20 free numbers, and for ones that nothing
+                determines.
+        """
+        problem, estimate = self._problem, self.estimate
+        unknowns = problem.unknowns
+        if problem.extra:
+            raise ModelError("sampling needs known_start=True: initial states are too many numbers to sample")
+        if problem.size > MOST_SAMPLED or estimate.undetermined:
+            raise ModelError(
+                f"{problem.size} free numbers, of which {len(estimate.undetermined)} combinations are undetermined, "
+                f"can't be sampled; leave unknowns out or give priors, so that at most {MOST_SAMPLED} remain"
+            )
+
+        def likelihood(x: np.ndarray) -> np.ndarray:
+            inside = ((x[0] >= unknowns.lower) & (x[0] <= unknowns.upper)).all(axis=1)
+            found = np.full(len(x[0]), -np.inf)
+            found[inside] = -0.5 * problem.many(x[0][inside]) if inside.any() else found[inside]
+            return np.where(np.isfinite(found), found, -np.inf)[None]
+
+        posterior = sample(likelihood, estimate.free[None], estimate.free_covariance[None], samples, rounds, seed, bar)
+        readings = unknowns.readings(torch.as_tensor(posterior.samples[0])).numpy()
+        weights = posterior.weights[0]
+        mean = weights @ readings
+        apart = readings - mean
+        spread = (weights[:, None] * apart).T @ apart
+        deviations = np.sqrt(np.diag(spread))
+        return replace(
+            estimate, values=mean, deviations=deviations, correlation=spread / np.outer(deviations, deviations),
+            free=posterior.mean[0], free_covariance=posterior.covariance[0],
+            evaluations=estimate.evaluations + samples * rounds,
+        )  # fmt: skip
+
+
+def fit_trajectories(
+    model: Model,
+    logs: Log | Sequence[Log],
+    unknowns: UnknownSet | Mapping[str, Prior | None] | Sequence[str],
+    *,
+    dt: float,
+    noise: Mapping[str, Any],
+    segment: float | None = None,
+    known_start: bool = False,
+    guesses: np.ndarray | None = None,
+    contact: ContactOptions | None = None,
+    device: str | None = None,
+    max_evaluations: int = 50,
+) -> TrajectoryFit:
+    """Identify parameters as those whose simulated motion is nearest to what was measured.
+
+    All logs, or segments of them, are worlds of one simulation. Gauss-Newton steps within a trust region follow from
+    the exact derivatives of all measurements (:mod:`sim.identify.trajectories.sensitivity`).
+
+    Where motion is chaotic, or a log is long, errors of parameters and of the start grow until the sum of squares has
+    many minima. Multiple shooting (``segment``) cuts it into motions whose initial states are unknowns too, and asks
+    that each ends where the next one starts (Bock 1983).
+
+    Args:
+        model: the model, whose present parameters are the first guess.
+        logs: logs at even intervals that are multiples of ``dt``, with ``tau`` or ``control`` where they drive the
+            motion: the values of a row act until the next.
+        unknowns: names with what is known before, see :class:`sim.identify.Unknowns`, or a
+            :class:`sim.identify.FunctionUnknowns`.
+        dt: time step of the simulation [s].
+        noise: standard deviation of what was measured, for "q", "qd" or both: a number, or one for each degree of
+            freedom [nv]; of a quaternion that of the rotation about each axis [rad].
+        segment: duration of a segment [s]; None for one for each log.
+        known_start: whether the first row of each log is the exact state at its start. Otherwise it is measured as all
+            rows are, and the initial state is unknown.
+        guesses: free numbers to start from [n, p], the best of which is used; None for the model's own.
+        contact: options of the contact solver, without a warm start.
+        device: Warp device.
+        max_evaluations: most evaluations of the search.
+
+    Raises:
+        ModelError: for logs that don't fit the model or ``dt``, a wrong noise, and unknowns that a simulation doesn't
+            have.
+
+    Example:
+        A pendulum that swings by itself, seen to 1 mrad a hundred times a second.
+
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_trajectories
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> model = scene.finalize("float64")
+        >>> simulator = sim.Simulator(model, dt=0.01, num_worlds=1, parameters={"damping": [0.3]})
+        >>> q = simulator.rollout(simulator.state([1.0]), steps=200).q.numpy()[:, 0]
+        >>> q += 1e-3 * np.random.default_rng(0).standard_normal(q.shape)
+        >>> log = Log(model, 0.01 * np.arange(201), q)
+        >>> fit = fit_trajectories(model, log, ["damping of hinge"], dt=0.01, noise={"q": 1e-3})
+        >>> round(fit.estimate["damping of hinge"], 2)
+        0.3
+    """
+    wanted: UnknownSet = Unknowns(model, unknowns) if isinstance(unknowns, Mapping | Sequence) else unknowns
+    if TORQUE_OFFSET in wanted.touched:
+        raise ModelError("torque_offset is found by fit_torques alone; take it away from tau with Log.with_offset")
+    if contact is not None and contact.warm_start:
+        raise ModelError("contact: intervals are simulated by themselves; set warm_start=False")
+    if known_start and segment is not None:
+        raise ModelError("known_start is for whole logs; the states at which segments start are unknown")
+    segments = cut(model, [logs] if isinstance(logs, Log) else list(logs), dt, noise, segment)
+    worlds = Worlds(model, dt, segments.hold, wanted.parameters, contact, device)
+    problem = Shooting(wanted, worlds, segments, known_start)
+    first = wanted.start.numpy() if guesses is None else problem.best_of(np.asarray(guesses, dtype=np.float64))
+    states = np.zeros(problem.extra)
+    found = solve(wanted, np.append(first, states), problem, max_evaluations)
+    slope, size = problem.jacobian(found.x), problem.size
+    estimate = describe(
+        wanted, found, problem.marginal(slope.T @ slope), problem.misfit(found.x),
+        int(problem.weight.count_nonzero()),
+    )  # fmt: skip
+    values = wanted.parameters(torch.as_tensor(found.x[:size]))
+    return TrajectoryFit(
+        estimate, {name: value.numpy() for name, value in values.items()}, segments, problem.motion(found.x),
+        problem.sizes(found.x), problem.sizes(np.append(wanted.start.numpy(), states)), problem,
+    )  # fmt: skip

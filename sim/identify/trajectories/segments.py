@@ -1,0 +1,158 @@
+"""Logs cut into motions of one length, which are simulated side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.logs.log import EVEN, Log
+from sim.identify.trajectories.sensitivity import Inputs, as_states
+from sim.model.model import Model
+
+MEASURED = ("q", "qd")
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Parts of logs, one for each world. Those that are shorter than others go on with their last input, unmeasured.
+
+    Attributes:
+        hold: number of steps from one row to the next.
+        interval: the time between them [s].
+        starts: when each segment begins, by the time of its log [s].
+        q: what was measured of the coordinates [rows, worlds, nq].
+        qd: of the velocities, or derived from the coordinates [rows, worlds, nv].
+        inputs: what drives the motions.
+        channels: which of "q" and "qd" count as measured.
+        deviations: of each channel's noise [channels, nv].
+        weight: one over the deviation where something was measured, zero elsewhere [rows, worlds, channels * nv].
+        following: (segment, the one that follows it, the row at which it does).
+    """
+
+    hold: int
+    interval: float
+    starts: tuple[float, ...]
+    q: torch.Tensor
+    qd: torch.Tensor
+    inputs: Inputs
+    channels: tuple[str, ...]
+    deviations: torch.Tensor
+    weight: torch.Tensor
+    following: tuple[tuple[int, int, int], ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of states of a motion, the first included."""
+        return len(self.q)
+
+    @property
+    def count(self) -> int:
+        """Number of segments."""
+        return self.q.shape[1]
+
+    @property
+    def state_scale(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """How well a state is known from one row: changes of q and of qd [nv], rad and rad/s or m and m/s."""
+        places = {name: self.deviations[k] for k, name in enumerate(self.channels)}
+        q = places.get("q", self.interval * self.deviations[0])
+        return q, places.get("qd", q / self.interval)
+
+
+def cut(model: Model, logs: Sequence[Log], dt: float, noise: Mapping[str, Any], duration: float | None) -> Segments:
+    """Cut logs into segments; see :func:`sim.identify.fit_trajectories` for the arguments."""
+    if not logs:
+        raise ModelError("no logs")
+    hold, interval = _intervals(model, logs, dt)
+    channels = tuple(name for name in MEASURED if name in noise)
+    for name in noise:
+        if name not in MEASURED:
+            raise ModelError(f"noise: unknown channel '{name}'; there are {', '.join(MEASURED)}")
+    if not channels:
+        raise ModelError("noise: give the standard deviation of 'q', of 'qd' or of both")
+    deviations = torch.stack([_deviations(model, name, noise[name]) for name in channels])
+    length = max(len(log) for log in logs) - 1
+    if duration is not None:
+        length = min(length, round(duration / interval))
+        if length < 1:
+            raise ModelError(f"segment is {duration:g} s, which is less than a row of the logs, {interval:g} s")
+    pieces: list[tuple[Log, int, int]] = []
+    following = []
+    for log in logs:
+        for start in range(0, len(log) - 1, length):
+            if start:
+                following.append((len(pieces) - 1, len(pieces), length))
+            pieces.append((log, start, min(start + length, len(log) - 1)))
+    weight = torch.zeros(length + 1, len(pieces), deviations.numel(), dtype=torch.float64)
+    for world, (log, start, end) in enumerate(pieces):
+        for k, name in enumerate(channels):
+            log.require(name)
+            # The row that two segments share belongs to the one that it begins.
+            last = end - start + (end == len(log) - 1)
+            weight[:last, world, k * model.nv : (k + 1) * model.nv] = 1.0 / deviations[k]
+
+    def stacked(values: Sequence[np.ndarray], rows: int) -> torch.Tensor:
+        parts = []
+        for value, (_, start, end) in zip(values, pieces, strict=True):
+            part = value[start : end + 1][:rows]
+            parts.append(np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)]))
+        return as_states(np.stack(parts, axis=1))
+
+    velocities = {id(log): _velocity(log) for log in logs}
+    inputs = Inputs(*(
+        None if getattr(logs[0], name) is None else stacked([_input(log, name) for log, *_ in pieces], length)
+        for name in ("tau", "control")
+    ))  # fmt: skip
+    starts = tuple(float(log.time[start]) for log, start, _ in pieces)
+    q, qd = (stacked(values, length + 1) for values in ([log.q for log, *_ in pieces],
+                                                        [velocities[id(log)] for log, *_ in pieces]))  # fmt: skip
+    return Segments(hold, interval, starts, q, qd, inputs, channels, deviations, weight, tuple(following))
+
+
+def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float]:
+    """Number of steps between rows, and the time between them."""
+    if not dt > 0.0:
+        raise ModelError(f"dt is {dt:g} s; it must be positive")
+    for log in logs:
+        if log.model is not model and (log.model.nq, log.model.nv) != (model.nq, model.nv):
+            raise ModelError(f"{log.source}: it is of another model, with {log.model.nv} degrees of freedom")
+        steps = np.diff(log.time) / dt
+        hold = max(1, round(1.0 / (log.rate * dt)))
+        wrong = np.flatnonzero(np.abs(steps - hold) > EVEN * hold)
+        if len(wrong):
+            row = int(wrong[0]) + 1
+            raise ModelError(
+                f"{log.source}: row {row} comes {steps[row - 1]:.4g} steps of {dt:g} s after the one before; rows must "
+                f"be {hold} steps apart: call resampled({1.0 / (hold * dt):.6g})"
+            )
+        if log is not logs[0] and hold != max(1, round(1.0 / (logs[0].rate * dt))):
+            raise ModelError(f"{log.source}: its rate is {log.rate:g} Hz, that of {logs[0].source} {logs[0].rate:g} Hz")
+    return hold, hold * dt
+
+
+def _deviations(model: Model, name: str, value: Any) -> torch.Tensor:
+    found = (
+        np.broadcast_to(np.asarray(value, dtype=np.float64), (model.nv,))
+        if np.ndim(value) < 2 and np.size(value) in (1, model.nv)
+        else np.zeros(1)
+    )
+    if not ((found > 0.0) & np.isfinite(found)).all():
+        raise ModelError(f"noise of {name} is {value}; expected a positive number, or {model.nv} of them")
+    return torch.tensor(np.broadcast_to(found, (model.nv,)).copy())
+
+
+def _velocity(log: Log) -> np.ndarray:
+    if log.qd is not None:
+        return log.qd
+    if log.model.nq != log.model.nv:
+        raise ModelError(f"{log.source}: coordinates with quaternions can't be differentiated; measure qd")
+    return np.gradient(log.q, log.time, axis=0)
+
+
+def _input(log: Log, name: str) -> np.ndarray:
+    log.require(name)
+    value = getattr(log, name)
+    assert isinstance(value, np.ndarray)
+    return value[:-1]

@@ -1,0 +1,173 @@
+"""Derivatives of a simulated motion's states in parameters and in its start, for many motions at once.
+
+Of a known motion every interval between two inputs can be looked at by itself: each is a world of its own, and one
+way back from each component of the states at its end gives the derivatives of all intervals at once. Their product,
+from the start on, is the derivative of each state. That takes nq + nv ways back through one interval, however long the
+motion, however many measurements and unknowns there are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from sim.model.model import Model
+from sim.simulation.options import ContactOptions
+from sim.simulation.simulator import Simulator
+from sim.torch.arrays import DTYPES
+from sim.torch.autograd import rollout, step
+
+TOGETHER = 1024  # intervals that are simulated at once
+TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
+# From free numbers [worlds, p] to whole parameters [worlds, n, ...] by name.
+Parameters = Callable[[torch.Tensor], dict[str, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Motion:
+    """States of simulated motions, at the times where inputs change.
+
+    Attributes:
+        q: [rows, worlds, nq].
+        qd: [rows, worlds, nv].
+    """
+
+    q: torch.Tensor
+    qd: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What drives motions: joint forces [rows - 1, worlds, nv] and inputs of actuators [rows - 1, worlds, nu]."""
+
+    tau: torch.Tensor | None
+    control: torch.Tensor | None
+
+    def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Inputs":
+        """Both of them, changed alike."""
+        return Inputs(*(None if each is None else change(each) for each in (self.tau, self.control)))
+
+
+class Worlds:
+    """Simulators of a model whose unknown parameters differ between worlds, one for each number of worlds.
+
+    Args:
+        model: the model.
+        dt: time step [s].
+        hold: number of steps in an interval.
+        parameters: how free numbers become parameters.
+        contact: options of the contact solver.
+        device: Warp device.
+        threads: CPU threads.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        dt: float,
+        hold: int,
+        parameters: Parameters,
+        contact: ContactOptions | None = None,
+        device: str | None = None,
+        threads: int | None = None,
+    ):
+        self.model, self.dt, self.hold, self.parameters = model, dt, hold, parameters
+        self.contact, self.device, self.threads = contact or ContactOptions(), device, threads
+        self._simulators: dict[int, Simulator] = {}
+
+    def simulator(self, x: torch.Tensor) -> Simulator:
+        """A simulator with a world for each row of free numbers [worlds, p]."""
+        count = len(x)
+        if count not in self._simulators:
+            # Parameters are per world from the start, so that setting them does not change the shape of an array.
+            first = {name: value.detach().cpu().numpy() for name, value in self.parameters(x.detach()).items()}
+            self._simulators[count] = Simulator(
+                self.model, self.dt, count, self.device, self.contact, first, threads=self.threads
+            )
+        return self._simulators[count]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the model."""
+        return TORCH_DTYPES[self.model.dtype]
+
+    def run(self, x: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, inputs: Inputs, rows: int) -> Motion:
+        """Simulate, without gradients.
+
+        Args:
+            x: free numbers [worlds, p].
+            q: coordinates at the start [worlds, nq].
+            qd: velocities at the start [worlds, nv].
+            inputs: what drives the motions.
+            rows: number of states, the first included.
+        """
+        with torch.no_grad():
+            given: dict[str, Any] = self._parameters(x)
+            states = rollout(
+                self.simulator(x), q.to(self.dtype), qd.to(self.dtype), *self._inputs(inputs),
+                steps=(rows - 1) * self.hold, hold=self.hold, **given,
+            )  # fmt: skip
+        return Motion(*states)
+
+    def derivatives(self, x: torch.Tensor, motion: Motion, inputs: Inputs, start: torch.Tensor) -> torch.Tensor:
+        """Derivatives of all states.
+
+        Args:
+            x: free numbers [worlds, p].
+            motion: what :meth:`run` returned for them.
+            inputs: what drives the motions.
+            start: derivatives of the first states [worlds, nq + nv, m] in anything else.
+
+        Returns:
+            [rows, worlds, nq + nv, p + m]: derivatives in the free numbers, then in what ``start`` is of.
+        """
+        a, b = self._of_intervals(x, motion, inputs)
+        slopes = [torch.cat([start.new_zeros(*start.shape[:2], x.shape[1]), start], dim=-1)]
+        for k in range(len(a)):
+            following = a[k] @ slopes[-1]
+            following[..., : x.shape[1]] += b[k]
+            slopes.append(following)
+        return torch.stack(slopes)
+
+    def _of_intervals(self, x: torch.Tensor, motion: Motion, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+        """Derivatives of states in those before [rows - 1, worlds, nx, nx], and in free numbers [..., nx, p]."""
+        rows, worlds = motion.q.shape[0] - 1, motion.q.shape[1]
+        q, qd = motion.q[:-1].flatten(0, 1), motion.qd[:-1].flatten(0, 1)
+        flat, numbers = inputs.map(lambda each: each.flatten(0, 1)), x.repeat(rows, 1)
+        count = min(TOGETHER, rows * worlds)
+        parts = []
+        for begin in range(0, rows * worlds, count):
+            # The last part begins earlier where it would be shorter: all have one number of worlds.
+            first = min(begin, rows * worlds - count)
+            some = slice(first, first + count)
+            given = Inputs(*(None if each is None else each[some] for each in (flat.tau, flat.control)))
+            found = self._of_some(numbers[some], q[some], qd[some], given)
+            parts.append(found[begin - first :])
+        whole = torch.cat(parts).unflatten(0, (rows, worlds))
+        return whole.split([self.model.nq + self.model.nv, x.shape[1]], dim=-1)
+
+    def _of_some(self, x: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, inputs: Inputs) -> torch.Tensor:
+        """Derivatives of states one interval later [worlds, nx, nx + p]."""
+        inner = [each.detach().requires_grad_() for each in (q, qd, x)]
+        given: dict[str, Any] = self._parameters(inner[2])
+        later = step(self.simulator(x), inner[0], inner[1], *self._inputs(inputs), hold=self.hold, **given)
+        rows = []
+        for part in later:
+            for component in part.unbind(1):
+                found = torch.autograd.grad(component.sum(), inner, retain_graph=True)
+                rows.append(torch.cat([each.double() for each in found], dim=1))
+        return torch.stack(rows, dim=1)
+
+    def _parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {name: value.to(self.dtype) for name, value in self.parameters(x).items()}
+
+    def _inputs(self, inputs: Inputs) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        given = inputs.map(lambda each: each.to(self.dtype))
+        return given.tau, given.control
+
+
+def as_states(values: np.ndarray) -> torch.Tensor:
+    """An array [rows, worlds, n] in float64."""
+    return torch.as_tensor(np.ascontiguousarray(values, dtype=np.float64))

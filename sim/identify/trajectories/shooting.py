@@ -1,0 +1,205 @@
+"""Residuals of simulated motions beside measured ones, and their derivatives."""
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.estimate import Residuals, prior_deviations, prior_slopes
+from sim.identify.trajectories.segments import Segments
+from sim.identify.trajectories.sensitivity import Motion, Worlds
+from sim.identify.unknown.unknowns import UnknownSet
+from sim.torch.robot.robot import Robot
+
+# Standard deviation of a gap between one segment's end and the next one's start, relative to that of a measurement: so
+# small that it leaves room for nothing but the way there.
+GAP = 1e-3
+TOGETHER = 1024  # motions that are simulated at once
+
+
+class Shooting(Residuals):
+    """Residuals of motions. Free numbers are those of the unknowns, then changes of each segment's initial state.
+
+    Args:
+        unknowns: what is looked for.
+        worlds: simulators.
+        segments: what was measured.
+        known_start: whether the first rows are the exact initial states.
+
+    Attributes:
+        size: number of free numbers of the unknowns.
+        extra: number of free numbers of initial states.
+        robot: the model's kinematics.
+    """
+
+    def __init__(self, unknowns: UnknownSet, worlds: Worlds, segments: Segments, known_start: bool):
+        self.unknowns, self.worlds, self.segments = unknowns, worlds, segments
+        self.size = len(unknowns.start)
+        self.extra = 0 if known_start else 2 * worlds.model.nv * segments.count
+        weight = segments.weight
+        self.weight = torch.cat([torch.zeros_like(weight[:1]), weight[1:]]) if known_start else weight
+        self.robot = Robot(worlds.model, dtype=torch.float64)
+        self._known: tuple[bytes, Motion] | None = None
+
+    def motion(self, x: np.ndarray) -> Motion:
+        """The motions for free numbers [size + extra]."""
+        key = x.tobytes()
+        if self._known is None or self._known[0] != key:
+            theta = torch.as_tensor(x[: self.size]).repeat(self.segments.count, 1)
+            q, qd = self._start(self._changes(x))
+            motion = self.worlds.run(theta, q, qd, self.segments.inputs, self.segments.rows)
+            self._known = key, Motion(motion.q.double(), motion.qd.double())
+        return self._known[1]
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Residuals`."""
+        motion = self.motion(x)
+        parts = [self._misfits(motion).numpy().ravel(), prior_deviations(self.unknowns, x[: self.size])]
+        if self.extra:
+            parts += [self._gap(motion, self._changes(x), *each).numpy() for each in self.segments.following]
+        return np.concatenate(parts)
+
+    def jacobian(self, x: np.ndarray) -> np.ndarray:
+        """See :class:`Residuals`."""
+        motion, count, width = self.motion(x), self.segments.count, 2 * self.worlds.model.nv
+        changes, theta = self._changes(x), torch.as_tensor(x[: self.size]).repeat(count, 1)
+        start = self._start_slopes(changes)
+        slopes = self.worlds.derivatives(theta, motion, self.segments.inputs, start)
+        own = self._misfit_slopes(motion, slopes).numpy()
+        whole = np.zeros((*own.shape[:3], len(x)))
+        whole[..., : self.size] = own[..., : self.size]
+        for world in range(count if self.extra else 0):
+            whole[:, world, :, self._place(world)] = own[:, world, :, self.size :]
+        prior = prior_slopes(self.unknowns, x[: self.size])
+        parts = [whole.reshape(-1, len(x)), np.pad(prior, ((0, 0), (0, self.extra)))]
+        for before, after, row in self.segments.following if self.extra else ():
+            of_end, of_start = self._gap_slopes(motion, changes, before, after, row)
+            gap = np.zeros((width, len(x)))
+            along = (of_end @ slopes[row, before]).numpy()
+            gap[:, : self.size], gap[:, self._place(before)] = along[:, : self.size], along[:, self.size :]
+            gap[:, self._place(after)] = (of_start @ start[after]).numpy()
+            parts.append(gap)
+        return np.concatenate(parts)
+
+    def marginal(self, information: np.ndarray) -> np.ndarray:
+        """The information about the unknowns [size, size] while the initial states are unknown too."""
+        a, b, c = (
+            information[rows, columns]
+            for rows, columns in (
+                (slice(self.size), slice(self.size)),
+                (slice(self.size), slice(self.size, None)),
+                (slice(self.size, None), slice(self.size, None)),
+            )
+        )
+        return a - b @ np.linalg.lstsq(c, b.T, rcond=None)[0] if self.extra else a
+
+    def misfit(self, x: np.ndarray) -> float:
+        """The sum of squared residuals of what was measured."""
+        return float(self._misfits(self.motion(x)).square().sum())
+
+    def sizes(self, x: np.ndarray) -> np.ndarray:
+        """Root mean squares of what was measured, in standard deviations [channels, nv]."""
+        shape = (len(self.segments.channels), self.worlds.model.nv)
+        squares = self._misfits(self.motion(x)).square().flatten(0, 1).sum(0).reshape(shape)
+        counts = self.weight.gt(0.0).flatten(0, 1).sum(0).reshape(shape)
+        return (squares / counts.clamp_min(1)).sqrt().numpy()
+
+    def many(self, thetas: np.ndarray) -> np.ndarray:
+        """Sums of squares [n], priors included, for free numbers of the unknowns [n, size], from measured starts."""
+        count, segments = self.segments.count, self.segments
+        together = max(1, min(len(thetas), TOGETHER // count))
+        found = []
+        for begin in range(0, len(thetas), together):
+            rows = np.minimum(np.arange(begin, begin + together), len(thetas) - 1)  # the last group is filled up
+            theta = torch.as_tensor(thetas[rows]).repeat_interleave(count, dim=0)
+            q0, qd0 = (each[0].repeat(together, 1) for each in (segments.q, segments.qd))
+            inputs = segments.inputs.map(lambda each: each.repeat(1, together, 1))
+            motion = self.worlds.run(theta, q0, qd0, inputs, segments.rows)
+            by_guess = (each.double().unflatten(1, (together, count)) for each in (motion.q, motion.qd))
+            for q, qd in zip(*(each.unbind(1) for each in by_guess), strict=True):
+                found.append(float(self._misfits(Motion(q, qd)).square().sum()))
+        prior = self.unknowns.prior_deviations(torch.as_tensor(thetas)).square().sum(-1).numpy()
+        return np.array(found[: len(thetas)]) + prior
+
+    def best_of(self, guesses: np.ndarray) -> np.ndarray:
+        """The guess [size] whose motions fit best, of [n, size]. They are simulated together."""
+        if guesses.ndim != 2 or guesses.shape[1] != self.size:
+            raise ModelError(f"guesses has shape {guesses.shape}; expected (n, {self.size})")
+        found = self.many(guesses)
+        if not np.isfinite(found).any():
+            raise ModelError("guesses: none of them gives a motion that is finite")
+        return guesses[int(np.nanargmin(found))]
+
+    def _place(self, world: int) -> slice:
+        width = 2 * self.worlds.model.nv
+        return slice(self.size + world * width, self.size + (world + 1) * width)
+
+    def _changes(self, x: np.ndarray) -> torch.Tensor:
+        """Changes of initial states [worlds, 2 nv], in units of how well one row tells them; zeros if they're known."""
+        if not self.extra:
+            return torch.zeros(self.segments.count, 2 * self.worlds.model.nv, dtype=torch.float64)
+        return torch.as_tensor(x[self.size :]).reshape(self.segments.count, -1)
+
+    def _start(self, changes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Initial states [worlds, nq] and [worlds, nv]."""
+        nv = self.worlds.model.nv
+        q_scale, qd_scale = self.segments.state_scale
+        q = self.robot.integrate(self.segments.q[0], q_scale * changes[:, :nv])
+        return q, self.segments.qd[0] + qd_scale * changes[:, nv:]
+
+    def _start_slopes(self, changes: torch.Tensor) -> torch.Tensor:
+        """Derivatives of the initial states in the changes [worlds, nq + nv, 2 nv]; no columns where they're known."""
+        model = self.worlds.model
+        if not self.extra:
+            return torch.zeros(self.segments.count, model.nq + model.nv, 0, dtype=torch.float64)
+        inner = changes.detach().requires_grad_()
+        return _slopes(torch.cat(self._start(inner), dim=1), inner)[0]
+
+    def _misfits(self, motion: Motion) -> torch.Tensor:
+        """Residuals of what was measured [rows, worlds, channels * nv]."""
+        given = {"q": (self.segments.q, motion.q), "qd": (self.segments.qd, motion.qd)}
+        parts = [
+            self.robot.difference(*given["q"]) if name == "q" else given["qd"][1] - given["qd"][0]
+            for name in self.segments.channels
+        ]
+        return torch.where(self.weight > 0.0, self.weight * torch.cat(parts, dim=-1), 0.0)
+
+    def _misfit_slopes(self, motion: Motion, slopes: torch.Tensor) -> torch.Tensor:
+        """Derivatives of the residuals [rows, worlds, channels * nv, p] from those of the states."""
+        nq, parts = self.worlds.model.nq, []
+        for name in self.segments.channels:
+            if name == "q":
+                inner = motion.q.detach().requires_grad_()
+                (of_q,) = _slopes(self.robot.difference(self.segments.q, inner), inner)
+                parts.append(of_q @ slopes[:, :, :nq])
+            else:
+                parts.append(slopes[:, :, nq:])
+        return torch.where(self.weight[..., None] > 0.0, self.weight[..., None] * torch.cat(parts, dim=2), 0.0)
+
+    def _gap(self, motion: Motion, changes: torch.Tensor, before: int, after: int, row: int) -> torch.Tensor:
+        """From the start of a segment to the end of the one before, in standard deviations [2 nv]."""
+        q, qd = self._start(changes)
+        return self._scaled_gap(q[after], qd[after], motion.q[row, before], motion.qd[row, before])
+
+    def _gap_slopes(
+        self, motion: Motion, changes: torch.Tensor, before: int, after: int, row: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Derivatives of a gap in the end of the one segment and in the start of the other [2 nv, nq + nv]."""
+        start = [each[after].detach().requires_grad_() for each in self._start(changes)]
+        end = [each[row, before].detach().requires_grad_() for each in (motion.q, motion.qd)]
+        found = _slopes(self._scaled_gap(*start, *end)[None], *end, *start)
+        return torch.cat(found[:2], dim=-1)[0], torch.cat(found[2:], dim=-1)[0]
+
+    def _scaled_gap(
+        self, q_start: torch.Tensor, qd_start: torch.Tensor, q_end: torch.Tensor, qd_end: torch.Tensor
+    ) -> torch.Tensor:
+        q_scale, qd_scale = self.segments.state_scale
+        parts = self.robot.difference(q_start, q_end) / q_scale, (qd_end - qd_start) / qd_scale
+        return torch.cat(parts) / GAP
+
+
+def _slopes(result: torch.Tensor, *inner: torch.Tensor) -> list[torch.Tensor]:
+    """Derivatives [..., m, n] of each row [..., m] in its own arguments [..., n], one way back for each number."""
+    rows = [torch.autograd.grad(each.sum(), inner, retain_graph=True) for each in result.unbind(-1)]
+    dims = [result.dim() - 1 if argument.dim() == result.dim() else 0 for argument in inner]
+    found = [torch.stack([row[k] for row in rows], dim=dim) for k, dim in enumerate(dims)]
+    return [each if dim else each[None] for each, dim in zip(found, dims, strict=True)]

@@ -1,0 +1,197 @@
+"""Kinds of unknown quantities: free numbers without or with bounds, and the physical values that they mean."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.inertial import COLUMNS, ROWS
+from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior
+from sim.model.model import Model
+from sim.torch.robot.parametrisations import body_of_pseudo_inertia, from_log_cholesky, log_cholesky, pseudo_inertia
+
+LENGTHS = 3.0  # standard deviation of the logarithm of how far a body's mass is spread, where nothing is known
+
+
+@dataclass(frozen=True)
+class Place:
+    """Entries of a parameter, which all have one value."""
+
+    parameter: str
+    entries: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One unknown quantity.
+
+    Attributes:
+        name: such as "mass of forearm".
+        places: the parameters that it is, in the order of :meth:`values`.
+        labels: names and units of the numbers that are reported.
+        start: free numbers at the start [p].
+        lower, upper: bounds of all free numbers.
+        prior: what is known before.
+    """
+
+    name: str
+    places: tuple[Place, ...]
+    labels: tuple[tuple[str, str], ...]
+    start: torch.Tensor
+    lower: float
+    upper: float
+    prior: Prior | None
+
+    @property
+    def scale(self) -> np.ndarray:
+        """About how large changes of the free numbers are [p]."""
+        return np.ones(len(self.start))
+
+    def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The value of each place, for free numbers [..., p]."""
+        raise NotImplementedError
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """The numbers that are reported [..., m]."""
+        raise NotImplementedError
+
+    def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
+        """How far they are from the prior, in standard deviations [..., k]; no columns without one."""
+        if self.prior is None:
+            return x[..., :0]
+        assert isinstance(self.prior, Normal | LogNormal)
+        return self.prior.deviations(self.readings(x))
+
+
+class Numbers(Block):
+    """A number, the same in all entries."""
+
+    @classmethod
+    def of(
+        cls, name: str, place: Place, start: float, unit: str, prior: Prior | None, lower: float, upper: float
+    ) -> "Numbers":
+        """Starting from a number."""
+        if not lower <= start <= upper:
+            raise ModelError(f"'{name}': it starts from {start:g}, but must lie between {lower:g} and {upper:g}")
+        first = torch.tensor([start], dtype=torch.float64)
+        return cls(name, (place,), ((name, unit),), first, lower, upper, prior)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """See :class:`Block`."""
+        size = abs(float(self.start[0]))
+        return np.array([size if size > 0.0 else getattr(self.prior, "deviation", 1.0)])
+
+    def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """See :class:`Block`."""
+        return (x[..., 0],)
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`Block`."""
+        return x
+
+
+class Mass(Block):
+    """A positive number, by its logarithm. A link's inertia about its centre of mass stays as it is."""
+
+    @classmethod
+    def of(cls, name: str, place: Place, start: float, prior: Prior | None) -> "Mass":
+        """Starting from a mass [kg]."""
+        if not start > 0.0:
+            raise ModelError(f"'{name}': it starts from {start:g} kg; a mass must be positive")
+        first = torch.tensor([start], dtype=torch.float64).log()
+        return cls(name, (place,), ((name, "kg"),), first, -np.inf, np.inf, prior)
+
+    def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """See :class:`Block`."""
+        return (x[..., 0].exp(),)
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`Block`."""
+        return x.exp()
+
+
+class Vector(Block):
+    """Three numbers, a centre of mass. A prior is of each of them about where it is drawn."""
+
+    @classmethod
+    def of(cls, name: str, place: Place, start: torch.Tensor, unit: str, prior: Prior | None) -> "Vector":
+        """Starting from a point."""
+        if isinstance(prior, LogNormal):
+            raise ModelError(f"'{name}': its coordinates may be negative; give a Normal prior")
+        quantity, _, owner = name.partition(" of ")
+        labels = tuple((f"{quantity}_{axis} of {owner}", unit) for axis in "xyz")
+        return cls(name, (place,), labels, start.double(), -np.inf, np.inf, prior)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """See :class:`Block`."""
+        return np.full(3, getattr(self.prior, "deviation", 0.1))
+
+    def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """See :class:`Block`."""
+        return (x,)
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`Block`."""
+        return x
+
+    def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`Block`. The prior's mean is an offset from the start."""
+        if self.prior is None:
+            return x[..., :0]
+        assert isinstance(self.prior, Normal)
+        return self.prior.deviations(x - self.start.to(x))
+
+
+@dataclass(frozen=True)
+class Bodies(Block):
+    """Mass, centre of mass and inertia of a body that can exist: log-Cholesky form of its pseudo-inertia.
+
+    Attributes:
+        drawn: mass, centre of mass and inertia at the start.
+    """
+
+    drawn: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+    @classmethod
+    def of(cls, model: Model, name: str, link: int, prior: InertialPrior | None) -> "Bodies":
+        """Starting from a link's present values."""
+        names = ("mass", "com", "inertia")
+        drawn = tuple(torch.as_tensor(model.parameters[each][link]).double() for each in names)
+        try:
+            free = log_cholesky(pseudo_inertia(*drawn))
+        except ModelError as error:
+            raise ModelError(f"'{name}': {error}") from None
+        owner = name.partition(" of ")[2]
+        labels = [(f"mass of {owner}", "kg"), *((f"com_{axis} of {owner}", "m") for axis in "xyz")]
+        labels += [(f"inertia_{axes} of {owner}", "kg m^2") for axes in ("xx", "xy", "yy", "xz", "yz", "zz")]
+        places = tuple(Place(each, (link,)) for each in names)
+        return cls(name, places, tuple(labels), free[_LOWER], -np.inf, np.inf, prior, drawn)  # type: ignore[arg-type]
+
+    def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """See :class:`Block`."""
+        free = x.new_zeros(*x.shape[:-1], 16).index_copy(-1, _FLAT.to(x.device), x).unflatten(-1, (4, 4))
+        return body_of_pseudo_inertia(from_log_cholesky(free))
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`Block`."""
+        mass, com, inertia = self.values(x)
+        return torch.cat([mass[..., None], com, inertia[..., ROWS, COLUMNS]], dim=-1)
+
+    def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`Block`. Without a prior only the lengths over which the mass is spread are known, to a factor.
+
+        Where noise makes a body look thinner than any that can exist, nothing else would keep its logarithms finite.
+        """
+        if self.prior is None:
+            return (x[..., _SPREAD] - self.start[_SPREAD].to(x)) / LENGTHS
+        assert isinstance(self.prior, InertialPrior)
+        mass, com, inertia = self.values(x)
+        return self.prior.deviations((mass, com, inertia), tuple(each.to(x) for each in self.drawn))  # type: ignore[arg-type]
+
+
+_LOWER = np.tril_indices(4)
+_SPREAD = [0, 2, 5]  # the logarithms of those lengths times the root of the mass
+_FLAT = torch.as_tensor(4 * _LOWER[0] + _LOWER[1])

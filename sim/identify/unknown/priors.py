@@ -1,0 +1,92 @@
+"""What is known of a quantity before any data: a distribution of it."""
+
+from dataclasses import dataclass
+
+import torch
+
+from sim.errors import ModelError
+from sim.identify.inertial import spread
+
+Bodies = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # mass [...], centre of mass [..., 3], inertia [..., 3, 3]
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A value with a standard deviation, in its own unit; the search starts from the value."""
+
+    mean: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "deviation")
+
+    @property
+    def start(self) -> float:
+        """Where a search starts."""
+        return self.mean
+
+    def deviations(self, value: torch.Tensor) -> torch.Tensor:
+        """How far a value is off, in standard deviations."""
+        return (value - self.mean) / self.deviation
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """A positive value, known to a factor: ``deviation`` is the standard deviation of its logarithm."""
+
+    median: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "median", "deviation")
+
+    @property
+    def start(self) -> float:
+        """Where a search starts."""
+        return self.median
+
+    def deviations(self, value: torch.Tensor) -> torch.Tensor:
+        """How far a value is off, in standard deviations."""
+        return (value / self.median).log() / self.deviation
+
+
+@dataclass(frozen=True)
+class InertialPrior:
+    """A body near the one that the model has, which may come from a drawing.
+
+    Attributes:
+        mass: standard deviation of the logarithm of its mass.
+        com: standard deviation of each coordinate of its centre of mass [m].
+        shape: standard deviation of each entry of the strain that maps the drawn distribution of mass to the true one.
+    """
+
+    mass: float = 0.3
+    com: float = 0.02
+    shape: float = 0.3
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "mass", "com", "shape")
+
+    def deviations(self, bodies: Bodies, drawn: Bodies) -> torch.Tensor:
+        """How far bodies are from those as drawn, in standard deviations [..., 10]."""
+        root = torch.linalg.cholesky(spread(drawn[0], drawn[2]))
+        half = torch.linalg.solve_triangular(root, spread(bodies[0], bodies[2]), upper=False)
+        strain = torch.linalg.solve_triangular(root, half.mT, upper=False) - torch.eye(3).to(half)
+        # A lower triangular strain E turns the unit matrix into about 1 + E + E'.
+        strain = strain - 0.5 * torch.diag_embed(strain.diagonal(dim1=-2, dim2=-1))
+        parts = (
+            (bodies[0] / drawn[0]).log()[..., None] / self.mass,
+            (bodies[1] - drawn[1]) / self.com,
+            strain[..., (0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2)] / self.shape,
+        )
+        return torch.cat(parts, dim=-1)
+
+
+Prior = Normal | LogNormal | InertialPrior
+
+
+def _require_positive(prior: object, *names: str) -> None:
+    for name in names:
+        value = getattr(prior, name)
+        if not (isinstance(value, int | float) and 0.0 < value < float("inf")):
+            raise ModelError(f"{type(prior).__name__}: {name} is {value!r}; it must be a positive number")

@@ -1,0 +1,281 @@
+"""Unknown quantities of a model, by name: how free numbers of a search become parameters of the model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.identify.regressor import dof_names
+from sim.identify.unknown.blocks import Block, Bodies, Mass, Numbers, Place, Vector
+from sim.identify.unknown.priors import InertialPrior, Prior
+from sim.model.model import Model
+from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+
+OF_LINKS = ("mass", "com", "inertial")
+OF_GEOMETRIES = (
+    "friction", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping",
+)  # fmt: skip
+OF_JOINTS = ("damping", "friction_loss", "armature", "stiffness", "rest_position", "torque_offset")
+OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset")
+QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_ACTUATORS])
+# Without a first guess above zero these have no derivative: the simulator leaves their rows out.
+NO_SLOPE_AT_ZERO = ("friction_loss", "torsional_friction", "rolling_friction")
+# Values of the parameters that aren't a model's own.
+TORQUE_OFFSET = "torque_offset"
+UNITS = {"kg m^2 or kg": "kg m^2", "N m s/rad or N s/m": "N m s/rad", "N m/rad or N/m": "N m/rad", "-": ""}
+
+
+class UnknownSet(Protocol):
+    """What a search looks for: free numbers, and the parameters that follow from them.
+
+    Attributes:
+        names: of the numbers that are reported [m].
+        units: their units [m].
+        start: free numbers that a search starts from [p].
+        lower, upper: their bounds [p].
+        scale: about how large their changes are [p].
+        touched: names of the parameters that depend on them.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    @property
+    def units(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    @property
+    def start(self) -> torch.Tensor:  # noqa: D102
+        ...
+
+    @property
+    def lower(self) -> np.ndarray:  # noqa: D102
+        ...
+
+    @property
+    def upper(self) -> np.ndarray:  # noqa: D102
+        ...
+
+    @property
+    def scale(self) -> np.ndarray:  # noqa: D102
+        ...
+
+    @property
+    def touched(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Whole parameters [..., n, ...] for free numbers [..., p]."""
+        ...
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """The numbers that are reported [..., m], for free numbers [..., p]."""
+        ...
+
+    def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
+        """How far they are from what was known before, in standard deviations [..., k]."""
+        ...
+
+
+class Unknowns:
+    """Quantities by name; see :class:`UnknownSet` for what it has.
+
+    Args:
+        model: the model.
+        wanted: for each name, such as "mass of forearm", "damping of elbow", "friction of ground" or "inertial of
+            payload", what is known before (None: nothing). After "of" stands a link, joint, geometry or actuator. A
+            link stands for all its colliding geometries, and "*" in a name for anything.
+
+    Raises:
+        ModelError: for a name that the model lacks, a quantity that doesn't exist, a prior that doesn't fit, and a
+            first guess for which there is no derivative.
+    """
+
+    def __init__(self, model: Model, wanted: Mapping[str, Prior | None] | Sequence[str]):
+        given = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted)
+        if not given:
+            raise ModelError("no unknowns: name at least one, such as 'mass of forearm'")
+        self.model = model
+        self.blocks: list[Block] = []
+        seen: dict[tuple[str, int], str] = {}
+        for name, prior in given.items():
+            for block in _blocks(model, name, prior):
+                for place in block.places:
+                    for entry in place.entries:
+                        other = seen.setdefault((place.parameter, entry), block.name)
+                        if other != block.name:
+                            raise ModelError(f"'{block.name}' and '{other}' are the same numbers; leave one out")
+                self.blocks.append(block)
+        self.names = tuple(name for block in self.blocks for name, _ in block.labels)
+        self.units = tuple(unit for block in self.blocks for _, unit in block.labels)
+        self.start = torch.cat([block.start for block in self.blocks])
+        self.lower = np.concatenate([np.full(len(block.start), block.lower) for block in self.blocks])
+        self.upper = np.concatenate([np.full(len(block.start), block.upper) for block in self.blocks])
+        self.scale = np.concatenate([block.scale for block in self.blocks])
+        self.touched = tuple(dict.fromkeys(place.parameter for block in self.blocks for place in block.places))
+
+    def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """See :class:`UnknownSet`."""
+        values = {}
+        for name in self.touched:
+            present = torch.as_tensor(_present(self.model, name)).to(x)
+            values[name] = present.expand(*x.shape[:-1], *present.shape).clone()
+        for block, part in self._parts(x):
+            for place, value in zip(block.places, block.values(part), strict=True):
+                dim = x.dim() - 1
+                for entry in place.entries:
+                    values[place.parameter].select(dim, entry).copy_(value)
+        return values
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`UnknownSet`."""
+        return torch.cat([block.readings(part) for block, part in self._parts(x)], dim=-1)
+
+    def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`UnknownSet`."""
+        found = [block.prior_deviations(part) for block, part in self._parts(x)]
+        return torch.cat(found, dim=-1) if found else x[..., :0]
+
+    def _parts(self, x: torch.Tensor) -> list[tuple[Block, torch.Tensor]]:
+        return list(zip(self.blocks, x.split([len(block.start) for block in self.blocks], dim=-1), strict=True))
+
+
+def _present(model: Model, name: str) -> np.ndarray:
+    return np.zeros(model.nv) if name == TORQUE_OFFSET else model.parameters[name]
+
+
+def _blocks(model: Model, name: str, prior: Prior | None) -> list[Block]:
+    """The unknowns of one name, several where it has a star."""
+    quantity, _, pattern = name.partition(" of ")
+    if not pattern:
+        raise ModelError(f"unknown '{name}': expected a quantity and what it is of, such as 'mass of forearm'")
+    if quantity not in QUANTITIES:
+        raise ModelError(f"unknown '{name}': there is no quantity '{quantity}'; there are {', '.join(QUANTITIES)}")
+    kinds = _kinds(model, quantity)
+    found = [
+        (parameter, owner, entries)
+        for parameter, owners in kinds
+        for owner, entries in owners.items()
+        if fnmatchcase(owner, pattern)
+    ]
+    if not found:
+        owners = [owner for _, owners in kinds for owner in owners]
+        raise ModelError(f"unknown '{name}': the model has {quantity} of {', '.join(owners) or 'nothing'}")
+    if "*" not in pattern:  # a link and its geometry may have one name; the first is enough
+        found = found[:1]
+    return [_block(model, quantity, *each, prior) for each in found]
+
+
+def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]]:
+    """Parameters that a quantity may mean, each with the entries of what has it."""
+    if quantity in OF_LINKS:
+        return [(quantity, {name: [link] for link, name in enumerate(model.link_names)})]
+    if quantity in OF_ACTUATORS:
+        return [(f"actuator_{quantity}", {name: [k] for k, name in enumerate(model.actuator_names)})]
+    joints = {
+        name: list(range(part.start, part.stop))
+        for name in model.joint_names
+        if (part := model.qd_slice(name)).stop > part.start
+    }
+    if quantity in OF_JOINTS:
+        return [(quantity, joints)]
+    shapes: dict[str, list[int]] = {}
+    for k, geometry in enumerate(model.geometries):
+        if geometry.collides:
+            shapes[geometry.name] = [k]
+    for link, link_name in enumerate(model.link_names):
+        own = [k for k, geometry in enumerate(model.geometries) if geometry.collides and geometry.link == link]
+        if own:
+            shapes.setdefault(link_name, own)
+    return [(quantity, shapes), *([("friction_loss", joints)] if quantity == "friction" else [])]
+
+
+def _block(model: Model, quantity: str, parameter: str, owner: str, entries: list[int], prior: Prior | None) -> Block:
+    name = f"{quantity} of {owner}"
+    if isinstance(prior, InertialPrior) != (quantity == "inertial") and prior is not None:
+        raise ModelError(f"'{name}': a {type(prior).__name__} doesn't fit; 'inertial' takes an InertialPrior alone")
+    if quantity == "inertial":
+        return Bodies.of(model, name, entries[0], prior)  # type: ignore[arg-type]
+    present = _present(model, parameter)[entries]
+    unit = "N m" if parameter == TORQUE_OFFSET else PARAMETERS[parameter].unit
+    unit = UNITS.get(unit, unit)
+    place = Place(parameter, tuple(entries))
+    if quantity == "com":
+        return Vector.of(name, place, torch.as_tensor(present[0]), unit, prior)
+    if prior is None and np.ptp(present) > 0.0:
+        raise ModelError(f"'{name}': its entries are {present.tolist()}, not one number; give a prior, which starts it")
+    start = float(present[0]) if prior is None else float(prior.start)  # type: ignore[union-attr]
+    if quantity == "mass":
+        return Mass.of(name, place, start, prior)
+    if parameter in NO_SLOPE_AT_ZERO and start == 0.0:
+        raise ModelError(f"'{name}': it is zero, where it has no derivative; give it a prior, which starts it")
+    if not np.isfinite(start):
+        raise ModelError(f"'{name}': it is {start}; give it a prior, which starts it")
+    lower = 0.0 if parameter in NOT_NEGATIVE else -np.inf
+    return Numbers.of(name, place, start, unit, prior, lower, 1.0 if parameter == "restitution" else np.inf)
+
+
+@dataclass(frozen=True)
+class FunctionUnknowns:
+    """Unknowns that parameters follow from by a function of the user; see :class:`UnknownSet`.
+
+    Attributes:
+        names: of the unknowns [p]; they are the free numbers themselves.
+        units: their units [p].
+        start: first guess [p].
+        lower, upper: bounds [p].
+        function: from unknowns [..., p] to whole parameters [..., n, ...] by name, in PyTorch.
+        priors: what is known of each before [p]; None for nothing.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    start: torch.Tensor
+    lower: np.ndarray
+    upper: np.ndarray
+    function: "ParameterFunction"
+    priors: tuple[Prior | None, ...] = ()
+
+    @property
+    def scale(self) -> np.ndarray:
+        """About how large their changes are [p]."""
+        size = self.start.abs().numpy()
+        return np.where(size > 0.0, size, 1.0)
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """Names of the parameters that depend on them."""
+        return tuple(self.function(self.start))
+
+    def parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """See :class:`UnknownSet`."""
+        return self.function(x)
+
+    def readings(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`UnknownSet`."""
+        return x
+
+    def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
+        """See :class:`UnknownSet`."""
+        found = [
+            prior.deviations(x[..., k])
+            for k, prior in enumerate(self.priors)
+            if prior is not None and not isinstance(prior, InertialPrior)
+        ]
+        return torch.stack(found, dim=-1) if found else x[..., :0]
+
+
+class ParameterFunction(Protocol):
+    """From unknowns [..., p] to whole parameters [..., n, ...] by name."""
+
+    def __call__(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The parameters."""
+        ...
+
+
+__all__ = ["FunctionUnknowns", "UnknownSet", "Unknowns", "dof_names"]

@@ -1,0 +1,90 @@
+"""Sensors of an MJCF file as those of the builder."""
+
+import numpy as np
+
+from sim.importers.mjcf.reader import Reader, pose
+from sim.model.names import free_name
+from sim.model.poses import IDENTITY, compose
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, WHOLE
+from sim.model.specs import WORLD
+
+# The name in mjtSensor that isn't that of its element.
+SHORT = {"jointactuatorfrc": "jointactfrc"}
+KINDS = {SHORT.get(each.mjcf, each.mjcf): kind for kind, each in SENSOR_KINDS.items()}
+
+
+def add_sensors(reader: Reader) -> None:
+    """Add the sensors that have a counterpart, after all else; the others are noted by name.
+
+    Raises:
+        ImportFileError: naming the sensor.
+    """
+    left: dict[str, list[str]] = {}
+    for number in range(reader.file.model.nsensor):
+        kind = KINDS.get(_type(reader, number))
+        target = None if kind is None else _target(reader, number, SENSOR_KINDS[kind].of)
+        if kind is None or target is None:
+            left.setdefault(_type(reader, number), []).append(reader.file.label("sensor", number))
+            continue
+        name = reader.name("sensor", number, f"{kind}_{number}", reader.builder.sensors)
+        cutoff = float(reader.file.model.sensor_cutoff[number]) or np.inf
+        with reader.file.located("sensor", number, f"sensor '{name}'"):
+            reader.builder.add_sensor(
+                name, kind, target, reference=_reference(reader, number), lower=-cutoff, upper=cutoff
+            )
+    for type, labels in left.items():
+        reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {type} for what they look at")
+
+
+def _type(reader: Reader, number: int) -> str:
+    return (
+        str(reader.file.mujoco.mjtSensor(int(reader.file.model.sensor_type[number])).name)
+        .removeprefix("mjSENS_")
+        .lower()
+    )
+
+
+def _target(reader: Reader, number: int, of: str) -> str | None:
+    """The name of what a sensor looks at; None for what isn't in the builder."""
+    index = int(reader.file.model.sensor_objid[number])
+    if of in (JOINT, BALL):
+        return reader.joints[index]
+    if of == ACTUATOR:
+        return reader.actuators.get(index)
+    if of == FRAME:
+        return _frame(reader, int(reader.file.model.sensor_objtype[number]), index)
+    if of == LINK:
+        # The masses of bodies without joints are merged into those that carry them.
+        return reader.links[index] if index > 0 and reader.file.model.body_jntnum[index] else None
+    assert of == WHOLE
+    return WORLD
+
+
+def _reference(reader: Reader, number: int) -> str:
+    index = int(reader.file.model.sensor_refid[number])
+    return WORLD if index < 0 else _frame(reader, int(reader.file.model.sensor_reftype[number]), index)
+
+
+def _frame(reader: Reader, kind: int, index: int) -> str:
+    """The name of the frame of a site, body, geom or camera; one is added for it where there is none yet."""
+    model, kinds = reader.file.model, reader.file.mujoco.mjtObj
+    if kind == kinds.mjOBJ_SITE:
+        return reader.sites[index]
+    label, body, at = {
+        int(kinds.mjOBJ_XBODY): lambda: ("body", index, IDENTITY),
+        int(kinds.mjOBJ_BODY): lambda: ("inertia", index, pose(model.body_ipos[index], model.body_iquat[index])),
+        int(kinds.mjOBJ_GEOM): lambda: (
+            "geom", model.geom_bodyid[index], pose(model.geom_pos[index], model.geom_quat[index])
+        ),
+        int(kinds.mjOBJ_CAMERA): lambda: (
+            "camera", model.cam_bodyid[index], pose(model.cam_pos[index], model.cam_quat[index])
+        ),
+    }[kind]()  # fmt: skip
+    link, place = reader.links[int(body)], compose(reader.frames[int(body)], at)
+    for name, (carrier, placement) in reader.builder.frames.items():
+        if carrier == link and np.array_equal(placement, place):
+            return name
+    if np.array_equal(place, IDENTITY):
+        return link
+    name = free_name(f"{link}/{label}", reader.builder.frames.keys() | reader.builder.links.keys())
+    return reader.builder.add_frame(name, link, place[:3], place[3:])

@@ -1,0 +1,199 @@
+"""Tendons of a world."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.checks import is_positive
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
+from sim.model.spec_checks import check_name, finite, finite_and_not_negative
+from sim.model.specs import Vector, WorldSpec
+from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec
+
+NO_LIMITS = (-np.inf, np.inf)
+
+
+class Tendons(WorldSpec):
+    """The methods of :class:`sim.ModelBuilder` for tendons."""
+
+    def add_fixed_tendon(
+        self,
+        name: str,
+        joints: Mapping[str, float],
+        *,
+        stiffness: float = 0.0,
+        damping: float = 0.0,
+        rest_length: float | tuple[float, float] | None = None,
+        friction_loss: float = 0.0,
+        limits: tuple[float, float] = NO_LIMITS,
+        limit_margin: float = 0.0,
+        limit_softness: Softness = DEFAULT_SOFTNESS,
+        friction_softness: Softness = DEFAULT_SOFTNESS,
+    ) -> str:
+        """Add a tendon whose length is a sum of joint coordinates with coefficients, as MuJoCo's ``fixed``.
+
+        Its spring and damper act with the length and the velocity at the beginning of a step. Its limits and its dry
+        friction are constraints, and may act on joints that lie on at most two paths from the root of a tree.
+
+        Args:
+            name: unique name.
+            joints: coefficients [m/rad or 1] of revolute and prismatic joints by name.
+            stiffness: of a spring [N/m].
+            damping: force per velocity of the length [N s/m].
+            rest_length: where the spring doesn't pull or push, a length or the ends of a range [m]; None for the
+                length in the initial configuration.
+            friction_loss: dry friction [N].
+            limits: least and greatest length [m].
+            limit_margin: distance before a limit at which it becomes active [m].
+            limit_softness: of the limits, under MuJoCo's law.
+            friction_softness: of the dry friction, likewise.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, no joints, values that are negative or not finite, and limits or a range
+                whose first number is greater than the second.
+        """
+        where = f"tendon '{name}'"
+        if not joints:
+            raise ModelError(f"{where}: it needs at least one joint")
+        coefficients = {joint: float(coefficient) for joint, coefficient in joints.items()}
+        for joint, coefficient in coefficients.items():
+            if not np.isfinite(coefficient):
+                raise ModelError(f"{where}: the coefficient of joint '{joint}' is {coefficient}; it must be finite")
+        return self._add_tendon(
+            TendonSpec(
+                name=name, coefficients=coefficients, branches=[], stiffness=float(stiffness), damping=float(damping),
+                rest=_rest(where, rest_length), friction_loss=float(friction_loss), lower=float(limits[0]),
+                upper=float(limits[1]), limit_margin=float(limit_margin), limit_softness=limit_softness,
+                friction_softness=friction_softness,
+            )
+        )  # fmt: skip
+
+    def add_spatial_tendon(
+        self,
+        name: str,
+        path: Sequence[tuple[str, Vector] | float],
+        *,
+        stiffness: float = 0.0,
+        damping: float = 0.0,
+        rest_length: float | tuple[float, float] | None = None,
+        friction_loss: float = 0.0,
+        limits: tuple[float, float] = NO_LIMITS,
+        limit_margin: float = 0.0,
+        limit_softness: Softness = DEFAULT_SOFTNESS,
+        friction_softness: Softness = DEFAULT_SOFTNESS,
+    ) -> str:
+        """Add a tendon that runs straight from point to point, as MuJoCo's ``spatial`` through sites.
+
+        Args:
+            name: unique name.
+            path: links, or "world", with points in them [m]. A number is a pulley: the tendon begins anew, and what
+                follows counts in the length divided by that number.
+            stiffness: and all others as for :meth:`add_fixed_tendon`.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: as :meth:`add_fixed_tendon`; for fewer than two points in a row, and a divisor that is not
+                positive.
+        """
+        where = f"tendon '{name}'"
+        return self._add_tendon(
+            TendonSpec(
+                name=name, coefficients={}, branches=_branches(where, path), stiffness=float(stiffness),
+                damping=float(damping), rest=_rest(where, rest_length), friction_loss=float(friction_loss),
+                lower=float(limits[0]), upper=float(limits[1]), limit_margin=float(limit_margin),
+                limit_softness=limit_softness, friction_softness=friction_softness,
+            )
+        )  # fmt: skip
+
+    def add_tendon_coupling(
+        self,
+        name: str,
+        tendon: str,
+        other: str | None = None,
+        *,
+        polynomial: Vector = (0.0, 1.0, 0.0, 0.0, 0.0),
+        reference: tuple[float, float] | None = None,
+        softness: Softness = DEFAULT_SOFTNESS,
+    ) -> str:
+        """Tie the length of a tendon to that of another, or hold it, as MuJoCo's equality constraint ``tendon``.
+
+        With lengths l counted from their references, l = p0 + p1 l_other + p2 l_other^2 + p3 l_other^3 + p4 l_other^4.
+
+        Args:
+            name: unique name among constraints.
+            tendon: name of the tendon.
+            other: name of the tendon that it follows; None to hold its length at the reference plus p0.
+            polynomial: the five numbers p.
+            reference: lengths of both that count as zero [m]; None for those in the initial configuration.
+            softness: under MuJoCo's law.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, an unknown tendon, one that follows itself, numbers that are not finite.
+        """
+        where = f"constraint '{name}'"
+        check_name(name, self.anchors.keys() | self.tendon_couplings.keys(), "constraint")
+        for each in (tendon, other):
+            if each is not None and each not in self.tendons:
+                raise ModelError(f"{where}: unknown tendon '{each}'; add the tendon first")
+        if tendon == other:
+            raise ModelError(f"{where}: a tendon can't follow itself")
+        if reference is not None:
+            first, second = finite(f"{where}: reference", reference, (2,)).tolist()
+            reference = (first, second)
+        self.tendon_couplings[name] = TendonCouplingSpec(
+            name=name, tendon=tendon, other=other, polynomial=finite(f"{where}: polynomial", polynomial, (5,)),
+            reference=reference, softness=softness,
+        )  # fmt: skip
+        return name
+
+    def _add_tendon(self, spec: TendonSpec) -> str:
+        where = f"tendon '{spec.name}'"
+        check_name(spec.name, self.tendons, "tendon")
+        for label in ("stiffness", "damping", "friction_loss", "limit_margin"):
+            finite_and_not_negative(where, label, getattr(spec, label))
+        if not spec.lower <= spec.upper:
+            raise ModelError(
+                f"{where}: limits are ({spec.lower}, {spec.upper}); the first must not be greater than the second"
+            )
+        self.tendons[spec.name] = spec
+        return spec.name
+
+
+def _rest(where: str, given: float | tuple[float, float] | None) -> tuple[float, float] | None:
+    """Both ends of the range in which a spring is at rest."""
+    if given is None:
+        return None
+    lower, upper = np.broadcast_to(np.asarray(given, dtype=np.float64), (2,)).tolist()
+    if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
+        raise ModelError(f"{where}: rest_length is {given}; it must be a finite length, or two in ascending order")
+    return lower, upper
+
+
+def _branches(
+    where: str, path: Sequence[tuple[str, Vector] | float]
+) -> list[tuple[float, list[tuple[str, np.ndarray]]]]:
+    """What lies between pulleys, each with its divisor."""
+    branches: list[tuple[float, list[tuple[str, np.ndarray]]]] = [(1.0, [])]
+    for step in path:
+        if isinstance(step, tuple):
+            link, point = step
+            branches[-1][1].append((link, finite(f"{where}: point in link '{link}'", point, (3,))))
+        elif is_positive(step):
+            branches.append((float(step), []))
+        else:
+            raise ModelError(f"{where}: a pulley's divisor is {step!r}; it must be positive")
+    if branches and not branches[0][1] and len(branches) > 1:
+        branches.pop(0)  # it begins with a pulley
+    for _, points in branches:
+        if len(points) < 2:
+            raise ModelError(f"{where}: it needs at least two points in a row")
+    return branches

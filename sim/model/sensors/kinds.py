@@ -1,0 +1,53 @@
+"""Kinds of sensors: what they are called, what they look at, and how many numbers they give."""
+
+from dataclasses import dataclass
+
+JOINT, BALL, ACTUATOR, FRAME, LINK, WHOLE = "joint", "ball joint", "actuator", "frame", "link", "world"
+
+
+@dataclass(frozen=True)
+class SensorKind:
+    """What a kind of sensor measures.
+
+    Attributes:
+        of: what its target is: a joint with one coordinate, a ball joint, an actuator, a frame, a link, or the whole
+            world.
+        numbers: how many numbers it gives.
+        relative: whether it may measure in another frame.
+        mjcf: its name in MJCF files.
+    """
+
+    of: str
+    numbers: int
+    mjcf: str
+    relative: bool = False
+
+
+SENSOR_KINDS = {
+    "joint_position": SensorKind(JOINT, 1, "jointpos"),
+    "joint_velocity": SensorKind(JOINT, 1, "jointvel"),
+    "ball_orientation": SensorKind(BALL, 4, "ballquat"),
+    "ball_angular_velocity": SensorKind(BALL, 3, "ballangvel"),
+    "actuator_position": SensorKind(ACTUATOR, 1, "actuatorpos"),
+    "actuator_velocity": SensorKind(ACTUATOR, 1, "actuatorvel"),
+    "actuator_force": SensorKind(ACTUATOR, 1, "actuatorfrc"),
+    "joint_actuator_force": SensorKind(JOINT, 1, "jointactuatorfrc"),
+    "frame_position": SensorKind(FRAME, 3, "framepos", relative=True),
+    "frame_orientation": SensorKind(FRAME, 4, "framequat", relative=True),
+    "frame_x_axis": SensorKind(FRAME, 3, "framexaxis", relative=True),
+    "frame_y_axis": SensorKind(FRAME, 3, "frameyaxis", relative=True),
+    "frame_z_axis": SensorKind(FRAME, 3, "framezaxis", relative=True),
+    "frame_linear_velocity": SensorKind(FRAME, 3, "framelinvel", relative=True),
+    "frame_angular_velocity": SensorKind(FRAME, 3, "frameangvel", relative=True),
+    "frame_linear_acceleration": SensorKind(FRAME, 3, "framelinacc"),
+    "frame_angular_acceleration": SensorKind(FRAME, 3, "frameangacc"),
+    "accelerometer": SensorKind(FRAME, 3, "accelerometer"),
+    "gyro": SensorKind(FRAME, 3, "gyro"),
+    "velocimeter": SensorKind(FRAME, 3, "velocimeter"),
+    "subtree_com": SensorKind(LINK, 3, "subtreecom"),
+    "subtree_linear_velocity": SensorKind(LINK, 3, "subtreelinvel"),
+    "subtree_angular_momentum": SensorKind(LINK, 3, "subtreeangmom"),
+    "potential_energy": SensorKind(WHOLE, 1, "e_potential"),
+    "kinetic_energy": SensorKind(WHOLE, 1, "e_kinetic"),
+    "clock": SensorKind(WHOLE, 1, "clock"),
+}

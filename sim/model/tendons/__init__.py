@@ -1,0 +1,1 @@
+"""Tendons of a model, and what a builder collects of them."""

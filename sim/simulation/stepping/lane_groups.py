@@ -1,0 +1,123 @@
+"""The working arrays of kinematics and dynamics, for which a CPU takes the worlds of a lane group at a time.
+
+Contacts and gyroscopic forces take one world at a time. What they read is copied for each world, and their adjoints are
+added up (see :mod:`warp_kernels.algebra.lane_copies`). Scalars lie in memory as both have them.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from sim.arrays.launch import launch
+from sim.dynamics.differentiable_op import WORTH_LANES, active_tape
+from sim.model.model import Model
+from warp_kernels.algebra.lane_copies import lane_copy_kernels
+from warp_kernels.types import lane_types, warp_types
+
+# What is copied, each with the name of its type.
+POSES = {"pose": "transform", "origin": "vec3", "subspace": "spatial", "link_inertia": "inertia"}
+
+
+class LaneGroups:
+    """Arrays [item, group] of a shard's worlds. Where a group has one world, those of the worlds are the same arrays.
+
+    Args:
+        model: the model.
+        num_worlds: of the shard.
+        lanes: worlds of a group.
+        wrenches: whether links have wrenches beside their weight.
+        device: where the arrays are.
+
+    Attributes:
+        worlds: the same for each world, [item, world]: what is copied, ``velocity`` and ``common_wrench``.
+    """
+
+    def __init__(self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device):
+        self.lanes, self.num_groups, self.num_worlds = lanes, -(-num_worlds // lanes), num_worlds
+        self.scalar, self.device = model.scalar, device
+        t = self.types = lane_types(model.scalar, lanes)
+        links, dofs, trees = model.num_links, model.nv, model.num_trees
+        self.pose = self.of_groups(links, t.transform)
+        self.origin = self.of_groups(trees, t.vec3)
+        self.subspace = self.of_groups(dofs, t.spatial)
+        self.link_inertia = self.of_groups(links, t.inertia)
+        self.common_wrench = self.of_groups(links if wrenches else 0, t.spatial)
+        self.turn_bar, self.shift_bar = (self.of_groups(links, t.vec3) for _ in range(2))
+        self.q_bar_buffer = wp.zeros(2 * model.nq * lanes if lanes > 1 else 0, dtype=model.scalar, device=device)
+        self.velocity, self.acceleration, self.bias_force = (self.of_groups(links, t.spatial) for _ in range(3))
+        self.articulated = self.of_groups(links, t.articulated)
+        self.factor_u = self.of_groups(dofs, t.spatial)
+        self.innovation = self.of_groups(dofs, t.real)
+        self.copied = {**POSES, "velocity": "spatial", "common_wrench": "spatial"}
+        self.worlds = {name: self._of_worlds(name, kind) for name, kind in self.copied.items()}
+
+    def of_groups(self, count: int, dtype: Any) -> wp.array:
+        """An array [count, group]."""
+        return wp.zeros((count, self.num_groups), dtype=dtype, device=self.device)
+
+    def scalars(self, count: int) -> tuple[wp.array, wp.array]:
+        """Memory of scalars, as [count, world] and as [count, group]."""
+        worlds = self.of_whole_groups(count, self.scalar)
+        if self.lanes == 1:
+            return worlds, worlds
+        groups: Any = wp.array(
+            ptr=worlds.ptr, shape=(count, self.num_groups), dtype=self.types.real, device=self.device, copy=False
+        )
+        groups.memory = worlds
+        return worlds, groups
+
+    def of_whole_groups(self, count: int, dtype: Any) -> wp.array:
+        """An array [count, world] of numbers whose rows have room for whole lane groups."""
+        if not count:
+            return wp.zeros((0, self.num_worlds), dtype=dtype, device=self.device)
+        padded: Any = wp.zeros((count, self.num_groups * self.lanes), dtype=dtype, device=self.device)
+        return padded[:, : self.num_worlds]
+
+    def differentiated(self) -> list[wp.array]:
+        """The arrays of groups whose gradients kernels add to, beside those of the worlds."""
+        return [] if self.lanes == 1 else [getattr(self, name) for name in (*POSES, "common_wrench")]
+
+    def share_poses(self) -> None:
+        """Copy what kinematics have found to the worlds, and hang the way back on the active tape."""
+        if self.lanes == 1:
+            return
+        for name in POSES:
+            self.copy_to_worlds(name)
+        tape = active_tape()
+        if tape is not None:
+            tape.record_func(self._collect_adjoints, [self.worlds[name] for name in POSES])
+
+    def copy_to_worlds(self, name: str) -> None:
+        """Copy one array to the worlds."""
+        if self.lanes > 1:
+            self._launch(f"{self.copied[name]}_to_worlds", getattr(self, name), self.worlds[name])
+
+    def copy_adjoint_to_worlds(self, name: str) -> None:
+        """Copy the gradient of one array to the worlds."""
+        if self.lanes > 1:
+            self._launch(f"{self.copied[name]}_to_worlds", getattr(self, name).grad, self.worlds[name].grad)
+
+    def copy_from_worlds(self, name: str) -> None:
+        """Copy one array from the worlds."""
+        if self.lanes > 1:
+            self._launch(f"{self.copied[name]}_to_groups", getattr(self, name), self.worlds[name])
+
+    def _collect_adjoints(self) -> None:
+        for name, kind in POSES.items():
+            self._launch(f"add_{kind}_to_groups", getattr(self, name).grad, self.worlds[name].grad)
+
+    def _launch(self, name: str, groups: wp.array, worlds: wp.array) -> None:
+        kernel = vars(lane_copy_kernels(self.scalar, self.lanes))[name]
+        launch(kernel, groups.shape, device=self.device, record_tape=False, groups=groups, worlds=worlds)
+
+    def _of_worlds(self, name: str, kind: str) -> wp.array:
+        groups = getattr(self, name)
+        if self.lanes == 1:
+            return groups
+        dtype = getattr(warp_types(self.scalar), kind)
+        return wp.zeros((groups.shape[0], self.num_worlds), dtype=dtype, device=self.device)
+
+
+def lanes_worth(lanes: int, total_worlds: int) -> int:
+    """How many worlds of a trajectory are worked on at a time: few worlds one by one, whatever their shards."""
+    return lanes if total_worlds >= WORTH_LANES else 1

@@ -1,0 +1,95 @@
+"""Which constraints the tendons of a model may have, and the paths from root to tip that these act on."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from warp_kernels.solver.tendons.rows import LOSS, LOWER, TIED, UPPER
+
+
+def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Kind, tendon, the tendon that it follows and the number of the coupling, -1 for none, of each one [n, 4]."""
+    tendons = model.tendons
+    rows: list[tuple[int, int, int, int]] = []
+    if tendons.names:
+        for kind, name in ((LOWER, "tendon_lower_limit"), (UPPER, "tendon_upper_limit")):
+            rows += [(kind, t, -1, -1) for t in _any_world(np.isfinite(parameters[name]))]
+        rows += [(LOSS, t, -1, -1) for t in _any_world(parameters["tendon_friction_loss"] > 0.0)]
+    pairs = zip(tendons.coupling_tendon.tolist(), tendons.coupling_other.tolist(), strict=True)
+    rows += [(TIED, tendon, other, number) for number, (tendon, other) in enumerate(pairs)]
+    return np.array(rows, dtype=np.int32).reshape(-1, 4)
+
+
+def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> None:
+    """Refuse what the integrator "implicitfast" has implicit in MuJoCo and not here; raises ModelError naming it."""
+    tendons = model.tendons.names
+    if not tendons:
+        return
+    damped = [f"tendon '{tendons[t]}'" for t in _any_world(parameters["tendon_damping"] != 0.0)]
+    for key in ("actuator_kd", "actuator_kd_per_input"):
+        if model.nu:
+            gains = _any_world((parameters[key] != 0.0) & (model.actuator_tendon >= 0))
+            damped += [f"actuator '{model.actuator_names[k]}' on a tendon" for k in gains]
+    if damped:
+        raise ModelError(
+            f"Simulator: integrator='implicitfast' has no damping of tendons, which {damped[0]} has; choose "
+            "integrator='euler' or 'rk4'"
+        )
+
+
+def moving_dofs(model: Model, tendon: int) -> set[int]:
+    """The degrees of freedom that a tendon's length may depend on."""
+    found = {int(model.tendons.term_dof[term]) for term in model.tendons.terms(tendon)}
+    for link in model.tendons.links(tendon):
+        found |= _path(model, int(model.link_tail_dof[link]))
+    return found
+
+
+def point_moves(model: Model) -> np.ndarray:
+    """1 where a degree of freedom moves a point of a tendon [num_points, nv]."""
+    moves = np.zeros((len(model.tendons.point_link), model.nv), dtype=np.int32)
+    for point, link in enumerate(model.tendons.point_link.tolist()):
+        if link >= 0:
+            moves[point, list(_path(model, int(model.link_tail_dof[link])))] = 1
+    return moves
+
+
+def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each constraint the last degrees of freedom of both sides [n, 2], and the side of each one [n, nv].
+
+    -1 where there is none.
+
+    Raises:
+        ModelError: naming the tendon, for one that acts on more than two paths.
+    """
+    tails = np.full((len(rows), 2), -1, dtype=np.int32)
+    sides = np.full((len(rows), model.nv), -1, dtype=np.int32)
+    for row, (_, tendon, other, _) in enumerate(rows.tolist()):
+        dofs = moving_dofs(model, tendon) | (moving_dofs(model, other) if other >= 0 else set())
+        paths = {dof: _path(model, dof) for dof in dofs}
+        ends = sorted(dof for dof in dofs if not any(dof in paths[below] for below in dofs - {dof}))
+        if len(ends) > 2:
+            names = ", ".join(f"'{model.joint_names[model.dof_link[end]]}'" for end in ends)
+            raise ModelError(
+                f"tendon '{model.tendons.names[tendon]}': its limit, dry friction or coupling acts on joints of "
+                f"{len(ends)} branches, which end at {names}; at most two are supported: give the tendon a spring in "
+                "place of limits, or several tendons"
+            )
+        tails[row, 2 - len(ends) :] = ends
+        for side, end in zip((0, 1)[2 - len(ends) :], ends, strict=True):
+            sides[row, list(_path(model, end))] = side
+    return tails, sides
+
+
+def _path(model: Model, dof: int) -> set[int]:
+    found = set()
+    while dof >= 0:
+        found.add(dof)
+        dof = int(model.dof_parent[dof])
+    return found
+
+
+def _any_world(which: np.ndarray) -> Iterable[int]:
+    return np.flatnonzero(np.atleast_2d(which).any(axis=0)).tolist()

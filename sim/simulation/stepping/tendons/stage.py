@@ -1,0 +1,123 @@
+"""The stages of a step that concern tendons: their lengths, their forces, their constraints."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
+from sim.arrays.structs import fill
+from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.tendons.layout import point_moves, tendon_paths
+from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
+from warp_kernels.solver.structs import TendonRows
+from warp_kernels.solver.tendons.forces import tendon_force_kernels
+from warp_kernels.solver.tendons.geometry import tendon_geometry_kernels
+from warp_kernels.solver.tendons.rows import UPPER, hard_tendon_kernels, tendon_row_kernels
+from warp_kernels.types import TENDON, TENDON_LIMIT
+
+# The arrays whose gradients kernels add to.
+DIFFERENTIATED = (
+    "point_place", "segment_length", "segment_pull", "tendon_length", "tendon_slope", "tendon_rate", "tendon_force",
+    "tendon_position", "tendon_row", "tendon_bound", "tendon_reference",
+)  # fmt: skip
+
+
+class TendonStage:
+    """Arrays of tendons for one step; they have no rows in a model without tendons.
+
+    Args:
+        device_model: the model's arrays, with parameters of these worlds.
+        rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows`.
+    """
+
+    def __init__(self, device_model: DeviceModel, rows: np.ndarray):
+        model = device_model.model
+        self._device_model, self._device = device_model, device_model.device
+        self._scalar, t = model.scalar, device_model.types
+        tendons = model.tendons
+        self.num_tendons, self.num_rows = len(tendons.names), len(rows)
+        self.nv, self.num_worlds = model.nv, device_model.num_worlds
+        names = ("term_start", "term_dof", "segment_start", "segment_point", "point_link")
+        self.term_start, self.term_dof, self.segment_start, self.segment_point, self.point_link = (
+            self._integers(getattr(tendons, name)) for name in names
+        )
+        self.segment_share: wp.array = wp.array(tendons.segment_share, dtype=model.scalar, device=self._device)
+        self.point_moves = self._integers(point_moves(model))
+        references = tendons.coupling_reference
+        self.tied_reference: wp.array = wp.array(references, dtype=t.vec2, device=self._device)
+        self.actuator_tendon = self._integers(model.actuator_tendon)
+        self._actuated = bool((model.actuator_tendon >= 0).any())
+        columns = dict(zip(("kind", "tendon", "other", "coupling"), rows.T, strict=True))
+        self.tendon_rows = fill(TendonRows, **{name: self._integers(column) for name, column in columns.items()})
+        tails, sides = tendon_paths(model, rows)
+        self.constrained = {
+            "tendon_kind": self._integers(np.where(columns["kind"] <= UPPER, TENDON_LIMIT, TENDON)),
+            "tendon_tail": self._integers(tails.reshape(-1)),
+            "tendon_side": self._integers(sides),
+        }
+        self.point_place = self._worlds_last(t.vec3, len(tendons.point_link))
+        self.segment_length = self._worlds_last(model.scalar, len(tendons.segment_point))
+        self.segment_pull = self._worlds_last(t.vec3, len(tendons.segment_point))
+        self.tendon_length, self.tendon_rate, self.tendon_force = (
+            self._worlds_last(model.scalar, self.num_tendons) for _ in range(3)
+        )
+        self.tendon_slope = self._worlds_last(model.scalar, self.num_tendons, model.nv)
+        self.tendon_position = self._worlds_last(t.vec2, self.num_rows)
+        self.tendon_row = self._worlds_last(model.scalar, self.num_rows, model.nv)
+        self.tendon_bound = self._worlds_last(model.scalar, self.num_rows)
+        self.tendon_reference = self._worlds_last(t.vec3, self.num_rows)
+        self.tendon_active = self._worlds_last(wp.int32, self.num_rows)
+
+    @property
+    def differentiated(self) -> list[wp.array]:
+        """The arrays whose gradients kernels add to."""
+        return [getattr(self, name) for name in DIFFERENTIATED]
+
+    def pull(self, step: Any) -> None:
+        """Lengths and how they change, and forces on top of the joint forces; recorded on an active tape."""
+        if not self.num_tendons:
+            return
+        geometry, forces = tendon_geometry_kernels(self._scalar), tendon_force_kernels(self._scalar)
+        for array in (self.tendon_length, self.tendon_slope, self.tendon_rate):
+            array.zero_()
+        if self.point_link.shape[0]:
+            self._launch(step, geometry.tendon_points, self.point_link.shape[0])
+            self._launch(step, geometry.tendon_segments, self.segment_point.shape[0])
+        self._launch(step, geometry.tendon_lengths, self.num_tendons)
+        self._launch(step, geometry.tendon_slopes, self.num_tendons, self.nv)
+        self._launch(step, forces.tendon_rates, self.num_tendons)
+        self._launch(step, forces.tendon_forces, self.num_tendons)
+        if self._actuated:
+            self._launch(step, forces.actuate_tendons, self.num_tendons)
+        if not step.model.nu:
+            self._launch(step, forces.begin_joint_force, self.nv, tape=False)
+        self._launch(step, forces.add_tendon_forces, self.nv)
+
+    def constrain(self, step: Any, law: MujocoLaw | None) -> None:
+        """Rows of the constraints of tendons, and which of them act; recorded on an active tape."""
+        if not self.num_rows:
+            return
+        rows = tendon_row_kernels(self._scalar)
+        if law is None:
+            self._launch(step, hard_tendon_kernels(self._scalar).tendon_constraints, self.num_rows)
+        else:
+            given = self._device_model.parameter_arrays("solref", "solimp")
+            kernel = tendon_reference_kernels(self._scalar).tendon_references
+            self._launch(step, kernel, self.num_rows, named=given)
+        self._launch(step, rows.tendon_rows, self.num_rows, self.nv)
+        self._launch(step, rows.tendon_activity, self.num_rows, tape=False)
+
+    def _launch(
+        self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = True, named: Mapping[str, wp.array] | None = None
+    ) -> None:
+        sources = (self, step, step.device_model, step.parameters, step.law)
+        launch(kernel, (*dim, self.num_worlds), *sources, device=self._device, record_tape=tape, **(named or {}))
+
+    def _worlds_last(self, dtype: Any, *counts: int) -> wp.array:
+        return wp.zeros((*counts, self.num_worlds), dtype=dtype, device=self._device)
+
+    def _integers(self, values: np.ndarray) -> wp.array:
+        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self._device)

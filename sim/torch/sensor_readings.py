@@ -1,0 +1,258 @@
+"""What the sensors of a model read along a rollout, as one differentiable tensor."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.model.sensors.kinds import FRAME, LINK, SENSOR_KINDS
+from sim.model.sensors.sensor import Sensor
+from sim.model.specs import WORLD
+from sim.simulation.simulator import Simulator
+from sim.torch.robot.robot import Robot
+from sim.torch.sensors import actuator_forces
+
+AXES = {f"frame_{axis}_axis": column for column, axis in enumerate("xyz")}
+
+
+class Sensors(torch.nn.Module):
+    """The sensors of a model, see :meth:`sim.ModelBuilder.add_sensor`; those of an MJCF file are among them.
+
+    Step t reads the state before it, as MuJoCo's ``sensordata`` after a step does, and the acceleration that leads to
+    the next one, contacts included. Quaternions are xyzw. An accelerometer and "frame_linear_acceleration" give the
+    acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
+
+    Args:
+        simulator: that makes the rollouts; masses are those of its model.
+        names: the sensors to read, in this order; None for all.
+
+    Attributes:
+        names: of the sensors.
+        slices: where the numbers of each are in a reading.
+
+    Raises:
+        ModelError: for an unknown name.
+    """
+
+    def __init__(self, simulator: Simulator, names: Sequence[str] | None = None):
+        super().__init__()
+        known = {sensor.name: sensor for sensor in simulator.model.sensors}
+        self.names = tuple(known if names is None else names)
+        for name in self.names:
+            if name not in known:
+                raise ModelError(f"Sensors: there is no sensor '{name}'; the model has {', '.join(known) or 'none'}")
+        self._simulator, self._sensors = simulator, [known[name] for name in self.names]
+        self.slices: dict[str, slice] = {}
+        end = 0
+        for sensor in self._sensors:
+            self.slices[sensor.name] = slice(end, end := end + sensor.numbers)
+        self._robot = Robot(simulator.model)
+
+    def forward(self, q: torch.Tensor, qd: torch.Tensor, control: torch.Tensor | None = None) -> torch.Tensor:
+        """All readings of a rollout.
+
+        Args:
+            q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
+            qd: velocities [steps + 1, num_worlds, nv].
+            control: the inputs [steps, num_worlds, nu], where forces of actuators are read.
+
+        Returns:
+            [steps, num_worlds, numbers], in SI units and rad; ``slices`` says what is where.
+
+        Raises:
+            ModelError: for fewer than two states, and for missing inputs.
+        """
+        if len(q) < 2 or len(qd) != len(q):
+            raise ModelError(
+                f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
+            )
+        motion = _Motion(self._simulator, self._robot.to(q.device), self._sensors, q, qd, control)
+        readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
+        return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
+
+
+class _Motion:
+    """A rollout as its sensors see it; what several of them need is computed once."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        robot: Robot,
+        sensors: Sequence[Sensor],
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        control: torch.Tensor | None,
+    ):
+        self.simulator, self.model, self.robot = simulator, simulator.model, robot
+        self.states, self.rates, self.control = q, qd, control
+        self.q, self.qd, self.qdd = q[:-1], qd[:-1], torch.diff(qd, dim=0) / simulator.dt
+        self._kept: dict[str, torch.Tensor] = {}
+        of_frames = [sensor for sensor in sensors if SENSOR_KINDS[sensor.kind].of == FRAME]
+        names = {name for sensor in of_frames for name in (sensor.target, sensor.reference)} - {WORLD}
+        self._frames = sorted(names)
+        self._readers: dict[str, Callable[[Sensor], torch.Tensor]] = {
+            "joint_position": lambda sensor: self._of_joint(self.q, self.model.joint_q_start, sensor.target, 1),
+            "joint_velocity": lambda sensor: self._of_joint(self.qd, self.model.joint_qd_start, sensor.target, 1),
+            "ball_orientation": lambda sensor: torch.nn.functional.normalize(
+                self._of_joint(self.q, self.model.joint_q_start, sensor.target, 4), dim=-1
+            ),
+            "ball_angular_velocity": lambda sensor: self._of_joint(
+                self.qd, self.model.joint_qd_start, sensor.target, 3
+            ),
+            "actuator_position": lambda sensor: self._of_actuator(self.q, self.model.dof_q, sensor.target),
+            "actuator_velocity": lambda sensor: self._of_actuator(self.qd, None, sensor.target),
+            "actuator_force": self._actuator_force,
+            "joint_actuator_force": self._joint_actuator_force,
+            "frame_position": lambda sensor: self._seen(sensor.reference, self._position(sensor)),
+            "frame_orientation": self._orientation,
+            "frame_linear_velocity": self._linear_velocity,
+            "frame_angular_velocity": self._angular_velocity,
+            "frame_linear_acceleration": lambda sensor: self._felt(sensor.target),
+            "frame_angular_acceleration": lambda sensor: self._acceleration(sensor.target)[..., :3],
+            "accelerometer": lambda sensor: self._seen(sensor.target, self._felt(sensor.target)),
+            "gyro": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., :3]),
+            "velocimeter": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., 3:]),
+            "potential_energy": lambda sensor: self.robot.potential_energy(self.q)[..., None],
+            "kinetic_energy": lambda sensor: self.robot.kinetic_energy(self.q, self.qd)[..., None],
+            "clock": self._clock,
+        }
+
+    def read(self, sensor: Sensor) -> torch.Tensor:
+        """What a sensor reads [steps, num_worlds, numbers]."""
+        if sensor.kind in AXES:
+            return self._seen(sensor.reference, self._rotation(sensor.target)[..., AXES[sensor.kind]])
+        if SENSOR_KINDS[sensor.kind].of == LINK:
+            return self._subtree(sensor)
+        return self._readers[sensor.kind](sensor)
+
+    def _of_joint(self, values: torch.Tensor, starts: np.ndarray, joint: str, count: int) -> torch.Tensor:
+        start = int(starts[self.model.joint_names.index(joint)])
+        return values[..., start : start + count]
+
+    def _of_actuator(self, values: torch.Tensor, places: np.ndarray | None, actuator: str) -> torch.Tensor:
+        number = self.model.actuator_names.index(actuator)
+        dof = int(self.model.actuator_dof[number])
+        at = dof if places is None else int(places[dof])
+        return self._gear()[..., number, None] * values[..., at : at + 1]
+
+    def _gear(self) -> torch.Tensor:
+        return torch.as_tensor(self.simulator.parameter("actuator_gear"), dtype=self.q.dtype, device=self.q.device)
+
+    def _forces(self) -> torch.Tensor:
+        if self.control is None:
+            raise ModelError("Sensors: forces of actuators are read, which need the inputs of the rollout, control")
+        control = self.control
+        return self._once("forces", lambda: actuator_forces(self.simulator, self.states, self.rates, control))
+
+    def _actuator_force(self, sensor: Sensor) -> torch.Tensor:
+        number = self.model.actuator_names.index(sensor.target)
+        return self._forces()[..., number : number + 1]
+
+    def _joint_actuator_force(self, sensor: Sensor) -> torch.Tensor:
+        dof = int(self.model.joint_qd_start[self.model.joint_names.index(sensor.target)])
+        acting = torch.as_tensor(self.model.actuator_dof == dof, device=self.q.device)
+        if not acting.any():
+            return torch.zeros_like(self.qd[..., :1])
+        return (self._forces() * self._gear() * acting).sum(dim=-1, keepdim=True)
+
+    def _clock(self, sensor: Sensor) -> torch.Tensor:
+        times = self.simulator.dt * torch.arange(len(self.q), dtype=self.q.dtype, device=self.q.device)
+        return times[:, None, None].expand(*self.q.shape[:2], 1)
+
+    # ---- frames ------------------------------------------------------------------------------------------------
+
+    def _once(self, what: str, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        if what not in self._kept:
+            self._kept[what] = make()
+        return self._kept[what]
+
+    def _of_frame(self, what: str, make: Callable[[], torch.Tensor], frame: str) -> torch.Tensor:
+        return self._once(what, make)[:, :, self._frames.index(frame)]
+
+    def _pose(self, frame: str) -> torch.Tensor:
+        make = lambda: self.robot.forward_kinematics_matrix(self.q, self._frames)  # noqa: E731
+        return self._of_frame("pose", make, frame)
+
+    def _rotation(self, frame: str) -> torch.Tensor:
+        if frame == WORLD:
+            return torch.eye(3, dtype=self.q.dtype, device=self.q.device).expand(*self.q.shape[:2], 3, 3)
+        return self._pose(frame)[..., :3, :3]
+
+    def _velocity(self, frame: str) -> torch.Tensor:
+        """Along the world's axes, angular first; zero of the world."""
+        if frame == WORLD:
+            return self.q.new_zeros(*self.q.shape[:2], 6)
+        make = lambda: self.robot.frame_velocity(self.q, self.qd, self._frames)  # noqa: E731
+        return self._of_frame("velocity", make, frame)
+
+    def _acceleration(self, frame: str) -> torch.Tensor:
+        if frame == WORLD:
+            return self.q.new_zeros(*self.q.shape[:2], 6)
+        make = lambda: self.robot.frame_acceleration(self.q, self.qd, self.qdd, self._frames)  # noqa: E731
+        return self._of_frame("acceleration", make, frame)
+
+    def _felt(self, frame: str) -> torch.Tensor:
+        """The acceleration of a frame's origin less gravity, along the world's axes."""
+        return self._acceleration(frame)[..., 3:] - self.robot.gravity
+
+    def _origin(self, frame: str) -> torch.Tensor:
+        return self.q.new_zeros(*self.q.shape[:2], 3) if frame == WORLD else self._pose(frame)[..., :3, 3]
+
+    def _seen(self, frame: str, vector: torch.Tensor) -> torch.Tensor:
+        """A vector of the world along the axes of a frame."""
+        return vector if frame == WORLD else (self._rotation(frame).mT @ vector[..., None])[..., 0]
+
+    def _position(self, sensor: Sensor) -> torch.Tensor:
+        """From the origin of the reference, along the world's axes."""
+        return self._origin(sensor.target) - self._origin(sensor.reference)
+
+    def _orientation(self, sensor: Sensor) -> torch.Tensor:
+        make = lambda: self.robot.forward_kinematics(self.q, self._frames)[1]  # noqa: E731
+        identity = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=self.q.dtype, device=self.q.device)
+
+        def of(frame: str) -> torch.Tensor:
+            if frame == WORLD:
+                return identity.expand(*self.q.shape[:2], 4)
+            return self._of_frame("orientation", make, frame)
+
+        here, there = of(sensor.target), of(sensor.reference)
+        u, s = -there[..., :3], there[..., 3:]
+        v, t = here[..., :3], here[..., 3:]
+        vector = s * v + t * u + torch.linalg.cross(u, v)
+        return torch.cat([vector, s * t - (u * v).sum(dim=-1, keepdim=True)], dim=-1)
+
+    def _angular_velocity(self, sensor: Sensor) -> torch.Tensor:
+        difference = self._velocity(sensor.target) - self._velocity(sensor.reference)
+        return self._seen(sensor.reference, difference[..., :3])
+
+    def _linear_velocity(self, sensor: Sensor) -> torch.Tensor:
+        here, there = self._velocity(sensor.target), self._velocity(sensor.reference)
+        carried = torch.linalg.cross(there[..., :3], self._position(sensor))
+        return self._seen(sensor.reference, here[..., 3:] - there[..., 3:] - carried)
+
+    # ---- links with all that they carry ------------------------------------------------------------------------
+
+    def _subtree(self, sensor: Sensor) -> torch.Tensor:
+        """Centre of mass, its velocity, or the angular momentum about it."""
+        top = self.model.link_names.index(sensor.target)
+        links = [top]
+        for link in range(top + 1, self.model.num_links):
+            if int(self.model.link_parent[link]) in links:
+                links.append(link)
+        mass = self.robot.mass[links, None]
+        poses = self._once("links", lambda: self.robot.forward_kinematics_matrix(self.q))[:, :, links]
+        velocity = self._once("link velocities", lambda: self.robot.frame_velocity(self.q, self.qd))[:, :, links]
+        rotation = poses[..., :3, :3]
+        arm = (rotation @ self.robot.com[links, :, None])[..., 0]
+        place = poses[..., :3, 3] + arm
+        moving = velocity[..., 3:] + torch.linalg.cross(velocity[..., :3], arm)
+        centre, mean = ((mass * x).sum(dim=-2) / mass.sum() for x in (place, moving))
+        if sensor.kind == "subtree_com":
+            return centre
+        if sensor.kind == "subtree_linear_velocity":
+            return mean
+        inertia = rotation @ self.robot.inertia[links] @ rotation.mT
+        spin = (inertia @ velocity[..., :3, None])[..., 0]
+        orbit = mass * torch.linalg.cross(place - centre[:, :, None], moving - mean[:, :, None])
+        return (spin + orbit).sum(dim=-2)

@@ -1,0 +1,32 @@
+"""Sensors of a model, as annotations of a stage."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from pxr import Usd
+
+from sim.model.model import Model
+from sim.model.sensors.sensor import Sensor
+from sim.usd.annotations import keep, keep_texts, kept, kept_texts
+
+
+def keep_sensors(prim: Usd.Prim, model: Model) -> None:
+    """Keep the sensors of a model at a prim."""
+    for number, sensor in enumerate(model.sensors):
+        keep_texts(prim, f"sensor_{number}", [sensor.name, sensor.kind, sensor.target, sensor.reference])
+        for side in ("lower", "upper"):
+            if np.isfinite(getattr(sensor, side)):
+                keep(prim, f"sensor_{number}:{side}", getattr(sensor, side))
+
+
+def kept_sensors(prim: Usd.Prim) -> Iterator[Sensor]:
+    """The sensors that a prim was written with."""
+    number = 0
+    while len(texts := kept_texts(prim, f"sensor_{number}")) == 4:
+        lower, upper = (kept(prim, f"sensor_{number}:{side}", 1) for side in ("lower", "upper"))
+        name, kind, target, reference = texts
+        yield Sensor(
+            name, kind, target, reference,
+            -np.inf if lower is None else float(lower[0]), np.inf if upper is None else float(upper[0]),
+        )  # fmt: skip
+        number += 1

@@ -1,0 +1,71 @@
+"""Motions that tell much: within limits, at rest at the start, better than random ones."""
+
+import numpy as np
+import pytest
+
+import sim
+from scenes import box
+from sim.identify import base_parameters, column_names, excite, torque_regressor
+from tests.identify.arms import arm
+
+
+def condition(robot, motion, joint_columns=()):
+    """From a finer grid than the search's, over the base parameters."""
+    log = motion.log(40.0)
+    matrix = torque_regressor(robot, log.q, log.qd, log.qdd, joint_columns=joint_columns).numpy()
+    names = column_names(robot, joint_columns)
+    return base_parameters(matrix.reshape(-1, len(names)), names).condition
+
+
+def test_condition_and_limits():
+    robot = arm()
+    random = excite(robot, iterations=0, starts=8, acceleration=6.0)
+    found = excite(robot, iterations=25, starts=8, acceleration=6.0, joint_columns=["damping"])
+    plain = excite(robot, iterations=25, starts=8, acceleration=6.0)
+    assert random.condition == random.condition_before == plain.condition_before
+    assert plain.condition < 0.7 * random.condition
+    # What is chosen as independent differs between the two, and the samples.
+    assert condition(robot, plain) == pytest.approx(plain.condition, rel=0.5)
+    assert condition(robot, plain) < 0.8 * condition(robot, random)
+    for motion in (random, plain, found):
+        q, qd, qdd = motion(np.linspace(0.0, motion.period, 3001))
+        assert (q < robot.upper_limit.numpy()).all()
+        assert (q > robot.lower_limit.numpy()).all()
+        assert (np.abs(qd) < robot.velocity_limit.numpy()).all()
+        assert (np.abs(qdd) < 6.0).all()
+        np.testing.assert_allclose([qd[0], qdd[0], qd[-1]], 0.0, atol=1e-12)
+        np.testing.assert_allclose(np.gradient(q, motion.period / 3000, axis=0)[1:-1], qd[1:-1], atol=1e-4)
+        np.testing.assert_allclose(np.gradient(qd, motion.period / 3000, axis=0)[1:-1], qdd[1:-1], atol=1e-4)
+        shares = [
+            (q - motion.middle) / (0.5 * (robot.upper_limit - robot.lower_limit).numpy()),
+            qd / robot.velocity_limit.numpy(), qdd / 6.0,
+        ]  # fmt: skip
+        largest = np.max([np.abs(share).max(axis=0) for share in shares], axis=0)
+        np.testing.assert_allclose(largest, 0.98, atol=1e-3, err_msg="each joint uses one of its limits")
+
+
+def test_limits_that_are_given():
+    robot = arm()
+    motion = excite(robot, iterations=0, starts=1, lower=np.full(7, -0.2), upper=np.full(7, 0.1), period=4.0)
+    q, *_ = motion(np.linspace(0.0, 4.0, 1000))
+    assert -0.2 < q.min() < q.max() < 0.1
+    np.testing.assert_allclose(motion.middle, -0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (dict(harmonics=2), "harmonics 2, period 10 s, starts 20: expected at least 3"),
+        (dict(acceleration=[1.0, 2.0]), "acceleration is .* expected positive numbers, one or 7"),
+        (dict(noise=0.0), "noise is 0.0; expected positive numbers"),
+        (dict(lower=np.zeros(7), upper=np.zeros(7)), "joint 'joint1' has no room between its limits"),
+    ],
+)
+def test_errors(given, message):
+    with pytest.raises(sim.ModelError, match=message):
+        excite(arm(), **given)
+
+
+def test_quaternions_are_refused():
+    with pytest.raises(sim.ModelError, match="quaternions have no Fourier series"):
+        excite(box.build().model)

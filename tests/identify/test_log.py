@@ -1,0 +1,236 @@
+"""Logs: what is read, what is refused, and what filters, derivatives and alignment do."""
+
+import numpy as np
+import pytest
+
+import sim
+from scenes import box
+from sim.identify import Log, align, read_csv, read_frame, read_npz, read_rosbag
+from sim.identify.logs.alignment import delay
+
+RATE = 500.0
+
+
+def motion(model, seconds=4.0, rate=RATE):
+    """Sums of two sines, and their derivatives."""
+    time = np.arange(round(seconds * rate)) / rate
+    w = np.array([2.0, 5.0])[:, None] + 0.3 * np.arange(model.nv)
+    q, qd, qdd = (sum(w[k] ** n * np.sin(w[k] * time[:, None] + 0.5 * n * np.pi) for k in (0, 1)) for n in (0, 1, 2))
+    return time, q, qd, qdd
+
+
+def table(model):
+    """Columns by name, with one that nobody asks for."""
+    time, q, qd, _ = motion(model, 0.2)
+    columns = {"note": time, "time": time}
+    columns |= {f"q_{name}": q[:, k] for k, name in enumerate(model.joint_names)}
+    columns |= {f"tau_{name}": 2.0 * qd[:, k] for k, name in enumerate(model.joint_names)}
+    return columns
+
+
+def write_csv(path, columns, separator=","):
+    rows = [
+        separator.join(columns),
+        *(separator.join(repr(float(x)) for x in row) for row in zip(*columns.values(), strict=True)),
+    ]
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def moving():
+    builder = sim.ModelBuilder()
+    for k in range(3):
+        builder.add_link(f"link{k}", mass=1.0, com=(0, 0, -0.2), inertia=0.01 * np.eye(3))
+        parent = f"link{k - 1}" if k else "world"
+        builder.add_joint(f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0))
+    return builder.finalize("float64")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv(moving, tmp_path, separator):
+    columns = table(moving)
+    log = read_csv(write_csv(tmp_path / "log.csv", columns, separator), moving)
+    np.testing.assert_array_equal(log.q[:, 1], columns["q_joint1"])
+    np.testing.assert_array_equal(log.tau[:, 2], columns["tau_joint2"])
+    assert log.qd is None
+    assert log.source == str(tmp_path / "log.csv")
+    assert repr(log).endswith("100 rows over 0.198 s; q, tau)")
+    swapped = [f"q_joint{k}" for k in (2, 1, 0)]
+    other = read_csv(tmp_path / "log.csv", moving, q=swapped, tau=None)
+    np.testing.assert_array_equal(other.q, log.q[:, ::-1])
+    assert other.tau is None
+
+
+def test_frame_and_npz_are_the_same(moving, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    log = read_csv(write_csv(tmp_path / "log.csv", table(moving)), moving)
+    frame = pandas.DataFrame(table(moving))
+    np.savez(tmp_path / "log.npz", t=log.time, q=log.q, tau=log.tau, other=np.zeros(3))
+    for same in (read_frame(frame, moving), read_frame(frame.set_index("time"), moving),
+                 read_npz(tmp_path / "log.npz", moving, time="t")):  # fmt: skip
+        for name in ("time", "q", "tau"):
+            np.testing.assert_array_equal(getattr(same, name), getattr(log, name))
+    frame["q_joint1"] = frame["q_joint1"].astype(object)
+    frame.loc[3, "q_joint1"] = "oops"
+    with pytest.raises(sim.ImportFileError, match="DataFrame: row 3, column 'q_joint1': 'oops' is not a number"):
+        read_frame(frame, moving)
+
+
+def test_rosbag(moving, tmp_path):
+    """Joints in another order, one more than the model has, and no velocities."""
+    rosbag2 = pytest.importorskip("rosbags.rosbag2")
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    message, header, stamp = (
+        store.types[name]
+        for name in ("sensor_msgs/msg/JointState", "std_msgs/msg/Header", "builtin_interfaces/msg/Time")
+    )
+    time, q, qd, _ = motion(moving, 0.1)
+    with rosbag2.Writer(tmp_path / "bag", version=9) as writer:
+        there = writer.add_connection("/joint_states", message.__msgtype__, typestore=store)
+        for k, t in enumerate(time):
+            nanoseconds = round(1e9 * t) + 1_700_000_000_500_000_000
+            position = np.array([q[k, 2], 7.0, q[k, 0], q[k, 1]])
+            effort = np.array([qd[k, 2], 7.0, qd[k, 0], qd[k, 1]])
+            names = ["joint2", "gripper", "joint0", "joint1"]
+            at = stamp(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+            each = message(header(at, ""), names, position, np.zeros(0), effort)
+            writer.write(there, nanoseconds, store.serialize_cdr(each, message.__msgtype__))
+    log = read_rosbag(tmp_path / "bag", moving)
+    np.testing.assert_allclose(log.time, time, atol=1e-8)
+    np.testing.assert_array_equal(log.q, q)
+    np.testing.assert_array_equal(log.tau, qd)
+    assert log.qd is None
+    with pytest.raises(sim.ImportFileError, match="has no topic '/states'; there are /joint_states"):
+        read_rosbag(tmp_path / "bag", moving, topic="/states")
+    with pytest.raises(sim.ImportFileError, match="nothing: can't be read"):
+        read_rosbag(tmp_path / "nothing", moving)
+    builder = sim.ModelBuilder()
+    builder.add_link("link", mass=1.0, inertia=np.eye(3))
+    builder.add_joint("knee", "revolute", child="link", axis=(0, 1, 0))
+    with pytest.raises(sim.ImportFileError, match=r"message 0: has no joint 'knee'; there are joint2, gripper"):
+        read_rosbag(tmp_path / "bag", builder.finalize("float64"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("q_joint1", "joint1", r"log.csv: has no column 'q_joint1' for q; there are note, time"),
+        ("time", "t", "log.csv: has no column 'time' for time"),
+        ("\n0.002,0.002", "\n0.002,noon", "log.csv: line 3, column 'time': 'noon' is not a number"),
+        ("\n0.004,0.004", "\n0.004,0.001", r"log.csv: time doesn't increase at row 2: 0.002, then 0.001"),
+        ("\n0.004,0.004", "\n0.004,0.004,1.0", "line 4: has 9 fields; expected 8"),
+        ("\n0.004,0.004", "\n0.004,nan", "log.csv: time isn't finite at row 2"),
+    ],
+)
+def test_csv_errors(moving, tmp_path, old, new, message):
+    path = write_csv(tmp_path / "log.csv", table(moving))
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(sim.ImportFileError, match=message):
+        read_csv(path, moving)
+
+
+def test_more_errors(moving, tmp_path):
+    time, q, *_ = motion(moving, 0.1)
+    log = Log(moving, time, q, source="mine")
+    with pytest.raises(sim.ModelError, match=r"mine: q has shape \(50, 2\); expected \(50, 3\)"):
+        Log(moving, time, q[:, :2], source="mine")
+    q[3, 1] = np.inf
+    with pytest.raises(sim.ModelError, match="log: q of joint1 isn't finite at row 3"):
+        Log(moving, time, q)
+    with pytest.raises(sim.ModelError, match="there is no qdd; call differentiated"):
+        log.require("q", "qdd")
+    with pytest.raises(sim.ModelError, match="it must be positive and below half the rate, 500 Hz"):
+        log.filtered(300.0)
+    with pytest.raises(sim.ModelError, match="a window of 0.004 s has 3 of 50 rows"):
+        log.differentiated(0.004)
+    uneven = Log(moving, time**1.5, log.q)
+    with pytest.raises(sim.ModelError, match="needs even intervals, but row 1 comes after"):
+        uneven.filtered(10.0)
+    with pytest.raises(sim.ModelError, match="unknown channel 'torque'"):
+        read_npz(tmp_path / "none.npz", moving, torque="tau")
+    with pytest.raises(sim.ImportFileError, match=r"none.npz: can't be read"):
+        read_npz(tmp_path / "none.npz", moving)
+    with pytest.raises(sim.ModelError, match="q has 2 columns for 3: joint0, joint1, joint2"):
+        read_csv(write_csv(tmp_path / "log.csv", table(moving)), moving, q=["q_joint0", "q_joint1"])
+
+
+def test_derivatives(moving):
+    """Of noisy coordinates, by polynomials and by splines; without noise nearly exact."""
+    time, q, qd, qdd = motion(moving)
+    inner = slice(100, -100)
+    exact = Log(moving, time, q).differentiated(0.05)
+    np.testing.assert_allclose(exact.qd, qd, atol=2e-4)
+    np.testing.assert_allclose(exact.qdd[inner], qdd[inner], atol=1e-3)
+    measured = Log(moving, time, q, qd=qd).differentiated(0.05)
+    np.testing.assert_array_equal(measured.q, q)
+    np.testing.assert_allclose(measured.qdd, qdd, atol=2e-3)
+    noisy = Log(moving, time, q + 1e-3 * np.random.default_rng(0).standard_normal(q.shape))
+    for log in (noisy.differentiated(0.3), noisy.spline_differentiated(1e-3)):
+        assert np.abs(log.qd - qd)[inner].max() < 0.02
+        assert np.sqrt(np.mean((log.qdd - qdd)[inner] ** 2)) < 0.01 * np.sqrt(np.mean(qdd**2))
+    rough = noisy.differentiated(0.02)
+    assert np.abs(rough.qdd - qdd)[inner].max() > 10.0, "the noise alone would be that large"
+
+
+def test_a_filter_delays_nothing_and_halves_at_its_cutoff(moving):
+    time = np.arange(4000) / RATE
+    slow, cut, fast = (np.sin(2.0 * np.pi * f * time) for f in (1.0, 20.0, 100.0))
+    log = Log(moving, time, np.stack([slow, cut, fast], axis=1)).filtered(20.0)
+    inner = slice(500, -500)
+    np.testing.assert_allclose(log.q[inner, 0], slow[inner], atol=1e-5)
+    np.testing.assert_allclose(log.q[inner, 1], 0.5 * cut[inner], atol=1e-3)
+    assert np.abs(log.q[inner, 2]).max() < 1e-5
+
+
+def test_resampling_and_cutting(moving):
+    time, q, *_ = motion(moving)
+    uneven = np.sort(np.random.default_rng(0).uniform(0.0, 3.9, 4000))
+    uneven[0] = 0.0
+    dense = np.stack([np.interp(uneven, time, column) for column in q.T], axis=1)
+    log = Log(moving, uneven, dense).resampled(100.0)
+    np.testing.assert_allclose(np.diff(log.time), 0.01, atol=1e-12)
+    np.testing.assert_allclose(log.q, q[: 5 * len(log) : 5], atol=1e-2)
+    assert len(log.between(1.0, 2.0)) == 101
+
+
+def test_quaternions_stay_of_unit_length_and_keep_their_sign():
+    scene = box.build()
+    simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu")
+    states = simulator.rollout(simulator.state(scene.q0, scene.qd0), np.tile(scene.push, (20, 1, 1)))
+    q = states.q.numpy()[:, 0]
+    flipped = q * np.where(np.arange(21) % 2, -1.0, 1.0)[:, None] ** np.array([0, 0, 0, 1, 1, 1, 1])
+    time = scene.dt * np.arange(21)  # before it hits anything
+    log = Log(scene.model, time, 1.0 * flipped)
+    np.testing.assert_allclose(log.q, q, atol=1e-12)
+    between = Log(scene.model, time[::2], flipped[::2]).resampled(1.0 / scene.dt)
+    np.testing.assert_allclose(np.linalg.norm(between.q[:, 3:], axis=1), 1.0)
+    assert np.abs(between.q - q).max() < 2e-3
+    with pytest.raises(sim.ModelError, match="coordinates with quaternions can't be differentiated; measure qd"):
+        log.differentiated(0.05)
+
+
+def test_alignment(moving):
+    """A delay of a fraction of the interval, an offset and a gain come out, and are made up for."""
+    time, q, qd, qdd = motion(moving)
+    late = np.stack([np.interp(time - 0.0234, time, column) for column in qd.T], axis=1)
+    log = Log(moving, time, q, qd=1.1 * late + 0.3)
+    found = align(log, "qd")
+    assert found.delay == pytest.approx(0.0234, abs=2e-4)
+    np.testing.assert_allclose(found.gain, 1.1, atol=2e-3)
+    np.testing.assert_allclose(found.offset, 0.3, atol=2e-3)
+    assert found.correlation.min() > 0.9999
+    mended = log.shifted("qd", found.delay).with_offset("qd", found.offset)
+    np.testing.assert_allclose(mended.qd[20:], 1.1 * qd[20 : len(mended)], atol=0.02)
+    tau = sim.inverse_dynamics(moving, q, qd, qdd).numpy()
+    later = np.stack([np.interp(time + 0.01, time, column) for column in tau.T], axis=1)
+    assert align(Log(moving, time, q, qd, qdd, later), "tau", moving).delay == pytest.approx(-0.01, abs=2e-4)
+    assert delay(q, q, 0.002, 0.05) == pytest.approx(0.0, abs=1e-5)
+    with pytest.raises(sim.ModelError, match="channel is 'q'; it must be 'qd', or 'tau' with the robot"):
+        align(log, "q")
+    with pytest.raises(sim.ModelError, match="a log of 80 s"):
+        align(log, "qd", longest=10.0)

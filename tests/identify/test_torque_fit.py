@@ -1,0 +1,193 @@
+"""Identification by inverse dynamics: what was drawn comes out, as certain as it says."""
+
+import numpy as np
+import pytest
+import torch
+
+import sim
+from sim.identify import InertialPrior, LogNormal, Normal, Unknowns, fit_torques, linear_parameters, torque_regressor
+from tests.identify.arms import arm, different, moving_log, numbers_of_a_body
+
+UNKNOWN = {
+    "inertial of link7": None, "damping of *": None, "friction_loss of *": Normal(0.1, 1.0),
+    "torque_offset of *": None,
+}  # fmt: skip
+
+
+def truth(robot):
+    return np.concatenate([
+        numbers_of_a_body(robot), robot.damping.numpy(), robot.friction_loss.numpy(), np.full(robot.nv, 0.1)
+    ])  # fmt: skip
+
+
+def test_what_was_drawn_is_found_and_its_intervals_hold_it():
+    """31 values in 5 logs with other noise: errors over stated deviations have mean square one."""
+    robot = arm()
+    true = different(robot)
+    fits = [fit_torques(robot, moving_log(true, seed=seed), UNKNOWN) for seed in range(5)]
+    errors = np.array([(fit.estimate.values - truth(true)) / fit.estimate.deviations for fit in fits])
+    # Of 155 errors, some correlated, the mean square scatters by about 0.12, the share in the intervals by 2 %.
+    assert 0.75 < np.mean(errors**2) < 1.3
+    assert 0.90 < np.mean(np.abs(errors) < 1.96) < 0.99
+    fit = fits[0]
+    assert fit.estimate["mass of link7"] == pytest.approx(3.2, abs=0.02)
+    assert fit.estimate.deviation("mass of link7") < 0.01
+    low, high = fit.estimate.interval("mass of link7")
+    assert low < 3.2 < high
+    np.testing.assert_allclose(fit.noise, 0.5, rtol=0.1)
+    np.testing.assert_array_equal(fit.correlation_samples, 1.0)
+    assert (fit.residual < 0.55).all()
+    assert (fit.residual_before > fit.residual).all()
+    assert fit.estimate.not_told == fit.estimate.at_bound == fit.estimate.undetermined == ()
+    assert fit.base.rank == len(fit.base.names)
+    with torch.no_grad():
+        again = fit.robot.inverse_dynamics(*(torch.as_tensor(getattr(fit.logs[0], x)) for x in ("q", "qd", "qdd")))
+    offsets = [fit.estimate[f"torque_offset of joint{k}"] for k in range(1, 8)]
+    np.testing.assert_allclose(fit.predicted[0], again.numpy() + offsets, atol=1e-9)
+    assert robot.mass[-1] == 1.9, "the robot that was given stays as it is"
+
+
+def test_it_is_linear_least_squares_where_bodies_may_be_anything():
+    """With all joints' noise alike and the solution a body that can exist, by NumPy."""
+    robot = arm()
+    log = moving_log(different(robot), noise=0.05, offset=0.0)
+    fit = fit_torques(robot, log, ["inertial of link7", "damping of *"], noise=np.full(7, 0.05))
+    matrix = torque_regressor(robot, log.q, log.qd, log.qdd, joint_columns=["damping"]).numpy()
+    unknown = np.r_[70:80, 80:87]
+    with torch.no_grad():
+        known = robot.inverse_dynamics(*map(torch.as_tensor, (log.q, log.qd, log.qdd))).numpy()
+    pi = linear_parameters(robot, ["damping"]).numpy()
+    rest = log.tau - known + matrix[..., unknown] @ pi[unknown]
+    rows = matrix[..., unknown].reshape(-1, len(unknown))
+    expected, *_ = np.linalg.lstsq(rows, rest.ravel(), rcond=None)
+    found = linear_parameters(fit.robot, ["damping"]).numpy()[unknown]
+    # White noise has no correlation, but the joints' friction, which is not looked for here, has.
+    weights = np.sqrt(fit.correlation_samples)
+    weighted, *_ = np.linalg.lstsq(
+        (matrix[..., unknown] / weights[:, None]).reshape(-1, len(unknown)), (rest / weights).ravel(), rcond=None
+    )
+    assert np.abs(weighted - expected).max() > 1e-5
+    # The lengths over which the body's mass is spread are held to a factor of e^3: a thousandth of a deviation.
+    np.testing.assert_allclose(found, weighted, atol=1e-4)
+
+
+def test_errors_that_last_count_less():
+    """Noise that a filter made alike over ten samples: deviations are those of as many fewer samples."""
+    robot = arm()
+    true = different(robot)
+    errors, spans = [], []
+    for seed in range(4):
+        log = moving_log(true, noise=0.0, seed=seed)
+        white = np.random.default_rng(seed).standard_normal((len(log) + 9, robot.nv))
+        alike = np.stack([np.convolve(column, np.full(10, 0.1), "valid") for column in white.T], axis=1)
+        fit = fit_torques(robot, log.with_offset("tau", -2.0 * alike), UNKNOWN)
+        errors.append((fit.estimate.values - truth(true)) / fit.estimate.deviations)
+        spans.append(fit.correlation_samples.mean())
+    assert 6.0 < np.mean(spans) < 11.0
+    # Without the allowance the mean square is that of the span. What is fast on its own is hurt less by slow errors.
+    assert 0.3 < np.mean(np.square(errors)) < 1.5
+
+
+def test_priors_decide_what_the_data_does_not_tell():
+    """A drawing's masses to 10 %: those of the first links stay as uncertain, that of the last gets better."""
+    robot = arm()
+    log = moving_log(different(robot), offset=0.0)
+    fit = fit_torques(robot, log, {"inertial of link*": InertialPrior(0.1, 0.003, 0.1), "damping of *": None,
+                                   "friction_loss of *": Normal(0.1, 0.5)})  # fmt: skip
+    told = fit.estimate.not_told
+    assert "mass of link1" in told
+    # Its moment about the vertical is a part of what the data tells, and the prior is of its moments per mass.
+    assert fit.estimate["mass of link1"] == pytest.approx(float(robot.mass[1]), rel=0.02)
+    assert fit.estimate.deviation("mass of link1") == pytest.approx(0.1 * float(robot.mass[1]), rel=0.05)
+    assert "mass of link7" not in told
+    assert np.isfinite(fit.estimate.deviations).all()
+    assert fit.estimate.undetermined == ()
+    assert fit.base.rank < len(fit.base.names)
+    assert "the data doesn't tell" in str(fit.estimate)
+
+
+def test_without_priors_it_says_what_is_undetermined():
+    robot = arm()
+    fit = fit_torques(robot, moving_log(robot, offset=0.0), ["inertial of *"])
+    assert set(fit.estimate.not_told) >= {"mass of base", "mass of link1"}
+    assert np.isinf(fit.estimate.deviation("mass of link1"))
+    np.testing.assert_allclose(fit.estimate["mass of link1"], float(robot.mass[1]), rtol=0.5)
+    (words,) = fit.estimate.undetermined
+    assert words.endswith("combinations of mass of base ... inertia_zz of link7")
+    assert fit.base.rank == 43, "gravity is along the first axis, which hides two of 45"
+    moments = torch.linalg.eigvalsh(fit.robot.inertia)
+    assert (moments[:, 0] > 0.0).all()
+    assert (moments[:, 2] < moments[:, 0] + moments[:, 1]).all()
+
+
+def test_a_bound_is_named():
+    robot = arm()
+    true = different(robot)
+    true.damping.zero_()
+    robot.friction_loss.fill_(0.5)
+    robot.mass[-1], robot.com[-1], robot.inertia[-1] = true.mass[-1], true.com[-1], true.inertia[-1]
+    robot.damping.fill_(0.05)
+    fit = fit_torques(robot, moving_log(true, noise=0.01, offset=0.0), ["damping of *"])
+    assert len(fit.estimate.at_bound) > 0
+    assert min(fit.estimate.values) >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ([], "no unknowns: name at least one"),
+        (["mass"], "unknown 'mass': expected a quantity and what it is of"),
+        (["weight of link1"], "there is no quantity 'weight'; there are mass, com, inertial"),
+        (["mass of hand"], "the model has mass of base, link1"),
+        (["damping of base"], "the model has damping of joint1, joint2"),
+        (["mass of link1", "inertial of link1"], "'mass of link1' and 'inertial of link1'|are the same numbers"),
+        (["friction_loss of joint1"], "it is zero, where it has no derivative; give it a prior"),
+        ({"mass of link1": InertialPrior()}, "a InertialPrior doesn't fit"),
+        ({"com of link1": LogNormal(1.0, 0.1)}, "its coordinates may be negative"),
+        ({"damping of joint1": Normal(-1.0, 0.1)}, "it starts from -1, but must lie between 0 and inf"),
+        (["stiffness of joint1"], "joint forces don't determine stiffness by inverse dynamics"),
+    ],
+)
+def test_unknowns_that_are_refused(wanted, message):
+    robot = arm()
+    with pytest.raises(sim.ModelError, match=message):
+        fit_torques(robot, moving_log(robot, 1.0), wanted)
+
+
+def test_other_errors():
+    robot = arm()
+    log = moving_log(robot, 1.0)
+    with pytest.raises(sim.ModelError, match="seed 0: there is no tau; it must be measured"):
+        fit_torques(robot, sim.identify.Log(robot.model, log.time, log.q, log.qd, log.qdd, source="seed 0"), UNKNOWN)
+    with pytest.raises(sim.ModelError, match="expected 7 positive numbers"):
+        fit_torques(robot, log, UNKNOWN, noise=[1.0, 2.0])
+    with pytest.raises(sim.ModelError, match="Normal: deviation is 0; it must be a positive number"):
+        Normal(1.0, 0)
+    other = sim.load("scenes/robots/golfer.urdf", dtype="float64", visual=False, collision=False)
+    with pytest.raises(sim.ModelError, match="of a model with 7 degrees of freedom"):
+        fit_torques(other, log, ["damping of *"])
+
+
+def test_unknowns_reach_all_kinds_of_parameters():
+    """By the names of geometries, of links for all their geometries, of joints and actuators."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.7)
+    builder.add_link("cart", mass=1.0, inertia=np.eye(3))
+    for k in range(2):
+        builder.add_geometry("cart", "sphere", name=f"wheel{k}", size=(0.1, 0, 0), position=(k, 0, 0), friction=0.5)
+    builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0), friction_loss=0.2)
+    builder.add_actuator("rail", "position", name="drive", kp=3.0)
+    model = builder.finalize("float64")
+    ground = model.geometries[0].name
+    wanted = [f"friction of {ground}", "friction of cart", "friction of rail", "kp of drive"]
+    unknowns = Unknowns(model, [*wanted, "com of cart"])
+    assert unknowns.names == (*wanted, "com_x of cart", "com_y of cart", "com_z of cart")
+    x = torch.arange(1.0, 15.0, dtype=torch.float64).reshape(2, 7)
+    values = unknowns.parameters(x)
+    np.testing.assert_array_equal(values["friction"], [[1.0, 2.0, 2.0], [8.0, 9.0, 9.0]])
+    np.testing.assert_array_equal(values["friction_loss"], [[3.0], [10.0]])
+    np.testing.assert_array_equal(values["actuator_kp"], [[4.0], [11.0]])
+    np.testing.assert_array_equal(values["com"], [[[5.0, 6.0, 7.0]], [[12.0, 13.0, 14.0]]])
+    model.parameters["friction"][1] = 0.9
+    with pytest.raises(sim.ModelError, match="not one number; give a prior"):
+        Unknowns(model, ["friction of cart"])

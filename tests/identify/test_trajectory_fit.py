@@ -1,0 +1,213 @@
+"""Identification by motions: derivatives, single and multiple shooting, contact, what can't be told."""
+
+import numpy as np
+import pytest
+import torch
+
+import sim
+from scenes import box
+from sim.identify import FunctionUnknowns, InertialPrior, Log, LogNormal, Normal, fit_trajectories
+from sim.identify.trajectories.segments import cut
+from sim.identify.trajectories.sensitivity import Worlds
+from sim.identify.trajectories.shooting import Shooting
+from sim.identify.unknown.unknowns import Unknowns
+
+DT = 0.002
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    """Two links in a row, which swing chaotically from high up."""
+    builder = sim.ModelBuilder()
+    for k in range(2):
+        builder.add_link(f"link{k}", mass=1.0, com=(0, 0, -0.25), inertia=np.diag([0.02, 0.02, 0.001]))
+        parent = f"link{k - 1}" if k else "world"
+        builder.add_joint(
+            f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0), position=(0, 0, -0.5 * k),
+            damping=0.05,
+        )  # fmt: skip
+    return builder.finalize("float64")
+
+
+def swing(model, seconds, seed=0, noise=0.01, start=(2.0, 1.0), every=5, **parameters):
+    """A log of coordinates with noise, 100 times a second."""
+    simulator = sim.Simulator(model, DT, 1, "cpu", parameters=parameters)
+    states = simulator.rollout(simulator.state(start), steps=round(seconds / DT))
+    q = states.q.numpy()[::every, 0]
+    q = q + noise * np.random.default_rng(seed).standard_normal(q.shape)
+    return Log(model, DT * every * np.arange(len(q)), q, source=f"seed {seed}")
+
+
+def slide(scene_friction, seconds=0.6, seed=0, noise=1e-4, speed=2.0, push=None):
+    """A box on the ground, seen while it slides; its mass matters where it is pushed."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.9)
+    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0, 0, 0.05), friction=0.5, name="box")
+    model = builder.finalize("float64")
+    friction = model.parameters["friction"].copy()
+    friction[-1] = scene_friction / 0.9
+    simulator = sim.Simulator(model, DT, 1, "cpu", parameters={"friction": friction})
+    steps = round(seconds / DT)
+    tau = None if push is None else np.tile([push, 0, 0, 0, 0, 0], (steps, 1, 1))
+    states = simulator.rollout(simulator.state(model.q0, [speed, 0, 0, 0, 0, 0]), tau, steps=steps)
+    q, qd = (x.numpy()[::10, 0] for x in (states.q, states.qd))
+    rng = np.random.default_rng(seed)
+    seen = q.copy()
+    seen[:, :3] += noise * rng.standard_normal((len(q), 3))
+    seen[0] = q[0]
+    inputs = None if tau is None else np.tile(tau[0, 0], (len(q), 1))
+    return model, Log(model, 10 * DT * np.arange(len(q)), seen, qd=qd, tau=inputs)
+
+
+@pytest.mark.parametrize("known_start", [False, True])
+def test_derivatives(pendulum, known_start):
+    """Of all residuals in all free numbers, gaps and priors included, against central differences."""
+    logs = [swing(pendulum, 0.3, seed) for seed in range(2)] + [swing(pendulum, 0.2, 2)]
+    priors = {"inertial of link1": InertialPrior(), "mass of link0": LogNormal(1.0, 0.2), "damping of joint1": None}
+    unknowns = Unknowns(pendulum, priors)
+    segments = cut(pendulum, logs, DT, {"q": [0.01, 0.02]}, None if known_start else 0.08)
+    problem = Shooting(unknowns, Worlds(pendulum, DT, segments.hold, unknowns.parameters), segments, known_start)
+    rng = np.random.default_rng(0)
+    x = np.append(unknowns.start.numpy() + 0.05 * rng.standard_normal(12), 0.3 * rng.standard_normal(problem.extra))
+    assert problem.extra == (0 if known_start else 4 * 11)
+    way = rng.standard_normal(len(x))
+    difference = (problem.values(x + 1e-6 * way) - problem.values(x - 1e-6 * way)) / 2e-6
+    found = problem.jacobian(x) @ way
+    np.testing.assert_allclose(found, difference, atol=1e-7 * np.abs(difference).max())
+
+
+def test_derivatives_of_a_free_body_in_contact():
+    """Quaternions, measured velocities, a push, several intervals."""
+    model, log = slide(0.3, 0.1, push=3.0)
+    turned = log.q.copy()
+    turned[:, 3:] += 1e-3 * np.random.default_rng(1).standard_normal((len(turned), 4))
+    log = Log(model, log.time, turned, log.qd + 0.01, tau=log.tau)
+    unknowns = Unknowns(model, ["mass of box", "friction of box"])
+    segments = cut(model, [log], DT, {"q": 0.01, "qd": 0.1}, 0.04)
+    problem = Shooting(unknowns, Worlds(model, DT, segments.hold, unknowns.parameters), segments, False)
+    rng = np.random.default_rng(0)
+    x = np.append(unknowns.start.numpy(), 0.01 * rng.standard_normal(problem.extra))
+    # The box stays on all its corners: a tilt would lift some of them.
+    free = np.ones(problem.extra).reshape(-1, 12)
+    free[:, [2, 3, 4, 8, 9, 10]] = 0.0
+    x[2:] *= free.ravel()
+    way = np.append(rng.standard_normal(2), free.ravel() * rng.standard_normal(problem.extra))
+    difference = (problem.values(x + 1e-6 * way) - problem.values(x - 1e-6 * way)) / 2e-6
+    np.testing.assert_allclose(problem.jacobian(x) @ way, difference, atol=1e-6 * np.abs(difference).max())
+
+
+def test_multiple_shooting_where_single_shooting_fails(pendulum):
+    """Four seconds of chaos: the sum of squares over a whole motion has many minima."""
+    truth = {"damping of joint0": 0.02, "damping of joint1": 0.01, "mass of link1": 1.4}
+    log = swing(pendulum, 4.0, damping=np.array([0.02, 0.01]), mass=np.array([1.0, 1.4]))
+    single = fit_trajectories(pendulum, log, list(truth), dt=DT, noise={"q": 0.01}, max_evaluations=15)
+    multiple = fit_trajectories(pendulum, log, list(truth), dt=DT, noise={"q": 0.01}, segment=0.5)
+    assert single.estimate.probability < 1e-10
+    assert multiple.estimate.probability > 0.01
+    for name, value in truth.items():
+        assert abs(multiple.estimate[name] - value) < 3.5 * multiple.estimate.deviation(name)
+        assert multiple.estimate.deviation(name) < 0.05 * value
+    assert 0.9 < multiple.residual.min() <= multiple.residual.max() < 1.1
+    assert multiple.residual_before.min() > 10.0
+    np.testing.assert_allclose(multiple.parameters["mass"], [1.0, multiple.estimate["mass of link1"]])
+
+
+def test_intervals_hold_the_truth(pendulum):
+    """Of 10 short motions with unknown initial states, measured with other noise each."""
+    truth = np.array([0.03, 1.2])
+    errors = []
+    for seed in range(10):
+        log = swing(pendulum, 0.8, seed, damping=np.array([0.03, 0.05]), mass=np.array([1.0, 1.2]))
+        fit = fit_trajectories(
+            pendulum, log, ["damping of joint0", "mass of link1"], dt=DT, noise={"q": 0.01}, segment=0.2
+        )
+        assert fit.estimate.converged
+        errors.append((fit.estimate.values - truth) / fit.estimate.deviations)
+    # Of 20 errors the mean square scatters by 0.32.
+    assert 0.3 < np.mean(np.square(errors)) < 2.0
+
+
+def test_friction_of_a_sliding_box():
+    """It stops within the log. Both frictions alone can't be told: only their product has an effect."""
+    model, log = slide(0.45)
+    ground = model.geometries[0].name
+    fit = fit_trajectories(model, log, ["friction of box"], dt=DT, noise={"q": 1e-4}, known_start=True)
+    assert fit.estimate["friction of box"] == pytest.approx(0.5, abs=4.0 * fit.estimate.deviation("friction of box"))
+    assert fit.estimate.deviation("friction of box") < 1e-3
+    both = fit_trajectories(
+        model, log, ["friction of box", f"friction of {ground}"], dt=DT, noise={"q": 1e-4}, known_start=True
+    )
+    assert both.estimate.not_told == ("friction of box", f"friction of {ground}")
+    (words,) = both.estimate.undetermined
+    assert words.startswith(("friction of box with -", f"friction of {ground} with -"))
+    product = both.estimate["friction of box"] * both.estimate[f"friction of {ground}"]
+    assert product == pytest.approx(0.45, abs=1e-3)
+    with pytest.raises(sim.ModelError, match="1 combinations are undetermined, can't be sampled"):
+        both.sampled()
+    prior = fit_trajectories(
+        model, log, {"friction of box": None, f"friction of {ground}": Normal(0.9, 0.09)}, dt=DT, noise={"q": 1e-4},
+        known_start=True,
+    )  # fmt: skip
+    assert prior.estimate.undetermined == ()
+    assert prior.estimate.deviation("friction of box") == pytest.approx(0.05, rel=0.02)
+
+
+def test_sampling_agrees_with_laplace_where_the_motion_is_nearly_linear(pendulum):
+    simulator = sim.Simulator(pendulum, DT, 1, "cpu", parameters={"damping": np.array([0.03, 0.05])})
+    q = simulator.rollout(simulator.state([0.5, 0.2]), steps=400).q.numpy()[::20, 0]
+    seen = q + 1e-3 * np.random.default_rng(0).standard_normal(q.shape)
+    seen[0] = q[0]
+    log = Log(pendulum, 20 * DT * np.arange(len(q)), seen, qd=np.gradient(q, 20 * DT, axis=0) * 0.0)
+    fit = fit_trajectories(pendulum, log, ["damping of *"], dt=DT, noise={"q": 1e-3}, known_start=True)
+    sampled = fit.sampled(samples=256, rounds=2)
+    np.testing.assert_allclose(sampled.deviations, fit.estimate.deviations, rtol=0.2)
+    assert (np.abs(sampled.values - fit.estimate.values) < 0.3 * fit.estimate.deviations).all()
+    assert sampled.evaluations == fit.estimate.evaluations + 512
+
+
+def test_unknowns_of_a_function_and_guesses():
+    """The box of two halves, from the best of some guesses: its observed motion, without noise, gives it back."""
+    scene = box.build()
+    truth = np.log(np.array(box.TYPICAL))
+    unknowns = FunctionUnknowns(
+        box.UNKNOWNS, box.UNITS, torch.tensor(truth + 0.3), np.log(box.LEAST), np.log(box.MOST),
+        lambda x: box.parameters(scene, x.exp().reshape(-1, 4)) if x.dim() > 1 else one(scene, x),
+    )  # fmt: skip
+    simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu")
+    states = simulator.rollout(simulator.state(scene.q0, scene.qd0), np.tile(scene.push, (150, 1, 1)))
+    q, qd = (x.numpy()[::10, 0] for x in (states.q, states.qd))
+    log = Log(scene.model, 10 * scene.dt * np.arange(16), q, qd, tau=np.tile(scene.push, (16, 1)))
+    rng = np.random.default_rng(0)
+    guesses = np.vstack([truth + 0.5 * rng.standard_normal((20, 4)), truth + 0.01])
+    fit = fit_trajectories(
+        scene.model, log, unknowns, dt=scene.dt, noise={"q": 1e-3}, known_start=True, guesses=guesses
+    )
+    np.testing.assert_allclose(fit.estimate.values, truth, atol=1e-6)
+    with pytest.raises(sim.ModelError, match=r"guesses has shape \(1, 3\); expected \(n, 4\)"):
+        fit_trajectories(
+            scene.model, log, unknowns, dt=scene.dt, noise={"q": 1e-3}, known_start=True, guesses=guesses[:1, :3]
+        )
+
+
+def one(scene, x):
+    return {name: value[0] for name, value in box.parameters(scene, x.exp()[None]).items()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(noise={}), "noise: give the standard deviation of 'q'"),
+        (dict(noise={"q": -1.0}), "noise of q is -1.0; expected a positive number, or 2 of them"),
+        (dict(noise={"tau": 1.0}), "noise: unknown channel 'tau'"),
+        (dict(noise={"q": 0.1, "qd": 1.0}), "there is no qd"),
+        (dict(dt=0.003), r"row 1 comes 3.333 steps of 0.003 s after the one before; rows must be 3 steps apart"),
+        (dict(segment=0.001), "segment is 0.001 s, which is less than a row"),
+        (dict(segment=0.1, known_start=True), "known_start is for whole logs"),
+        (dict(contact=sim.ContactOptions(solver="pgs", warm_start=True)), "set warm_start=False"),
+        (dict(unknowns=["torque_offset of joint0"]), "torque_offset is found by fit_torques alone"),
+    ],
+)
+def test_errors(pendulum, changes, message):
+    given = dict(unknowns=["damping of *"], dt=DT, noise={"q": 0.01}) | changes
+    with pytest.raises(sim.ModelError, match=message):
+        fit_trajectories(pendulum, swing(pendulum, 0.2), given.pop("unknowns"), **given)

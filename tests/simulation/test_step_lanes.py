@@ -1,0 +1,116 @@
+"""A step whose kinematics and dynamics work on several worlds at a time, beside one that takes one at a time."""
+
+import numpy as np
+import pytest
+
+import sim
+from scenes import quadruped
+from tests.actuators.worlds import leg
+from tests.contact.test_equalities import bent_loop
+from tests.simulation.test_linearisation import tumbling_arm
+from tests.simulation.worlds import DT, hopper
+from warp_kernels.types import LANES, SPHERE
+
+WORLDS = 2 * LANES + 3  # the last lane group isn't full
+STEPS = 3
+MUJOCO = sim.ContactOptions(law="mujoco")
+BETWEEN = "sim.simulation.stepping.workspace.lanes_worth"
+
+
+def lifted() -> sim.Model:
+    """Two links of which one is free, with weights that are borne in part."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.6)
+    builder.add_link("body", mass=1.0, inertia=(0.02, 0.03, 0.04), gravity_compensation=0.5)
+    builder.add_joint("free", "free", child="body", position=(0.0, 0.0, 0.12))
+    builder.add_geometry("body", SPHERE, size=(0.12, 0.0, 0.0), friction=0.8)
+    builder.add_link("arm", mass=0.3, com=(0.1, 0.0, 0.0), inertia=(0.001, 0.002, 0.002), gravity_compensation=1.0)
+    builder.add_joint("hinge", "revolute", parent="body", child="arm", axis=(0.0, 1.0, 0.0), damping=0.02)
+    return builder.finalize("float64")
+
+
+def walker(dtype: str = "float64") -> sim.Model:
+    """A quadruped whose feet land and slide, with joint limits near."""
+    return quadruped.build(dtype, friction=0.4, height=0.001).model
+
+
+def closed_loop() -> sim.Model:
+    builder = bent_loop()
+    builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
+    builder.add_joint_coupling("j0", "j2", ratio=0.5)
+    return builder.finalize("float64")
+
+
+CASES = {
+    "contacts": (hopper(), sim.ContactOptions()),
+    "four feet": (walker(), sim.ContactOptions()),
+    "pyramids": (walker(), sim.ContactOptions(friction="pyramid")),
+    "unfinished": (walker(), sim.ContactOptions(iterations=1)),
+    "points that coincide": (closed_loop(), sim.ContactOptions()),
+    "sweeps": (hopper(), sim.ContactOptions(solver="pgs")),
+    "all joints": (tumbling_arm(), sim.ContactOptions()),
+    "actuators": (leg().finalize("float64"), sim.ContactOptions()),
+    "compensated weight": (lifted(), sim.ContactOptions()),
+    "MuJoCo's law": (lifted(), MUJOCO),
+}
+
+
+def run(model: sim.Model, contact: sim.ContactOptions, lanes: int) -> dict[str, np.ndarray]:
+    """Last state and all gradients of a short rollout whose worlds have states, inputs and masses of their own."""
+    rng = np.random.default_rng(3)
+    mass = model.parameters["mass"] * rng.uniform(0.9, 1.1, (WORLDS, model.num_links))
+    simulator = sim.Simulator(model, DT, WORLDS, "cpu", contact, {"mass": mass})
+    assert {shard.step.groups.lanes for shard in simulator.shards} == {lanes}
+    state = simulator.state(np.tile(model.q0, (WORLDS, 1)), 0.5 * rng.normal(size=(WORLDS, model.nv)))
+    tau = 0.5 * rng.normal(size=(STEPS, WORLDS, model.nv))
+    control = rng.normal(size=(STEPS, WORLDS, model.nu)) if model.nu else None
+    trajectory = simulator.rollout(state, tau, control=control)
+    last = trajectory.final_state
+    names = [name for name in model.parameters if name not in ("solref", "solimp")]
+    gradients = trajectory.backward(rng.normal(size=last.q.shape), rng.normal(size=last.qd.shape), names)
+    found = {"q": last.q, "qd": last.qd, "q_bar": gradients.q, "qd_bar": gradients.qd, "tau_bar": gradients.tau}
+    return {name: array.numpy() for name, array in found.items()} | gradients.parameters
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_as_one_world_at_a_time(case, monkeypatch):
+    several = run(*CASES[case], LANES)
+    monkeypatch.setattr(BETWEEN, lambda lanes, worlds: 1)
+    single = run(*CASES[case], 1)
+    for name, expected in single.items():
+        size = np.abs(expected).max(initial=1e-3)
+        np.testing.assert_allclose(several[name], expected, rtol=0.0, atol=1e-9 * size, err_msg=name)
+
+
+@pytest.mark.parametrize("build", [hopper, walker])
+def test_as_near_to_double_precision(build, monkeypatch):
+    """In single precision, whose gradients through contacts are some 1e-3 from those in double in either way."""
+    exact, several = (run(build(dtype), sim.ContactOptions(), LANES) for dtype in ("float64", "float32"))
+    monkeypatch.setattr(BETWEEN, lambda lanes, worlds: 1)
+    single = run(build("float32"), sim.ContactOptions(), 1)
+    for name, expected in exact.items():
+        size = np.abs(expected).max(initial=1e-3)
+        error, of_one = (np.abs(found[name] - expected).max(initial=0.0) for found in (several, single))
+        assert error <= 2.0 * of_one + 1e-4 * size, name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_stands_beside_a_world_changes_nothing(dtype):
+    """Bit for bit, at the same place of its group. Worlds that land or slide take different numbers of Newton steps."""
+    model, steps, worlds = walker(dtype), 20, 4 * LANES
+    rng = np.random.default_rng(5)
+    qd, tau = rng.normal(size=(worlds, model.nv)), 4.0 * rng.normal(size=(steps, worlds, model.nv))
+    tau[:, :, :6] = 0.0
+    # World n of a group goes n groups further.
+    moved = np.arange(worlds).reshape(4, LANES)
+    moved = np.stack([np.roll(moved[:, n], n) for n in range(LANES)], axis=1).ravel()
+    simulator = sim.Simulator(model, DT, worlds, "cpu")
+    found = []
+    for order in (np.arange(worlds), moved):
+        state = simulator.state(np.tile(model.q0, (worlds, 1)), qd[order])
+        trajectory = simulator.rollout(state, tau[:, order])
+        gradients = trajectory.backward(np.ones((worlds, model.nq)), np.ones((worlds, model.nv)))
+        arrays = (trajectory.q, trajectory.qd, gradients.tau)
+        found.append([array.numpy()[:, np.argsort(order)] for array in arrays])
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)

@@ -1,0 +1,165 @@
+"""Parameters that are given on a CUDA device stay there. Where there is none, the CPU's memory is taken for one."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+import warp as wp
+
+import sim
+import sim.torch
+from sim.arrays.device_values import DeviceValue
+from sim.simulation.worlds import ON_HOST, Worlds
+from tests.torch.worlds import loss, simulator, tensors
+
+PER_WORLD = ("joint_placement", "mass", "inertia", "friction", "gravity", "damping")
+
+
+@pytest.fixture(autouse=True)
+def _like_cuda(monkeypatch):
+    monkeypatch.setattr(Worlds, "keeps_on_device", True)
+
+
+def given(s: sim.Simulator, name: str, per_world: bool, device: str) -> torch.Tensor:
+    """Other values than the present ones, with a gradient; quaternions that aren't of unit length."""
+    value = torch.tensor(s.parameter(name), device=device)
+    value = 1.1 * value + (0.05 if name in ("damping", "gravity") else 0.0)
+    if per_world:
+        value = value * torch.linspace(1.0, 1.2, s.num_worlds, dtype=value.dtype, device=device).reshape(
+            -1, *[1] * value.dim()
+        )
+    return value.requires_grad_()
+
+
+@pytest.mark.parametrize("per_world", [False, True])
+@pytest.mark.parametrize("name", PER_WORLD)
+def test_values_and_gradients_are_those_of_the_host(name, per_world, device, monkeypatch):
+    found = []
+    for on_device in (True, False):
+        monkeypatch.setattr(Worlds, "keeps_on_device", on_device)
+        s = simulator(device)
+        x = tensors(s)
+        value = given(s, name, per_world, device)
+        q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, **{name: value})
+        found.append([q.detach(), qd.detach(), *torch.autograd.grad(loss(q, qd), (value, x.q))])
+        np.testing.assert_array_equal(s.parameter(name), simulator(device).parameter(name))
+    assert found[0][2].abs().max() > 0.0
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_is_read_on_the_host(device, monkeypatch):
+    """Neither by a call with its gradient nor by set_parameter, but for values that decide about constraints."""
+    s = simulator(device)
+    x = tensors(s)
+    chosen = torch.arange(s.num_worlds, device=device) % 2 == 0
+    values = {name: given(s, name, True, device) for name in ("mass", "friction")}
+
+    def iteration() -> None:
+        q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, **values)
+        loss(q, qd).backward()
+        s.set_parameter("mass", values["mass"].detach()[chosen], worlds=chosen)
+
+    iteration()
+    read = []
+    monkeypatch.setattr(DeviceValue, "numbers", property(lambda value: read.append(value.name)))
+    of_warp = wp.array.numpy
+
+    def numpy(array: wp.array) -> np.ndarray:
+        read.append(array.shape)
+        return of_warp(array)
+
+    monkeypatch.setattr("sim.simulation.rollout._require_parameters", lambda simulator: None)  # only on a CPU
+    monkeypatch.setattr("sim.simulation.rollout._report_bad_worlds", lambda simulator, steps: None)
+    monkeypatch.setattr("sim.simulation.rollout._warn_of_overflow", lambda simulator: None)
+    monkeypatch.setattr(wp.array, "numpy", numpy)
+    iteration()
+    assert read == []
+
+
+@pytest.mark.parametrize("kind", ["mask", "numbers", "on the host"])
+def test_some_worlds_alone(kind, device):
+    s = simulator(device)
+    mass = s.parameter("mass")
+    rows = [0, s.num_worlds - 1]
+    mask = torch.zeros(s.num_worlds, dtype=torch.bool, device=device)
+    mask[rows] = True
+    worlds = {"mask": mask, "numbers": torch.tensor([0, -1], device=device), "on the host": rows}[kind]
+    one = torch.tensor(2.0 * mass, device=device)
+    s.set_parameter("mass", one, worlds=worlds)
+    expected = np.repeat(mass[None], s.num_worlds, axis=0)
+    expected[rows] = 2.0 * mass
+    np.testing.assert_array_equal(s.parameter("mass"), expected)
+    s.set_parameter("mass", torch.stack([1.5 * one, 2.0 * one]), worlds=worlds)
+    expected[rows] = 3.0 * mass, 4.0 * mass
+    np.testing.assert_array_equal(s.parameter("mass"), expected)
+    np.testing.assert_array_equal(s.shards[0].step.parameters["mass"].numpy(), expected)
+    assert s.parameters_out_of_range == {}
+    assert pickle.loads(pickle.dumps(s)).parameter("mass").tolist() == expected.tolist()
+
+
+def test_worlds_that_do_not_fit(device):
+    s = simulator(device)
+    mass = torch.tensor(s.parameter("mass"), device=device)
+    mask = torch.ones(s.num_worlds, dtype=torch.bool, device=device)
+    for worlds in (torch.tensor([0, 1], device=device), mask[:-1], mask.float(), [0, 1]):
+        with pytest.raises(sim.ModelError, match="parameter 'mass': worlds"):
+            s.set_parameter("mass", torch.stack([mass, mass, mass]), worlds=worlds)
+    # How many a mask chooses isn't known on the host: what is missing is out of range.
+    s.set_parameter("mass", torch.stack([mass] * (s.num_worlds - 1)), worlds=mask)
+    assert s.parameters_out_of_range == {"mass": len(mass)}
+
+
+BAD = {
+    "mass": -1.0, "friction": float("nan"), "damping": float("inf"), "com": float("nan"), "stiffness": 1.0,
+    "joint_placement": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_numbers_out_of_their_range_are_counted_and_spoil_their_world_alone(name, device, monkeypatch):
+    s = simulator(device)
+    before = s.parameter(name)
+    value = torch.tensor(np.repeat(before[None], s.num_worlds, axis=0), device=device)
+    value[1].reshape(-1)[0 if name == "stiffness" else slice(None)] = BAD[name]
+    s.set_parameter(name, value)
+    counts = s.parameters_out_of_range
+    assert list(counts) == [name]
+    assert counts[name] == {"stiffness": 1, "joint_placement": before.shape[0]}.get(name, before.size)
+    kept = s.parameter(name)
+    np.testing.assert_array_equal(kept[[0, 2]], value[[0, 2]].cpu().numpy())
+    if name != "joint_placement":
+        np.testing.assert_array_equal(kept[1], before)
+    x = tensors(s)
+    with pytest.raises(sim.ModelError, match=f"parameter '{name}' has been given .* out of its range"):
+        sim.torch.rollout(s, x.q, x.qd, x.tau)
+    monkeypatch.setattr("sim.simulation.rollout._require_parameters", lambda simulator: None)
+    with pytest.warns(sim.NotFiniteWarning):
+        q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, leave_out_bad_worlds=True)
+    assert s.bad_worlds == {1: 0}
+    assert q[:, 1].isnan().all()
+    assert q[:, [0, 2]].isfinite().all()
+    (found,) = torch.autograd.grad(loss(q[:, [0, 2]], qd[:, [0, 2]]), x.tau)
+    assert (found[:, 1] == 0.0).all()
+    assert (found[:, [0, 2]] != 0.0).any()
+
+
+def test_what_decides_about_constraints_is_read_on_the_host(device):
+    s = simulator(device)
+    assert "friction_loss" in ON_HOST
+    with pytest.raises(sim.ModelError, match="parameter 'friction_loss' is -1"):
+        s.set_parameter("friction_loss", torch.full((s.model.nv,), -1.0, dtype=torch.float64, device=device))
+    s.set_parameter("friction_loss", torch.full((s.model.nv,), 0.2, dtype=torch.float64, device=device))
+    assert isinstance(s.present_values()["friction_loss"], np.ndarray)
+
+
+def test_shapes_and_gradients_are_refused(device):
+    s = simulator(device)
+    mass = torch.tensor(s.parameter("mass"), device=device)
+    with pytest.raises(sim.ModelError, match="parameter 'mass' has shape"):
+        s.set_parameter("mass", mass[:-1])
+    with pytest.raises(sim.ModelError, match="requires a gradient"):
+        s.set_parameter("mass", mass.requires_grad_())
+    with pytest.raises(sim.ModelError, match="unknown parameter 'mas'"):
+        s.set_parameter("mas", mass.detach())

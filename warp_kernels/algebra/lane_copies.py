@@ -1,0 +1,108 @@
+"""Between arrays of lane groups [item, group] and arrays of single worlds [item, world], of the same numbers.
+
+Kinematics and dynamics work on lane groups of several worlds, see :mod:`warp_kernels.algebra`; contacts, and what else differs from world
+to world, on one. A scalar of each world lies in memory as the lane groups have it; vectors, poses and inertias are copied.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.types import kernel_module, lane_types, warp_types
+
+KINDS = {"vec3": 3, "transform": 7, "spatial": 6, "inertia": 10}
+
+# ``own`` is how many worlds the group has. Loops of constant length become shuffles of vector registers.
+_WHERE = """
+    const int first = group * {lanes};
+    const int own = worlds.shape[1] - first;
+    using number = wp::{scalar};
+    number* one = reinterpret_cast<number*>(
+        reinterpret_cast<char*>(worlds.data) + item * wp::int64(worlds.strides[0]) + first * wp::int64(worlds.strides[1]));
+    number* several = reinterpret_cast<number*>(
+        reinterpret_cast<char*>(groups.data) + item * wp::int64(groups.strides[0]) + group * wp::int64(groups.strides[1]));
+"""
+_TO_WORLDS = """
+    if (own >= {lanes})
+        for (int n = 0; n < {lanes}; ++n)
+            for (int c = 0; c < {rows}; ++c) one[n * {rows} + c] = several[c * {lanes} + n];
+    else
+        for (int n = 0; n < own; ++n)
+            for (int c = 0; c < {rows}; ++c) one[n * {rows} + c] = several[c * {lanes} + n];
+"""
+_TO_GROUPS = """
+    if (own >= {lanes})
+        for (int c = 0; c < {rows}; ++c)
+            for (int n = 0; n < {lanes}; ++n) several[c * {lanes} + n] {assign} one[n * {rows} + c];
+    else
+        for (int c = 0; c < {rows}; ++c)
+            for (int n = 0; n < own; ++n) several[c * {lanes} + n] {assign} one[n * {rows} + c];
+"""
+
+
+@functools.cache
+def lane_copy_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels ``<kind>_to_worlds``, ``<kind>_to_groups`` and ``add_<kind>_to_groups`` of one precision, over (item, group).
+
+    Lanes without a world are left as they are. With one lane, nothing has to be copied.
+    """
+    if lanes == 1:
+        return SimpleNamespace()
+    module = kernel_module("lane_copies", scalar, lanes)
+    kernels: dict[str, wp.Kernel] = {}
+    for kind in KINDS:
+        kernels |= _copies(scalar, lanes, kind, module)
+    return SimpleNamespace(module=module, **kernels)
+
+
+def _copies(scalar: Any, lanes: int, kind: str, module: wp.Module) -> dict[str, wp.Kernel]:
+    of_groups = wp.array2d(dtype=getattr(lane_types(scalar, lanes), kind))
+    of_worlds = wp.array2d(dtype=getattr(warp_types(scalar), kind))
+    numbers = {"lanes": lanes, "rows": KINDS[kind], "scalar": scalar.__name__}
+
+    @wp.func_native((_WHERE + _TO_WORLDS).format(**numbers))
+    def write_worlds(groups: of_groups, worlds: of_worlds, item: int, group: int): ...
+
+    @wp.func_native((_WHERE + _TO_GROUPS).format(assign="=", **numbers))
+    def write_group(worlds: of_worlds, groups: of_groups, item: int, group: int): ...
+
+    @wp.func_native((_WHERE + _TO_GROUPS).format(assign="+=", **numbers))
+    def add_to_group(worlds: of_worlds, groups: of_groups, item: int, group: int): ...
+
+    @wp.kernel(name=f"{kind}_to_worlds", module=module, enable_backward=False)
+    def to_worlds(
+        # Data in
+        groups: of_groups,
+        # Data out
+        worlds: of_worlds,
+    ):
+        item, group = wp.tid()
+        write_worlds(groups, worlds, item, group)
+
+    @wp.kernel(name=f"{kind}_to_groups", module=module, enable_backward=False)
+    def to_groups(
+        # Data in
+        worlds: of_worlds,
+        # Data out
+        groups: of_groups,
+    ):
+        item, group = wp.tid()
+        write_group(worlds, groups, item, group)
+
+    @wp.kernel(name=f"add_{kind}_to_groups", module=module, enable_backward=False)
+    def add_to_groups(
+        # Data in
+        worlds: of_worlds,
+        # Data out
+        groups: of_groups,
+    ):
+        item, group = wp.tid()
+        add_to_group(worlds, groups, item, group)
+
+    return {
+        f"{kind}_to_worlds": to_worlds,
+        f"{kind}_to_groups": to_groups,
+        f"add_{kind}_to_groups": add_to_groups,
+    }

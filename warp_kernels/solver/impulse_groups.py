@@ -1,0 +1,228 @@
+"""What :mod:`warp_kernels.solver.impulse` does along the factors of the mass matrix, which all worlds of a lane group do alike.
+
+Kernels over groups stand for the second half of ``apply_impulses``, for ``velocity_adjoint``, for the second half of ``weight_adjoint``,
+for ``free_step_adjoint`` and for the last part of :mod:`warp_kernels.solver.newton.own_adjoint`, by Newton's method on worlds in which nothing
+bounces. The pushes of constraints differ from world to world, and come first.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra import algebra
+from warp_kernels.solver.structs import Paths
+from warp_kernels.types import kernel_module, lane_types
+
+
+@functools.cache
+def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Kernels for one precision and a number of worlds in a lane group; none with one lane."""
+    if lanes == 1:
+        return SimpleNamespace()
+    a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
+    array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
+    module = kernel_module("impulse_groups", scalar, lanes)
+
+    @wp.func
+    def solve_lower(k: int, value: real, group: int, paths: Paths, factor_l: reals, x: reals):
+        """Entry k of L^-1 x, whose entries above it have been found."""
+        found = value
+        first = paths.dof_row_start[k]
+        for d in range(paths.dof_depth[k]):
+            found -= a.mul(factor_l[first + d, group], x[paths.ancestor[first + d], group])
+        return found
+
+    @wp.kernel(module=module, enable_backward=False)
+    def apply_pushes(
+        # Model
+        paths: Paths,
+        dt: scalar,
+        # Data in
+        qd: array2d,
+        qdd: array2d,
+        factor_l: reals,
+        factor_d: reals,
+        # Data out
+        response: reals,
+        qd_solved: array2d,
+    ):
+        """response: J' lambda pushed, made M^-1 J' lambda. qd_solved: v+."""
+        group = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            push = a.mul(response[k, group], factor_d[k, group])
+            found = solve_lower(k, push, group, paths, factor_l, response)
+            response[k, group] = found
+            a.store(qd_solved, group, k, a.load(qd, group, k) + dt * a.load(qdd, group, k) + found)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def begin_weights(
+        # Model
+        paths: Paths,
+        # Data in
+        factor_l: reals,
+        factor_d: reals,
+        # Adjoint in
+        qd_solved_bar: array2d,
+        # Adjoint out
+        weight: reals,
+    ):
+        """weight: D^-1 L'^-1 v+_bar."""
+        group = wp.tid()
+        nv = paths.dof_depth.shape[0]
+        for k in range(nv):
+            weight[k, group] = a.load_bar(qd_solved_bar, group, k)
+        for back in range(nv):
+            k = nv - 1 - back
+            value = weight[k, group]
+            first = paths.dof_row_start[k]
+            for d in range(paths.dof_depth[k]):
+                weight[paths.ancestor[first + d], group] -= a.mul(factor_l[first + d, group], value)
+        for k in range(nv):
+            weight[k, group] = a.mul(weight[k, group], factor_d[k, group])
+
+    @wp.kernel(module=module, enable_backward=False)
+    def finish_weights(
+        # Model
+        paths: Paths,
+        # Data in
+        factor_l: reals,
+        # Adjoint out
+        weight: reals,
+    ):
+        """weight: L^-1 times what stands there."""
+        group = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            weight[k, group] = solve_lower(k, weight[k, group], group, paths, factor_l, weight)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def clear_mass_bars(
+        # Adjoint out
+        own_mass_bar: reals,
+        own_mass_bar_diagonal: reals,
+    ):
+        """Zeros, for what is added to them."""
+        group = wp.tid()
+        for at in range(own_mass_bar.shape[0]):
+            own_mass_bar[at, group] = real()
+        for k in range(own_mass_bar_diagonal.shape[0]):
+            own_mass_bar_diagonal[k, group] = real()
+
+    @wp.kernel(module=module, enable_backward=False)
+    def factorisation_adjoints(
+        # Model
+        paths: Paths,
+        # Data in
+        factor_l: reals,
+        factor_d: reals,
+        # Adjoint out
+        own_mass_bar: reals,
+        own_mass_bar_diagonal: reals,
+    ):
+        """From the adjoints of L and D, in place, to those of the mass matrix, as for one world."""
+        group = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            first = paths.dof_row_start[k]
+            pivot = a.div(a.real(scalar(1.0)), factor_d[k, group])
+            pivot_bar = own_mass_bar_diagonal[k, group]
+            for d in range(paths.dof_depth[k]):
+                j = paths.ancestor[first + d]
+                below = factor_l[first + d, group]
+                own = a.mul(own_mass_bar_diagonal[j, group], below)
+                weight = a.mul(pivot, below)
+                pair = paths.dof_row_start[j]
+                pairs = real()
+                for e in range(d):
+                    entry = own_mass_bar[pair + e, group]
+                    pairs += a.mul(entry, factor_l[first + e, group])
+                    own_mass_bar[first + e, group] -= a.mul(weight, entry)
+                pivot_bar -= a.mul(own + pairs, below)
+                own_mass_bar[first + d, group] -= a.mul(pivot, scalar(2.0) * own + pairs)
+            for d in range(paths.dof_depth[k]):
+                bar = a.mul(own_mass_bar[first + d, group], factor_d[k, group])
+                own_mass_bar[first + d, group] = bar
+                pivot_bar -= a.mul(bar, factor_l[first + d, group])
+            own_mass_bar_diagonal[k, group] = pivot_bar
+
+    @wp.kernel(module=module, enable_backward=False)
+    def free_step_adjoints(
+        # Model
+        paths: Paths,
+        dof_q: wp.array(dtype=int),
+        dt: scalar,
+        # Parameters
+        damping: array2d,
+        stiffness: array2d,
+        rest_position: array2d,
+        # Data in
+        q: array2d,
+        qd: array2d,
+        qdd: array2d,
+        response: reals,
+        # Adjoint in
+        weight: reals,
+        own_mass_bar: reals,
+        own_mass_bar_diagonal: reals,
+        qd_solved_bar: array2d,
+        # Adjoint out
+        motion_weight: array2d,
+        mass_bar: reals,
+        mass_bar_diagonal: reals,
+        q_bar: array2d,
+        qd_bar: array2d,
+        tau_bar: array2d,
+        damping_bar: array2d,
+        armature_bar: array2d,
+        stiffness_bar: array2d,
+        rest_position_bar: array2d,
+    ):
+        """As ``free_step_adjoint``, whose own_mass_bar may be empty."""
+        group = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            w = weight[k, group]
+            u = response[k, group]
+            diagonal = -a.mul(w, u)
+            first = paths.dof_row_start[k]
+            for d in range(paths.dof_depth[k]):
+                j = paths.ancestor[first + d]
+                bar = -a.mul(w, response[j, group]) - a.mul(weight[j, group], u)
+                if own_mass_bar.shape[0] > 0:
+                    bar += own_mass_bar[first + d, group]
+                mass_bar[first + d, group] = bar
+            if own_mass_bar_diagonal.shape[0] > 0:
+                diagonal += own_mass_bar_diagonal[k, group]
+            mass_bar_diagonal[k, group] = diagonal
+            a.store(motion_weight, group, k, -dt * w)
+            if tau_bar.shape[0] > 0:
+                a.add(tau_bar, group, k, dt * w)
+            damp = a.load_param_scalar(damping, group, k)
+            change = a.load(qdd, group, k)
+            free = a.load(qd, group, k) + dt * change
+            if armature_bar.shape[0] > 0:
+                a.add_scalar(armature_bar, group, k, diagonal - dt * a.mul(w, change))
+            if damping_bar.shape[0] > 0:
+                a.add_scalar(damping_bar, group, k, dt * (diagonal - a.mul(w, free)))
+            speed_bar = a.load_bar(qd_solved_bar, group, k) - dt * a.mul(damp, w)
+            if dof_q[k] >= 0:
+                spring = a.load_param_scalar(stiffness, group, k)
+                pull = dt * a.mul(spring, w)
+                speed_bar -= dt * pull
+                a.add(q_bar, group, dof_q[k], -pull)
+                if stiffness_bar.shape[0] > 0:
+                    rest = a.load_param_scalar(rest_position, group, k)
+                    stretch = a.load(q, group, dof_q[k]) - rest + dt * free
+                    a.add_scalar(stiffness_bar, group, k, dt * (dt * diagonal - a.mul(w, stretch)))
+                if rest_position_bar.shape[0] > 0:
+                    a.add_scalar(rest_position_bar, group, k, pull)
+            a.add(qd_bar, group, k, speed_bar)
+
+    return SimpleNamespace(
+        module=module,
+        apply_pushes=apply_pushes,
+        begin_weights=begin_weights,
+        finish_weights=finish_weights,
+        clear_mass_bars=clear_mass_bars,
+        factorisation_adjoints=factorisation_adjoints,
+        free_step_adjoints=free_step_adjoints,
+    )

@@ -1,0 +1,39 @@
+"""C++ code of functions that work on the numbers of a lane group's worlds, one vector register for each."""
+
+from typing import Any
+
+# A ``pack`` has a number of each world, ``lanes_of`` whether something holds for it. Arrays need not be aligned to it.
+BEGIN = """
+    using number_type = wp::{scalar};
+    typedef number_type pack __attribute__((ext_vector_type({lanes}), aligned(sizeof(number_type))));
+    typedef decltype(pack() < pack()) lanes_of;
+"""
+# An array [item, world] of the worlds, which has room for whole groups: NAME(k) is item k of this group.
+_OF_WORLDS = """
+    const wp::int64 {name}_step = {name}.strides[0];
+    char* {name}_at = reinterpret_cast<char*>({name}.data) + group * wp::int64(sizeof(pack));
+#define {NAME}(k) (*reinterpret_cast<pack*>({name}_at + (k) * {name}_step))
+"""
+# Of one constraint the degrees of freedom that it acts on, and its rows there.
+LIST = """
+    const int size = reinterpret_cast<const int*>(length.data)[constraint];
+    const int* list = reinterpret_cast<const int*>(dofs.data) + constraint * nv;
+    const pack* entries = reinterpret_cast<const pack*>(rows.data) + constraint * nv * 3;
+"""
+
+
+def native_code(scalar: Any, lanes: int, body: str, *names: str, **parts: Any) -> str:
+    """The code of a function.
+
+    Args:
+        scalar: precision.
+        lanes: worlds of a group.
+        body: the code, with braces doubled but those of ``parts``.
+        names: of arrays of the worlds that it reads or writes.
+        parts: what stands at other places of the code.
+    """
+    arrays = "".join(_OF_WORLDS.format(name=name, NAME=name.upper()) for name in names)
+    ends = "".join(f"\n#undef {name.upper()}" for name in names)
+    return (BEGIN + "{arrays}" + body + "{ends}\n").format(
+        scalar=scalar.__name__, lanes=lanes, arrays=arrays, ends=ends, **parts
+    )

@@ -1,0 +1,233 @@
+"""Newton's method on the worlds of a lane group together, in lock-step.
+
+The same start, steps and end as in :mod:`warp_kernels.solver.newton.solve`, sweeps included. A world that needs convex rounds, which few do,
+or more systems than MOST_STEPS is left to that. Worlds that are done wait for the others of their group.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.group.steps import group_step_functions
+from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.residual import COUPLED
+from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEEPS, SWEPT
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.projection import FRICTION_MODELS
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import kernel_module
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"newton_group_kernels": [(model,) for model in FRICTION_MODELS]}
+
+# Systems after which a world is left to the solver for one.
+MOST_STEPS = 12
+
+# Where a world is: it has its solution, is on its way, or is left to the solver for one.
+DONE = 0
+MOVING = 1
+LEFT = 2
+
+
+@functools.cache
+def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -> SimpleNamespace:
+    """The solver for one precision, friction model and number of worlds in a lane group; none with one lane."""
+    if lanes == 1:
+        return SimpleNamespace()
+    s = group_step_functions(scalar, friction, lanes)
+    together = s.together
+    descent = descent_functions(scalar, friction)
+    common = row_functions(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    Group = group_structs(scalar).Group
+    module = kernel_module(f"newton_group.{friction}", scalar, lanes)
+    wp.set_module_options({"max_unroll": 1}, module)
+    zero, one = scalar(0.0), scalar(1.0)
+    precision, sums, singular = descent.precision, descent.sums, descent.singular
+    rounding_square = scalar((ROUNDINGS * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
+
+    @wp.func
+    def goal(n: int, at_hand: scalar, epsilon: scalar, tolerance: scalar, shared: Group):
+        """The square of a residual that is asked for, or no more than rounding."""
+        relative = wp.max(tolerance, precision)
+        rounding = sums * precision / epsilon
+        return relative * relative * shared.scale[n] + rounding * rounding * at_hand
+
+    @wp.func
+    def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
+        for i in range(most):
+            together.gather_rows(
+                i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
+                constraints.count, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
+            )  # fmt: skip
+
+    @wp.func
+    def take_steps(
+        group: int,
+        most: int,
+        nv: int,
+        worlds: int,
+        stage: wp.array(dtype=int),
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+        system: System,
+        shared: Group,
+    ):
+        """A step of each world that is on its way, with the square of its residual before in ``left``."""
+        any_swept = bool(False)
+        for n in range(lanes):
+            shared.moves[n] = 0
+            shared.left[n] = shared.square[n]
+            if n < worlds and stage[group * lanes + n] == MOVING:
+                shared.moves[n] = 1
+                any_swept = any_swept or shared.mode[n] == SWEPT
+        if any_swept:
+            s.linear_residuals(group, most, nv, constraints, problem, iterate, shared)
+        s.find_steps(group, most, nv, constraints, problem, iterate, shared)
+        together.keep_system(
+            group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
+            system.lower, system.upper,
+        )  # fmt: skip
+        for n in range(lanes):
+            if not shared.least[n] > singular:
+                shared.moves[n] = 0
+        if any_swept:
+            s.keep_all_impulses(group, most, nv, constraints, problem, iterate, shared)
+        together.move_along(group, nv, one, shared.moves, iterate.step, iterate.z)
+        s.find_residuals(group, most, nv, constraints, problem, iterate, shared)
+        s.go_back(group, most, nv, scalar(ENOUGH), constraints, problem, iterate, shared)
+
+    @wp.func
+    def judge(
+        n: int,
+        world: int,
+        nv: int,
+        epsilon: scalar,
+        tolerance: scalar,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+        shared: Group,
+    ):
+        """What becomes of a world after its step. Returns its stage; where it is to be swept, its ``number`` says how often."""
+        at_hand = descent.square_at_hand(world, constraints.count[world], epsilon, constraints, problem, iterate)
+        square = shared.square[n]
+        aim = goal(n, at_hand, epsilon, tolerance, shared)
+        moved = shared.moves[n] == 1 and square < scalar(ENOUGH) * shared.left[n]
+        if shared.mode[n] == SWEPT:
+            moved = shared.failures[n] >= PASSES or not square > scalar(NEAR) * at_hand
+        elif shared.moves[n] == 1 and not moved:
+            if descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
+                return int(DONE)  # what is left is rounding
+        if moved:
+            shared.mode[n] = COUPLED
+            if square <= aim:
+                return int(DONE)
+            return int(MOVING)
+        if shared.failures[n] >= PASSES:
+            return int(LEFT)
+        shared.failures[n] += 1
+        shared.number[n] = shared.sweeps[n]
+        shared.sweeps[n] += shared.sweeps[n]
+        shared.mode[n] = SWEPT
+        return int(MOVING)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def newton_group(
+        # Model
+        paths: Paths,
+        dt: scalar,
+        iterations: int,
+        tolerance: scalar,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        problem: Problem,
+        # Data out
+        shared: Group,
+        system: System,
+        iterate: Iterate,
+        residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
+    ):
+        """stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world."""
+        group = wp.tid()
+        worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
+        nv = paths.dof_depth.shape[0]
+        most = int(0)
+        for n in range(worlds):
+            world = group * lanes + n
+            most = wp.max(most, constraints.count[world])
+            residual[world] = zero
+            sweep_count[world] = 0
+            stage[world] = DONE
+        if most == 0:
+            return
+        if most > MOST_CONSTRAINTS:
+            for n in range(worlds):
+                stage[group * lanes + n] = LEFT
+            return
+        gather(group, most, nv, paths, constraints, problem, shared)
+        together.look_back_all(
+            group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
+            problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
+        )  # fmt: skip
+        s.begin_all(group, most, nv, constraints, problem, iterate, shared)
+        moving = int(0)
+        for n in range(worlds):
+            world = group * lanes + n
+            square = shared.square[n]
+            shared.mode[n] = COUPLED
+            shared.failures[n] = 0
+            shared.sweeps[n] = SWEEPS
+            epsilon = common.value_of(regularisation, world, 0)
+            count = constraints.count[world]
+            # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+            if count > 0 and square != zero and wp.isfinite(square):
+                at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
+                if square > goal(n, at_hand, epsilon, tolerance, shared):
+                    stage[world] = MOVING
+                    moving += 1
+        steps = int(0)
+        prepared = bool(False)
+        while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
+            take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, system, shared)
+            together.velocities_left(group, nv, shared.lower, iterate.residual, shared.left_now)
+            steps += 1
+            moving = int(0)
+            any_swept = bool(False)
+            for n in range(lanes):
+                shared.number[n] = 0
+            for n in range(worlds):
+                world = group * lanes + n
+                if stage[world] == MOVING:
+                    epsilon = common.value_of(regularisation, world, 0)
+                    now = judge(n, world, nv, epsilon, tolerance, constraints, problem, iterate, shared)
+                    stage[world] = now
+                    sweep_count[world] = steps
+                    residual[world] = shared.left_now[n]
+                    if now == MOVING:
+                        moving += 1
+                        any_swept = any_swept or shared.number[n] > 0
+            if any_swept:
+                if not prepared:
+                    s.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)
+                    prepared = bool(True)
+                s.sweep_all(group, most, nv, constraints, problem, iterate, shared)
+        for n in range(worlds):
+            if stage[group * lanes + n] == MOVING:
+                stage[group * lanes + n] = LEFT
+
+    return SimpleNamespace(module=module, newton_group=newton_group)

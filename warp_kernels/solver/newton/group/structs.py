@@ -1,0 +1,74 @@
+"""Where the worlds of a lane group meet: the working memory of one group, which a CPU's thread uses for one after the other."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+# Constraints of a world for which there is room; worlds with more are solved one by one.
+MOST_CONSTRAINTS = 64
+# Degrees of freedom of a world, one for each bit of a number.
+MOST_DOFS = 64
+
+
+@functools.cache
+def group_structs(scalar: Any) -> SimpleNamespace:
+    """The struct of one precision. L is the number of lanes; each entry has one number for each of them."""
+
+    @wp.struct
+    class Group:
+        """The worlds of a group side by side.
+
+        Attributes:
+            path: degrees of freedom of the path to each one, that one included, as bits [nv].
+            dofs: those that a constraint of any of the worlds acts on, ascending [constraint, nv].
+            length: how many these are [constraint].
+            rows: a constraint's three rows at each of these, zero for a world whose constraint doesn't act on it
+                [constraint, nv, 3, L].
+            first: place of the first entry of each row of the system [nv].
+            lower: of the system, as :class:`System` has it [nv (nv + 1) / 2, L].
+            upper: likewise.
+            velocity: qd and qdd, then the unknowns of the system by places [2 nv, L].
+            three: row values or impulses of one constraint [3, L].
+            slope: derivatives of each constraint's impulses with respect to its values [constraint, 9, L].
+            answers: 1 for the constraints of which any world's impulses change with their values [constraint].
+            scale: momenta at hand, see :func:`look_back` [L].
+            square: of the residual [L].
+            least: smallest pivot, as a share of its diagonal entry [L].
+            left: the square before a step [L].
+            left_now: largest velocity that is still missing after it [L].
+            coupled: 1 for the worlds whose system isn't symmetric [L].
+            moves: 1 for the worlds that go along their step [L].
+            mode: COUPLED or SWEPT, see :mod:`warp_kernels.solver.newton.solve` [L].
+            failures: how often sweeps have come [L].
+            sweeps: of the next time [L].
+            number: of sweeps now [L].
+            fields: what sweeps keep of each constraint, see :mod:`warp_kernels.solver.newton.group.sweeps` [constraint, fields, L].
+        """
+
+        path: wp.array(dtype=wp.uint64)
+        dofs: wp.array(dtype=int)
+        length: wp.array(dtype=int)
+        rows: wp.array(dtype=scalar)
+        first: wp.array(dtype=int)
+        lower: wp.array(dtype=scalar)
+        upper: wp.array(dtype=scalar)
+        velocity: wp.array(dtype=scalar)
+        three: wp.array(dtype=scalar)
+        slope: wp.array(dtype=scalar)
+        answers: wp.array(dtype=int)
+        scale: wp.array(dtype=scalar)
+        square: wp.array(dtype=scalar)
+        least: wp.array(dtype=scalar)
+        left: wp.array(dtype=scalar)
+        left_now: wp.array(dtype=scalar)
+        coupled: wp.array(dtype=int)
+        moves: wp.array(dtype=int)
+        mode: wp.array(dtype=int)
+        failures: wp.array(dtype=int)
+        sweeps: wp.array(dtype=int)
+        number: wp.array(dtype=int)
+        fields: wp.array(dtype=scalar)
+
+    return SimpleNamespace(Group=Group)

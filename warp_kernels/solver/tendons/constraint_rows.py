@@ -1,0 +1,77 @@
+"""Rows of the listed constraints of tendons along both paths, with their right-hand sides and bounds."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.factored_rows import factored_row_functions
+from warp_kernels.solver.rows.references import reference_row_functions
+from warp_kernels.solver.structs import Constrained, Constraints, Paths, solver_structs
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
+    """The kernel of one precision, over (thread, world): threads share out the constraints of a world."""
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
+    factor, factored, references = (
+        factor_kernels(scalar), factored_row_functions(scalar), reference_row_functions(scalar)
+    )  # fmt: skip
+    structs = solver_structs(scalar)
+    Options, Rows = structs.Options, structs.Rows
+    module = kernel_module("tendon_constraint_rows", scalar)
+    zero = scalar(0.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def tendon_constraint_rows(
+        # Model
+        threads: int,
+        paths: Paths,
+        constrained: Constrained,
+        options: Options,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        tendon_row: wp.array3d(dtype=scalar),
+        tendon_bound: wp.array2d(dtype=scalar),
+        tendon_reference: wp.array2d(dtype=vec3),
+        constraints: Constraints,
+        # Data out
+        row: wp.array2d(dtype=vec3),
+        rows: Rows,
+    ):
+        """As ``constraint_rows`` of :mod:`warp_kernels.solver.constraint`, which leaves these out."""
+        thread, world = wp.tid()
+        for constraint in range(thread, constraints.count[world], threads):
+            if not references.is_of_tendon(constraints.kind[constraint, world]):
+                continue
+            item = constraints.item[constraint, world]
+            reference = tendon_reference[item, world]
+            velocity = zero
+            size = zero
+            for side in range(2):
+                tail = constraints.tail[2 * constraint + side, world]
+                if tail < 0:
+                    continue
+                at = (2 * constraint + side) * paths.max_depth
+                for d in range(paths.dof_depth[tail] + 1):
+                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                    value = zero
+                    if constrained.tendon_side[item, k] == side:
+                        value = tendon_row[item, k, world]
+                    row[at + d, world] = vec3(value, zero, zero)
+                    velocity += value * (reference[2] * qd[world, k] + options.dt * qdd[world, k])
+                    size += wp.abs(value) * (wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k]))
+                factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
+            rows.rhs[constraint, world] = vec3(velocity + reference[0], zero, zero)
+            rows.bound[constraint, world] = tendon_bound[item, world]
+            rows.softness[constraint, world] = reference[1]
+            if rows.size.shape[0] > 0:
+                rows.size[constraint, world] = vec2(size, zero)
+
+    return SimpleNamespace(module=module, tendon_constraint_rows=tendon_constraint_rows)

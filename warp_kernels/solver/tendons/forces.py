@@ -1,0 +1,123 @@
+"""Forces of tendons on the degrees of freedom: springs, dampers and actuators, explicit in length and velocity.
+
+Differentiated by Warp's own adjoint, from that of the joint forces.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.actuators import actuator_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import solver_structs
+from warp_kernels.types import kernel_module
+
+
+@functools.cache
+def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision."""
+    common, actuators = row_functions(scalar), actuator_functions(scalar)
+    Gains = solver_structs(scalar).Gains
+    module, actuator_module = kernel_module("tendon_forces", scalar), kernel_module("tendon_actuators", scalar)
+    zero = scalar(0.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def begin_joint_force(
+        # Data in
+        tau: wp.array2d(dtype=scalar),
+        # Data out
+        joint_force: wp.array2d(dtype=scalar),
+    ):
+        """Over (dof, world), where no actuators have begun it."""
+        k, world = wp.tid()
+        joint_force[world, k] = tau[world, k]
+
+    @wp.kernel(module=module)
+    def tendon_rates(
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        tendon_slope: wp.array3d(dtype=scalar),
+        # Data out
+        tendon_rate: wp.array2d(dtype=scalar),
+    ):
+        """Over (tendon, world): change of the length per time. Adds to what must be zero before."""
+        tendon, world = wp.tid()
+        for k in range(qd.shape[1]):
+            tendon_rate[tendon, world] += tendon_slope[tendon, k, world] * qd[world, k]
+
+    @wp.kernel(module=module)
+    def tendon_forces(
+        # Parameters
+        tendon_stiffness: wp.array2d(dtype=scalar),
+        tendon_damping: wp.array2d(dtype=scalar),
+        tendon_rest_lower: wp.array2d(dtype=scalar),
+        tendon_rest_upper: wp.array2d(dtype=scalar),
+        # Data in
+        tendon_length: wp.array2d(dtype=scalar),
+        tendon_rate: wp.array2d(dtype=scalar),
+        # Data out
+        tendon_force: wp.array2d(dtype=scalar),
+    ):
+        """Over (tendon, world): of spring and damper, positive where the tendon is pushed longer."""
+        tendon, world = wp.tid()
+        length = tendon_length[tendon, world]
+        lower = common.value_of(tendon_rest_lower, world, tendon)
+        upper = common.value_of(tendon_rest_upper, world, tendon)
+        stretch = zero
+        if length > upper:
+            stretch = length - upper
+        elif length < lower:
+            stretch = length - lower
+        force = -common.value_of(tendon_damping, world, tendon) * tendon_rate[tendon, world]
+        tendon_force[tendon, world] = force - common.value_of(tendon_stiffness, world, tendon) * stretch
+
+    @wp.kernel(module=actuator_module)
+    def actuate_tendons(
+        # Model
+        actuator_kind: wp.array(dtype=int),
+        actuator_tendon: wp.array(dtype=int),
+        # Parameters
+        gains: Gains,
+        # Data in
+        control: wp.array2d(dtype=scalar),
+        tendon_length: wp.array2d(dtype=scalar),
+        tendon_rate: wp.array2d(dtype=scalar),
+        # Data out
+        tendon_force: wp.array2d(dtype=scalar),
+    ):
+        """Over (tendon, world): adds the forces of the actuators of a tendon."""
+        tendon, world = wp.tid()
+        for i in range(actuator_tendon.shape[0]):
+            if actuator_tendon[i] == tendon:
+                lower = common.value_of(gains.control_lower, world, i)
+                u = wp.clamp(control[world, i], lower, common.value_of(gains.control_upper, world, i))
+                g = common.value_of(gains.gear, world, i)
+                centre = common.value_of(gains.force_centre, world, i)
+                most = common.value_of(gains.force_limit, world, i)
+                law = actuators.force_law(actuator_kind[i], u, g * tendon_length[tendon, world], gains, world, i)
+                push = actuators.as_force(law, tendon_rate[tendon, world], g, centre, most, zero)
+                tendon_force[tendon, world] += push[0]
+
+    @wp.kernel(module=module)
+    def add_tendon_forces(
+        # Data in
+        tendon_slope: wp.array3d(dtype=scalar),
+        tendon_force: wp.array2d(dtype=scalar),
+        # Data out
+        joint_force: wp.array2d(dtype=scalar),
+    ):
+        """Over (dof, world)."""
+        k, world = wp.tid()
+        for tendon in range(tendon_force.shape[0]):
+            joint_force[world, k] += tendon_slope[tendon, k, world] * tendon_force[tendon, world]
+
+    return SimpleNamespace(
+        modules=(module, actuator_module),
+        begin_joint_force=begin_joint_force,
+        tendon_rates=tendon_rates,
+        tendon_forces=tendon_forces,
+        actuate_tendons=actuate_tendons,
+        add_tendon_forces=add_tendon_forces,
+    )

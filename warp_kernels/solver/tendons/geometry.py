@@ -1,0 +1,155 @@
+"""Lengths of tendons, and their derivatives in the degrees of freedom; differentiated by Warp's own adjoint."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision."""
+    t = warp_types(scalar)
+    sp, common = spatial_functions(scalar), row_functions(scalar)
+    vec3, transform, spatial = t.vec3, t.transform, t.spatial
+    module = kernel_module("tendon_geometry", scalar)
+    zero = scalar(0.0)
+
+    @wp.func
+    def point_rate(
+        point: int,
+        dof: int,
+        world: int,
+        point_moves: wp.array2d(dtype=int),
+        point_place: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=spatial),
+    ):
+        """Velocity of a point per rate of a degree of freedom."""
+        rate = vec3()
+        if point_moves[point, dof] == 1:
+            rate = sp.point_velocity(subspace[dof, world], point_place[point, world])
+        return rate
+
+    @wp.kernel(module=module)
+    def tendon_points(
+        # Model
+        point_link: wp.array(dtype=int),
+        # Parameters
+        tendon_point: wp.array2d(dtype=vec3),
+        # Data in
+        pose: wp.array2d(dtype=transform),
+        # Data out
+        point_place: wp.array2d(dtype=vec3),
+    ):
+        """Over (point, world): relative to the origin of its link's tree; of the world, in the world."""
+        point, world = wp.tid()
+        link = point_link[point]
+        place = tendon_point[wp.min(world, tendon_point.shape[0] - 1), point]
+        if link >= 0:
+            place = wp.transform_point(pose[link, world], place)
+        point_place[point, world] = place
+
+    @wp.kernel(module=module)
+    def tendon_segments(
+        # Model
+        point_link: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
+        segment_point: wp.array(dtype=int),
+        segment_share: wp.array(dtype=scalar),
+        # Data in
+        origin: wp.array2d(dtype=vec3),
+        point_place: wp.array2d(dtype=vec3),
+        # Data out
+        segment_length: wp.array2d(dtype=scalar),
+        segment_pull: wp.array2d(dtype=vec3),
+    ):
+        """Over (segment, world): what it adds to the length, and the derivative of that in its second point.
+
+        Points that are in one place have no direction between them, and no gradient.
+        """
+        segment, world = wp.tid()
+        first = segment_point[segment]
+        tree_a = int(-1)
+        tree_b = int(-1)
+        if point_link[first] >= 0:
+            tree_a = link_tree[point_link[first]]
+        if point_link[first + 1] >= 0:
+            tree_b = link_tree[point_link[first + 1]]
+        apart = point_place[first + 1, world] - point_place[first, world]
+        if tree_a != tree_b:
+            if tree_a >= 0:
+                apart -= origin[tree_a, world]
+            if tree_b >= 0:
+                apart += origin[tree_b, world]
+        square = wp.dot(apart, apart)
+        length = zero
+        pull = vec3()
+        if square > zero:
+            length = wp.sqrt(square)
+            pull = (segment_share[segment] / length) * apart
+        segment_length[segment, world] = segment_share[segment] * length
+        segment_pull[segment, world] = pull
+
+    @wp.kernel(module=module)
+    def tendon_lengths(
+        # Model
+        dof_q: wp.array(dtype=int),
+        term_start: wp.array(dtype=int),
+        term_dof: wp.array(dtype=int),
+        segment_start: wp.array(dtype=int),
+        # Parameters
+        tendon_coefficient: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        segment_length: wp.array2d(dtype=scalar),
+        # Data out
+        tendon_length: wp.array2d(dtype=scalar),
+    ):
+        """Over (tendon, world). Adds to what must be zero before."""
+        tendon, world = wp.tid()
+        for term in range(term_start[tendon], term_start[tendon + 1]):
+            coefficient = common.value_of(tendon_coefficient, world, term)
+            tendon_length[tendon, world] += coefficient * q[world, dof_q[term_dof[term]]]
+        for segment in range(segment_start[tendon], segment_start[tendon + 1]):
+            tendon_length[tendon, world] += segment_length[segment, world]
+
+    @wp.kernel(module=module)
+    def tendon_slopes(
+        # Model
+        term_start: wp.array(dtype=int),
+        term_dof: wp.array(dtype=int),
+        segment_start: wp.array(dtype=int),
+        segment_point: wp.array(dtype=int),
+        point_moves: wp.array2d(dtype=int),
+        # Parameters
+        tendon_coefficient: wp.array2d(dtype=scalar),
+        # Data in
+        subspace: wp.array2d(dtype=spatial),
+        point_place: wp.array2d(dtype=vec3),
+        segment_pull: wp.array2d(dtype=vec3),
+        # Data out
+        tendon_slope: wp.array3d(dtype=scalar),
+    ):
+        """Over (tendon, dof, world): change of the length per degree of freedom. Adds to what must be zero before."""
+        tendon, dof, world = wp.tid()
+        for term in range(term_start[tendon], term_start[tendon + 1]):
+            if term_dof[term] == dof:
+                tendon_slope[tendon, dof, world] += common.value_of(tendon_coefficient, world, term)
+        for segment in range(segment_start[tendon], segment_start[tendon + 1]):
+            first = segment_point[segment]
+            rate = point_rate(first + 1, dof, world, point_moves, point_place, subspace)
+            rate -= point_rate(first, dof, world, point_moves, point_place, subspace)
+            tendon_slope[tendon, dof, world] += wp.dot(segment_pull[segment, world], rate)
+
+    return SimpleNamespace(
+        module=module,
+        tendon_points=tendon_points,
+        tendon_segments=tendon_segments,
+        tendon_lengths=tendon_lengths,
+        tendon_slopes=tendon_slopes,
+    )
