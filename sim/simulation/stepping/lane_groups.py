@@ -34,7 +34,18 @@ class LaneGroups:
 
     Attributes:
         worlds: the same for each world, [item, world]: what is copied, ``velocity`` and ``common_wrench``.
+        implicit, factor_d, ... weight: scalars of the step, in memory that both share, see :meth:`scalars`.
     """
+
+    implicit: wp.array
+    factor_d: wp.array
+    factor_l: wp.array
+    response: wp.array
+    mass_bar: wp.array
+    mass_bar_diagonal: wp.array
+    own_mass_bar: wp.array
+    own_mass_bar_diagonal: wp.array
+    weight: wp.array
 
     def __init__(self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device):
         self.lanes, self.num_groups, self.num_worlds = lanes, -(-num_worlds // lanes), num_worlds

@@ -68,6 +68,14 @@ class Workspace:
         law: what MuJoCo's law takes from the model, where that is the law.
     """
 
+    # Those of LaneGroups.worlds.
+    pose: wp.array
+    origin: wp.array
+    subspace: wp.array
+    link_inertia: wp.array
+    velocity: wp.array
+    common_wrench: wp.array
+
     def __init__(
         self,
         device_model: DeviceModel,
