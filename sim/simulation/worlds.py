@@ -37,7 +37,7 @@ from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
-from sim.simulation.stepping.tendon_layout import require_explicit_tendons
+from sim.simulation.stepping.tendons.layout import require_explicit_tendons
 from warp_kernels.types import LANES, SPHERICAL
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.

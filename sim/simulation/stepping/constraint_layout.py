@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, most_contacts
-from sim.simulation.stepping.tendon_layout import tendon_rows
+from sim.simulation.stepping.tendons.layout import tendon_rows
 from warp_kernels.types import SPHERICAL, TORQUE
 
 # The parameters that a layout depends on.
@@ -27,7 +27,7 @@ class ConstraintLayout:
         cones: links of spherical joints with a limit of swing or twist, and 1 where it is that of twist [n, 2].
         friction: degrees of freedom with dry friction.
         equalities: equality constraints, which are always there.
-        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows` [n, 4].
+        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows` [n, 4].
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.

@@ -14,7 +14,7 @@ from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
 from sim.simulation.stepping.mujoco_law import MujocoLaw
-from sim.simulation.stepping.tendon_stage import TendonStage
+from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES

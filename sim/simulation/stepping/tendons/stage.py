@@ -10,7 +10,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
 from sim.arrays.structs import fill
 from sim.simulation.stepping.mujoco_law import MujocoLaw
-from sim.simulation.stepping.tendon_layout import point_moves, tendon_paths
+from sim.simulation.stepping.tendons.layout import point_moves, tendon_paths
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows
 from warp_kernels.solver.tendons.forces import tendon_force_kernels
@@ -30,7 +30,7 @@ class TendonStage:
 
     Args:
         device_model: the model's arrays, with parameters of these worlds.
-        rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows`.
+        rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows`.
     """
 
     def __init__(self, device_model: DeviceModel, rows: np.ndarray):

@@ -1,0 +1,1 @@
+"""Tendons in a step: which rows they take, and the launches of their kernels."""
