@@ -34,7 +34,7 @@ class LaneGroups:
 
     Attributes:
         worlds: the same for each world, [item, world]: what is copied, ``velocity`` and ``common_wrench``.
-        implicit, factor_d, ... weight: scalars of the step, in memory that both share, see :meth:`scalars`.
+        implicit, factor_d, ... weight: scalars of the step, in memory that worlds and groups share (:meth:`scalars`).
     """
 
     implicit: wp.array
