@@ -69,7 +69,7 @@ lint: $(VENV)/.installed-test
 
 # Tutorials that haven't changed since the last build aren't run again: their output is kept under out/docs-cache.
 docs: $(VENV)/.installed-docs
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -E -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/docs
 	$(BIN)/python -m tests.docs.check_site out/docs
 
 package: $(VENV)/.installed-docs

@@ -7,6 +7,7 @@ is measured, so that other work on the machine matters little.
 """
 
 import argparse
+import functools
 import json
 import time
 from collections.abc import Callable
@@ -100,9 +101,8 @@ def measure_quadrupeds() -> dict[str, float]:
         tau = case.control(ROBOT_STEPS)
         trajectory = case.simulator.rollout(case.state, tau)
         case.check_contacts()
-        seed = wp.ones_like(case.state.q)
-        calls[name] = lambda case=case, tau=tau: case.simulator.rollout(case.state, tau)
-        calls[f"{name}_back"] = lambda trajectory=trajectory, seed=seed: trajectory.backward(seed)
+        calls[name] = functools.partial(case.simulator.rollout, case.state, tau)
+        calls[f"{name}_back"] = functools.partial(trajectory.backward, wp.ones_like(case.state.q))
     calls["mujoco"] = quadrupeds_in_mujoco()
     times = [{name: processor_seconds(call) for name, call in calls.items()} for _ in range(ROUNDS)]
     worlds = {name: 1 if name == "mujoco" else WORLDS for name in calls}

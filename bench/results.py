@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import ants_page, cmaes, open_loop, policies_page, robot_page, speed_page
+from bench import ants_page, cmaes, motions, open_loop, policies_page, robot_page, speed_page
 from bench.tables import page as tables
 from sim.output import write_text
 
@@ -250,6 +250,8 @@ FIGURES = [
     Figures("README.md", "single calls", "robot_cpu.json", robot_page.single_call_range),
     Figures("docs/robot.md", "reach", "reach_cpu.json", robot_page.reach),
     Figures("README.md", "reach", "reach_cpu.json", robot_page.reach_in_short),
+    Figures("docs/optimise.md", "methods", "motions_cpu.json", motions.table),
+    Figures("docs/optimise.md", "horizon", "motions_cpu.json", motions.horizon),
     Figures("docs/learning.md", "times", "learning_cpu.json", policies_page.times),
     Figures("docs/learning.md", "arm", "learning_cpu.json", policies_page.arm_times),
     Figures("docs/learning.md", "solvers", "learning_cpu.json", policies_page.solver_times),

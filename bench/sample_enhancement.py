@@ -58,7 +58,7 @@ def main() -> None:
         "--json", type=Path, default=Path("out/bench/sample_enhancement.json"), help="add records there"
     )
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each variant (1)")
-    parser.add_argument("--minutes", type=float, default=2.0, help="time of a training (2)")
+    parser.add_argument("--minutes", type=float, default=1.5, help="time of a training (1.5)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)

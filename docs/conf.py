@@ -54,6 +54,7 @@ autosummary_generate = False
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes in one list; some are properties with an entry of their own
 maximum_signature_line_length = 90
 toc_object_entries_show_parents = "hide"
 highlight_language = "text"  # of what names no language: mostly commands and what they print

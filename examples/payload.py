@@ -24,6 +24,7 @@ point.
 
 import argparse
 import copy
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -135,8 +136,10 @@ def main() -> None:
         with tqdm(total=options.iterations, initial=len(rows), desc="identifying", unit="payload") as bar:
             for number in range(len(rows), options.iterations):
                 true = loaded(robot, link, options.seed, number)
-                offset = write_log(log, true, motion, options.noise, options.seed, number)
-                estimate = identify(robot, link, log).estimate
+                with tempfile.TemporaryDirectory() as folder:
+                    file = Path(folder) / log.name
+                    offset = write_log(file, true, motion, options.noise, options.seed, number)
+                    estimate = identify(robot, link, file).estimate
                 rows.append(np.stack([truth(true, link, offset), estimate.values, estimate.deviations]))
                 kept.save(rows=np.array(rows))
                 bar.update()

@@ -60,6 +60,17 @@ def test_programs_of_learning_run(monkeypatch) -> None:
     assert all(np.isfinite(each["gradient_norm"]) for each in names["figures"])
 
 
+def test_program_of_optimisation_runs() -> None:
+    """It swings a pole up within the limits of its force."""
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "optimise.md").read_text(), re.DOTALL)
+    names: dict = {}
+    exec(program, names)
+    result = names["result"]
+    np.testing.assert_allclose(result.q[-1], [0.0, np.pi], atol=0.05)
+    assert np.abs(result.controls).max() <= 12.0
+    assert result.history[0] > 100.0 * result.cost
+
+
 def test_programs_of_identification_run(monkeypatch, tmp_path) -> None:
     """What stands for a robot and a pendulum has known parameters; they are found as exactly as is said."""
     pytest.importorskip("matplotlib")

@@ -1,6 +1,8 @@
 """Problem: what is to be optimised."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sim.errors import ModelError
+from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole
 from sim.model.parameters import number_of_dims
 from sim.optimise.constraints import Constraint
@@ -180,10 +182,11 @@ class Problem:
         tau, control = self.space.inputs(controls)
         forces = bool(simulator.contact_sensors)
         run: Callable[..., tuple[torch.Tensor, ...]] = rollout_with_contact_forces if forces else rollout
-        found = run(
-            simulator, self._tensor(self.q0), self._tensor(self.qd0), tau, control, hold=self.hold,
-            leave_out_bad_worlds=True,
-        )  # fmt: skip
+        with quiet():
+            found = run(
+                simulator, self._tensor(self.q0), self._tensor(self.qd0), tau, control, hold=self.hold,
+                leave_out_bad_worlds=True,
+            )  # fmt: skip
         return Motion(found[0], found[1], controls, found[2] if forces else None, self.robot, self.tangent)
 
     def still_motion(self) -> Motion:
@@ -199,7 +202,9 @@ class Problem:
         states, controls = [(q, qd)], []
         for stage in range(self.stages):
             controls.append(policy.control(self.space, unknowns, q, qd, stage))
-            q, qd = step(simulator, q, qd, *self.space.inputs(controls[-1]), hold=self.hold, leave_out_bad_worlds=True)
+            tau, control = self.space.inputs(controls[-1])
+            with quiet():
+                q, qd = step(simulator, q, qd, tau, control, hold=self.hold, leave_out_bad_worlds=True)
             states.append((q, qd))
         every_q, every_qd = (torch.stack(parts) for parts in zip(*states, strict=True))
         return Motion(every_q, every_qd, torch.stack(controls), None, self.robot, self.tangent)
@@ -240,6 +245,14 @@ class Problem:
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings of worlds that go bad in this context: methods see it from their costs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotFiniteWarning)
+        yield
 
 
 def _device(simulator: Simulator) -> torch.device:

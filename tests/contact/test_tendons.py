@@ -174,3 +174,18 @@ def test_limits_over_three_branches_are_refused():
     builder.add_fixed_tendon("t", {"x0": 1, "x1": 1, "x2": 1}, limits=(0.0, 1.0))
     with pytest.raises(sim.ModelError, match="tendon 't': .* 3 branches, which end at 'x0', 'x1', 'x2'; at most two"):
         sim.Simulator(builder.finalize(), DT)
+
+
+def test_linearisation():
+    """Its rows are gradients of the next velocities."""
+    model = arm()
+    simulator = sim.Simulator(model, 0.002, 1, "cpu")
+    q, qd, control = np.array([*Q_ARM, *model.q0[3:]]), -np.cos(1.7 * np.arange(model.nv)), np.array([[0.4, 0.5, 0.2]])
+    state = simulator.state(q, qd)
+    found = simulator.linearise(state, control=control)
+    weights = np.random.default_rng(0).normal(size=(1, model.nv))
+    gradient = simulator.rollout(state, control=control[None]).backward(None, weights)
+    rows = weights[0] @ np.asarray(found.B_control)[0][model.nv :]
+    np.testing.assert_allclose(rows, gradient.control.numpy()[0, 0], rtol=1e-9, atol=1e-15)
+    rows = weights[0] @ np.asarray(found.A)[0][model.nv :, model.nv :]
+    np.testing.assert_allclose(rows, gradient.qd.numpy()[0], rtol=1e-9, atol=1e-12)

@@ -114,3 +114,20 @@ def test_what_stands_beside_a_world_changes_nothing(dtype):
         found.append([array.numpy()[:, np.argsort(order)] for array in arrays])
     for first, second in zip(*found, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")
+def test_a_bad_world_spoils_no_other():
+    """One world whose velocities grow beyond all numbers beside seven others of its group."""
+    model, worlds = walker(), 2 * LANES
+    qd = np.random.default_rng(6).normal(size=(worlds, model.nv))
+    found = []
+    for bad in (False, True):
+        qd[2, 7] = 1e200 if bad else 0.0
+        simulator = sim.Simulator(model, DT, worlds, "cpu")
+        trajectory = simulator.rollout(simulator.state(np.tile(model.q0, (worlds, 1)), qd), steps=10)
+        assert np.isfinite(trajectory.qd.numpy()[-1, 2]).all() != bad
+        gradients = trajectory.backward(np.ones((worlds, model.nq)))
+        found.append([np.delete(array.numpy(), 2, axis=-2) for array in (trajectory.q, trajectory.qd, gradients.qd)])
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)

@@ -19,6 +19,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
+from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
@@ -57,10 +58,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     joint_rows = joint_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     limit = limit_functions(scalar)
+    factor = factor_kernels(scalar)
     frames = geometry_frame_functions(scalar)
     vec2, vec3 = t.vec2, t.vec3
     module = kernel_module("constraint", scalar)
-    zero = scalar(0.0)
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
@@ -342,22 +343,18 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                         motions.origin[constraints.reference[constraint, world], world]
                         - motions.origin[trees.dof_tree[tail], world]
                     )
-                if is_geometric:
-                    linear = kind < ORIENTATION
-                    factored.write_row(
-                        row, at, paths.ancestor, paths.dof_row_start, tail, depth, motions.subspace, frame, lever,
-                        linear, world,
-                    )  # fmt: skip
-                else:
-                    for d in range(depth + 1):
-                        value = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
-                        row[at + d, world] = vec3(value, zero, zero)
-                sums = factored.sum_row(
-                    row, at, paths.ancestor, paths.dof_row_start, tail, depth, qd, qdd, share, options.dt, world
-                )
-                free_velocity += sums[0]
-                size += sums[1]
-                before += sums[2, 0]
+                for d in range(depth + 1):
+                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                    value = vec3()
+                    if is_geometric:
+                        value = frame * geometric.motion(kind, motions.subspace[k, world], lever)
+                    else:
+                        value[0] = joint_rows.joint_row(kind, item, side, depth - d, world, coupling_ratio, cones.row)
+                    row[at + d, world] = value
+                    free_velocity += value * (share * qd[world, k] + options.dt * qdd[world, k])
+                    before += value[0] * qd[world, k]
+                    speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
+                    size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
                 factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
             rows.rhs[constraint, world] = free_velocity
             if rows.size.shape[0] > 0:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import warp as wp
 
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
@@ -104,12 +105,13 @@ class Worlds:
             rows: number of states, the first included.
         """
         with torch.no_grad():
-            given: dict[str, Any] = self._parameters(x)
-            states = rollout(
-                self.simulator(x), q.to(self.dtype), qd.to(self.dtype), *self._inputs(inputs),
-                steps=(rows - 1) * self.hold, hold=self.hold, **given,
-            )  # fmt: skip
-        return Motion(*states)
+            simulator = self.simulator(x)
+            place = wp.device_to_torch(simulator.device)
+            given: dict[str, Any] = self._parameters(x.to(place))
+            q, qd = (each.to(place, self.dtype) for each in (q, qd))
+            tau, control = self._inputs(inputs, place)
+            states = rollout(simulator, q, qd, tau, control, steps=(rows - 1) * self.hold, hold=self.hold, **given)
+        return Motion(*(each.cpu() for each in states))
 
     def derivatives(self, x: torch.Tensor, motion: Motion, inputs: Inputs, start: torch.Tensor) -> torch.Tensor:
         """Derivatives of all states.
@@ -150,21 +152,24 @@ class Worlds:
 
     def _of_some(self, x: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Derivatives of states one interval later [worlds, nx, nx + p]."""
-        inner = [each.detach().requires_grad_() for each in (q, qd, x)]
+        simulator = self.simulator(x)
+        place = wp.device_to_torch(simulator.device)
+        inner = [each.detach().to(place).requires_grad_() for each in (q, qd, x)]
         given: dict[str, Any] = self._parameters(inner[2])
-        later = step(self.simulator(x), inner[0], inner[1], *self._inputs(inputs), hold=self.hold, **given)
+        tau, control = self._inputs(inputs, place)
+        later = step(simulator, inner[0], inner[1], tau, control, hold=self.hold, **given)
         rows = []
         for part in later:
             for component in part.unbind(1):
                 found = torch.autograd.grad(component.sum(), inner, retain_graph=True)
-                rows.append(torch.cat([each.double() for each in found], dim=1))
+                rows.append(torch.cat([each.double().cpu() for each in found], dim=1))
         return torch.stack(rows, dim=1)
 
     def _parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         return {name: value.to(self.dtype) for name, value in self.parameters(x).items()}
 
-    def _inputs(self, inputs: Inputs) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        given = inputs.map(lambda each: each.to(self.dtype))
+    def _inputs(self, inputs: Inputs, place: str) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        given = inputs.map(lambda each: each.to(place, self.dtype))
         return given.tau, given.control
 
 

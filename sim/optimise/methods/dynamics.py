@@ -7,7 +7,7 @@ import torch
 
 from sim.arrays.warp_lock import sole_use
 from sim.optimise.motion import Motion
-from sim.optimise.problem import Problem
+from sim.optimise.problem import Problem, quiet
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
@@ -65,7 +65,8 @@ class Dynamics:
         problem, worlds = self.problem, controls.shape[1]
         simulator = problem.worlds(worlds)
         tau, control = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
-        trajectory = simulator.rollout(simulator.state(q0, qd0), tau, control=control)
+        with quiet():
+            trajectory = simulator.rollout(simulator.state(q0, qd0), tau, control=control)
         self.rollouts += worlds
         return States(trajectory.q.numpy().copy(), trajectory.qd.numpy().copy(), controls)
 
@@ -109,7 +110,7 @@ class Dynamics:
         """A stage with controls [worlds, size]. Nobody changes its states, so it needs no fingerprint of them."""
         hold = self.problem.hold
         tau, control = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
-        with sole_use():
+        with sole_use(), quiet():
             return simulator.run_steps(state, tau, hold, control)
 
     def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:

@@ -65,8 +65,8 @@ class Search:
     seconds: float
 
     def arrays(self) -> dict[str, Any]:
-        """All of it, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        """Copies of all of it, by name."""
+        return {each.name: np.copy(getattr(self, each.name)) for each in fields(self)}
 
 
 def gradient(

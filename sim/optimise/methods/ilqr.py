@@ -22,7 +22,8 @@ from sim.optimise.result import Result
 STEPS = 0.5 ** np.arange(8.0)  # lengths that the line search tries
 LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises
 # Of the regularisation, relative to the mean curvature of the control (Tassa, Erez and Todorov 2012, section II.F).
-FACTOR, SMALLEST, LARGEST = 1.6, 1e-6, 1e10
+FACTOR, SMALLEST, LARGEST = 1.6, 1e-4, 1e10
+LONG, SHORT = 0.5, 0.2  # lengths of steps from which it falls, and below which it grows
 
 
 def ilqr(
@@ -184,7 +185,9 @@ class IterativeLQR:
         chosen = np.argmin(np.where(good, costs, np.inf), axis=1)
         accepted = good.any(axis=1)
         self._accept(tried, costs, accepted, chosen)
-        self._regularise(accepted | sweep.worked & (sweep.largest < 1e-12))
+        # A model that serves for short steps only is to be trusted less.
+        length = np.where(accepted, np.asarray(steps)[chosen], 0.0)
+        self._regularise((length >= LONG) | sweep.worked & (sweep.largest < 1e-12), length < SHORT)
         self._still |= sweep.worked & (sweep.largest < 1e-9) & (self.regularisation < 1e-3)
 
     def law_about(self, states: States) -> Law:
@@ -193,7 +196,7 @@ class IterativeLQR:
         before, self.states = self.states, states
         sweep = self.sweep(quadratic, *linear)
         while not sweep.worked.all() and (self.regularisation < LARGEST).all():
-            self._regularise(sweep.worked)
+            self._regularise(sweep.worked, ~sweep.worked)
             sweep = self.sweep(quadratic, *linear)
         self.states = before
         return Law(states, sweep.feedforward, sweep.gains)
@@ -221,12 +224,12 @@ class IterativeLQR:
         self.gained[each] = (before - after) / np.maximum(np.abs(before), 1e-300)
         self._kept = None
 
-    def _regularise(self, well: np.ndarray) -> None:
-        """More where a search has failed, less where it went well."""
-        self._rate = np.where(
-            well, np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR)
-        )
-        changed = self._rate * np.where(well, self.regularisation, np.maximum(self.regularisation, SMALLEST))
+    def _regularise(self, well: np.ndarray, badly: np.ndarray) -> None:
+        """Less where a search went well [worlds], more where it went badly, each time at a growing rate."""
+        badly = badly & ~well
+        less, more = np.minimum(self._rate / FACTOR, 1.0 / FACTOR), np.maximum(self._rate * FACTOR, FACTOR)
+        self._rate = np.where(well, less, np.where(badly, more, 1.0))
+        changed = self._rate * np.where(badly, np.maximum(self.regularisation, SMALLEST), self.regularisation)
         self.regularisation = np.where(well & (changed < SMALLEST), 0.0, changed)
 
     def sweep(self, quadratic: Quadratic, A: np.ndarray, B: np.ndarray) -> Sweep:

@@ -5,6 +5,7 @@ same direction in all stages each.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -123,9 +124,7 @@ def hessian(
         ModelError: where there is no second derivative, or stages are coupled.
     """
     try:
-        found: tuple[torch.Tensor | None, ...]
-        found = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)
-        first = found[0]
+        first: Any = torch.autograd.grad(value.sum(), z, create_graph=True, allow_unused=True)[0]
         if first is None:
             return torch.zeros_like(z), None
         if not first.requires_grad:

@@ -6,12 +6,16 @@ added up (see :mod:`warp_kernels.algebra.lane_copies`). Scalars lie in memory as
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from sim.arrays.launch import launch
+from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES, active_tape
 from sim.model.model import Model
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
+from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.types import lane_types, warp_types
 
 # What is copied, each with the name of its type.
@@ -30,7 +34,18 @@ class LaneGroups:
 
     Attributes:
         worlds: the same for each world, [item, world]: what is copied, ``velocity`` and ``common_wrench``.
+        implicit, factor_d, ... weight: scalars of the step, in memory that both share, see :meth:`scalars`.
     """
+
+    implicit: wp.array
+    factor_d: wp.array
+    factor_l: wp.array
+    response: wp.array
+    mass_bar: wp.array
+    mass_bar_diagonal: wp.array
+    own_mass_bar: wp.array
+    own_mass_bar_diagonal: wp.array
+    weight: wp.array
 
     def __init__(self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device):
         self.lanes, self.num_groups, self.num_worlds = lanes, -(-num_worlds // lanes), num_worlds
@@ -121,3 +136,48 @@ class LaneGroups:
 def lanes_worth(lanes: int, total_worlds: int) -> int:
     """How many worlds of a trajectory are worked on at a time: few worlds one by one, whatever their shards."""
     return lanes if total_worlds >= WORTH_LANES else 1
+
+
+def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device) -> Any:
+    """The struct with which Newton's method solves the worlds of a group together, one group after the other.
+
+    Args:
+        model: the model.
+        lanes: worlds of a group.
+        constraints: room for constraints of a world.
+        device: where the worlds are.
+    """
+    nv, room, scalar = model.nv, min(constraints, MOST_CONSTRAINTS), model.scalar
+
+    def numbers(count: int) -> wp.array:
+        return wp.zeros(count * lanes, dtype=scalar, device=device)
+
+    def integers(count: int) -> wp.array:
+        return wp.zeros(count, dtype=wp.int32, device=device)
+
+    entries = nv * (nv + 1) // 2
+    return fill(
+        group_structs(scalar).Group,
+        path=wp.array(path_masks(model), dtype=wp.uint64, device=device),
+        dofs=integers(room * nv),
+        length=integers(room),
+        rows=numbers(room * nv * 3),
+        first=integers(nv),
+        lower=numbers(entries),
+        upper=numbers(entries),
+        velocity=numbers(2 * nv),
+        three=numbers(3),
+        slope=numbers(9 * room),
+        answers=integers(room),
+        **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now")},
+        fields=numbers(FIELDS * room),
+        **{name: integers(lanes) for name in ("coupled", "moves", "mode", "failures", "sweeps", "number")},
+    )
+
+
+def path_masks(model: Model) -> np.ndarray:
+    """Of each degree of freedom, those of its path from the root, itself included, as bits."""
+    masks: list[int] = []
+    for k, parent in enumerate(model.dof_parent):
+        masks.append(1 << k | (masks[parent] if parent >= 0 else 0))
+    return np.array(masks, dtype=np.uint64)

@@ -12,9 +12,8 @@ from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
-from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth
+from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
 from sim.simulation.stepping.mujoco_law import MujocoLaw
-from sim.simulation.stepping.shared_memory import shared_memory
 from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
@@ -68,6 +67,14 @@ class Workspace:
         max_contacts: room for contacts per world.
         law: what MuJoCo's law takes from the model, where that is the law.
     """
+
+    # Those of LaneGroups.worlds.
+    pose: wp.array
+    origin: wp.array
+    subspace: wp.array
+    link_inertia: wp.array
+    velocity: wp.array
+    common_wrench: wp.array
 
     def __init__(
         self,

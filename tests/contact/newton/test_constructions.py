@@ -46,9 +46,12 @@ def test_an_arch_stands(dtype, options, most):
     assert np.linalg.norm(q[-1, :, :3] - q[0, :, :3], axis=1).max() < most
 
 
-@pytest.mark.parametrize("mass", [0.05, 0.2, 0.5])
-def test_a_gripper_holds_what_it_lifts(mass):
-    """Two fingers of 0.2 kg press a box with ten times the force that friction needs: 0.1 mm of slip in six seconds."""
+@pytest.mark.parametrize(("mass", "most"), [(0.05, 1e-4), (0.2, 1e-4), (1.0, 1.5e-4)])
+def test_a_gripper_holds_what_it_lifts(mass, most):
+    """Two fingers of 0.2 kg press a box with ten times the force that friction needs: 0.1 mm of slip in six seconds.
+
+    One that weighs five times as much as a finger slips by 0.13 mm: light fingers make contact softer. MuJoCo: 22 mm.
+    """
     builder = sim.ModelBuilder()
     for side, name in ((-1.0, "left"), (1.0, "right")):
         builder.add_link(name, mass=0.2, inertia=(1e-4, 1e-4, 1e-4))
@@ -60,7 +63,7 @@ def test_a_gripper_holds_what_it_lifts(mass):
     press = np.zeros((1440, model.nv))
     press[:, :2] = -10.0 * 0.5 * mass * 9.81 / 0.8
     q = simulator.rollout(simulator.initial_state(), press).q.numpy()[:, 0]
-    assert np.abs(q[:, 4] - 1.0).max() < 1e-4
+    assert np.abs(q[:, 4] - 1.0).max() < most
     # The fingers don't sink in either.
     assert np.abs(q[:, :2]).max() < 1e-4
 
