@@ -28,7 +28,9 @@ def policy() -> so.Policy:
 
 
 @pytest.mark.parametrize(
-    "controls", [so.PerStage(), so.Knots(4, "hold"), so.Knots(4, "linear"), so.Knots(5), policy()], ids=str
+    "controls",
+    [so.PerStage(), so.Knots(4, "hold"), so.Knots(4, "linear"), so.Knots(5), policy()],
+    ids=["per stage", "held knots", "linear knots", "cubic knots", "policy"],
 )
 def test_gradient_is_that_of_differences(controls):
     """Of every ready-made cost at once, with a limit that holds some controls."""
