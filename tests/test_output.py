@@ -148,11 +148,14 @@ def test_a_folder_taken_before_it_is_locked_is_made_again(monkeypatch, tmp_path)
 
 def test_every_file_is_written_beside_its_place():
     """Nothing else in these packages opens a file for writing."""
-    # Those of benchmarks, untrusted files and headers write into temporary folders, or not into files; the one
-    # of kernels has no name. The logs of bench.gpu are written as long as their commands run.
+    # Those of benchmarks, untrusted files, headers, payloads and examples in docstrings write into temporary folders,
+    # or not into files; the one of kernels has no name. The page of a report is written under the name that it is
+    # given beside its place. The logs of bench.gpu are written as long as their commands run.
     known = {
         "sim/arrays/headers.py", "sim/arrays/kernels.py", "sim/importers/child.py", "sim/importers/untrusted.py",
         "sim/output.py", "sim/exporters/files.py", "sim/exporters/urdf/changes.py", "examples/learning.py",
+        "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
+        "sim/identify/report.py", "examples/payload.py",
         "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/resident.py", "bench/robot.py",
         "bench/tables/__main__.py",
     }  # fmt: skip

@@ -129,7 +129,10 @@ def test_a_limit_set_later():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_worlds_differ_and_are_stored_as_they_ran(dtype):
-    """Only the inputs that were given are kept; each stored state leads to the next one, bit for bit."""
+    """Only the inputs that were given are kept; each stored state leads to the next one, bit for bit.
+
+    A world alone is worked on by itself, many in lane groups: they round otherwise.
+    """
     model = arm(dtype, limits=(0.5, 6.0, 4.0, 3.0))
     gains = np.array([0.0, 80.0, 0.0, 30.0]) * (1.0 + 0.05 * np.arange(40)[:, None])
     simulator = sim.Simulator(model, 1 / 240, 40, "cpu", parameters={"actuator_kp": gains})
@@ -149,7 +152,8 @@ def test_worlds_differ_and_are_stored_as_they_ran(dtype):
         np.testing.assert_array_equal(state.q.numpy(), q[step + 1])
         np.testing.assert_array_equal(state.qd.numpy(), qd[step + 1])
     alone = sim.Simulator(model, 1 / 240, device="cpu", parameters={"actuator_kp": gains[7]})
-    np.testing.assert_array_equal(alone.rollout(alone.initial_state(), control=control[:, 7]).q.numpy()[:, 0], q[:, 7])
+    found = alone.rollout(alone.initial_state(), control=control[:, 7]).q.numpy()[:, 0]
+    np.testing.assert_allclose(found, q[:, 7], rtol=0, atol=20 * np.finfo(dtype).eps)
 
 
 def test_without_input_the_targets_are_zero():

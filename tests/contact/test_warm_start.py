@@ -273,7 +273,7 @@ def test_steps_on_a_tape(device):
 
 @pytest.mark.cpu_shapes
 def test_worlds_of_all_shards():
-    """Each of forty worlds moves, and has the gradients, as if it were alone."""
+    """Each of forty worlds moves, and has the gradients, as if it were alone, up to rounding that 16 steps amplify."""
     model = hopper()
     options = sim.ContactOptions(solver="pgs", sweeps=4, warm_start=True)
     simulator = sim.Simulator(model, DT, 40, "cpu", options, threads=4)
@@ -287,10 +287,13 @@ def test_worlds_of_all_shards():
         alone = sim.Simulator(model, DT, 1, "cpu", options)
         mid = alone.rollout(alone.state(q[world], qd[world]), tau[:, [world]]).final_state
         other = alone.rollout(mid, tau[:, [world]])
-        np.testing.assert_array_equal(other.q.numpy()[:, 0], trajectory.q.numpy()[:, world])
-        np.testing.assert_array_equal(other.impulses.value.numpy()[:, 0], trajectory.impulses.value.numpy()[:, world])
         expected = other.backward(np.ones((1, model.nq)))
-        np.testing.assert_array_equal(expected.impulses.numpy()[0], gradients.impulses.numpy()[world])
+        for one, many in (
+            (other.q.numpy()[:, 0], trajectory.q.numpy()[:, world]),
+            (other.impulses.value.numpy()[:, 0], trajectory.impulses.value.numpy()[:, world]),
+            (expected.impulses.numpy()[0], gradients.impulses.numpy()[world]),
+        ):
+            np.testing.assert_allclose(one, many, rtol=0, atol=1e-10 * max(1.0, np.abs(many).max()))
 
 
 def test_contacts_of_convex_shapes_are_known_again(device):

@@ -40,7 +40,7 @@ def test_derivatives_and_what_can_be_told(device):
     truth = np.array([box.TYPICAL, (0.35, 0.6, 0.9, 0.5)])
     x = np.log(truth) + 0.01
     # Wide enough that what rounding leaves of the impulses, times 0.8 s of bounces, is lost in it.
-    width, unit = 5e-6, np.eye(4)
+    width, unit = 1e-5, np.eye(4)
     moved = np.concatenate([x[:, None] + width * unit, x[:, None] - width * unit], axis=1).reshape(16, 4)
     for push in (True, False):
         scene = box.build(push=push)
