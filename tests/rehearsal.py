@@ -36,7 +36,7 @@ LARGE = 2**30
 # with one of the solvers.
 CONSTANT = {
     "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_twists", "constrained", "paths",
-    "trees", "constraint_overflow", "common_wrench", "_adjoint_memory",
+    "trees", "constraint_overflow", "common_wrench", "_adjoint_memory", "no_acceleration", "_no_rate", "spinning_tree",
 }  # fmt: skip
 # What stays zero where there is no room for it.
 COUNTS = {
@@ -141,4 +141,5 @@ def poison(array: wp.array) -> None:
     """Fill an array on the CPU with NaN or large numbers."""
     if array.size and array.device.is_cpu:
         values = array.numpy()
-        values[...] = np.nan if values.dtype.kind == "f" else LARGE
+        # Bytes that numbers share are those of NaN.
+        values[...] = np.nan if values.dtype.kind == "f" else min(LARGE, np.iinfo(values.dtype).max)

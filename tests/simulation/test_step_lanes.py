@@ -11,6 +11,8 @@ from tests.simulation.test_linearisation import tumbling_arm
 from tests.simulation.worlds import DT, hopper
 from warp_kernels.types import LANES, SPHERE
 
+pytestmark = pytest.mark.cpu_shapes  # a GPU has no lane groups
+
 WORLDS = 2 * LANES + 3  # the last lane group isn't full
 STEPS = 3
 MUJOCO = sim.ContactOptions(law="mujoco")
