@@ -40,6 +40,8 @@ class RungeKuttaStep(DifferentiableStep):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self._kernels = runge_kutta_kernels(self.scalar)
+        # Damping is among the forces, so that it has no share in the mass matrix of a step's end.
+        self.damping_loss = self.damping_weight = self.device_model.none(self.scalar)
         self._stage_adjoints: wp.array | None = None
         self.stages = [Stage(*(wp.zeros_like(x) for x in (self.q, self.qd, self.qd, self.qd))) for _ in SHARES]
         self._no_rate = wp.zeros_like(self.qd)
