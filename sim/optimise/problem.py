@@ -146,7 +146,7 @@ class Problem:
         return other
 
     def worlds(self, count: int) -> Simulator:
-        """A simulator of so many worlds, with the present parameters; kept for the next time."""
+        """A simulator with ``count`` worlds and the present parameters; kept for the next call."""
         values = self.simulator.parameter_values()
         if count not in self._simulators:
             for name, value in values.items():

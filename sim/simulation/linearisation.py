@@ -11,7 +11,7 @@ from sim.simulation.state import State
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import CONTROL, CONTROL_ROWS, QD, STATE_ROWS, TAU, TAU_ROWS, Q
 
-# A GPU of 132 multiprocessors runs so many threads at a time if each has 255 registers.
+# About as many threads as a GPU with 132 multiprocessors runs at a time when each takes 255 registers.
 THREADS_OF_A_GPU = 2**15
 
 

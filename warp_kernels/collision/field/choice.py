@@ -145,7 +145,7 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def with_lead(features: wp.vec4i, count: int, lead: int):
-        """So many features in ascending order, with the lead in place of the last one if there is a lead and they lack it."""
+        """The first ``count`` features in ascending order; a lead that is not among them takes the place of the last."""
         lacking = lead >= 0
         for k in range(4):
             if features[k] == lead:

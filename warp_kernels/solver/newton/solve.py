@@ -42,7 +42,7 @@ PASSES = 11
 SWEEPS = 12
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
 NEAR = 0.01
-# A step of no more than so many roundings of the momenta at hand is none.
+# A step below this many roundings of the momenta at hand counts as no step.
 ROUNDINGS = 100.0
 # A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
 SWEPT = 2
