@@ -20,6 +20,7 @@ import warp as wp
 from tqdm import tqdm
 
 from bench.baselines import ALGORITHMS, train_baseline
+from bench.report import kept_rows
 from bench.timing import machine
 from examples.resume import Progress
 from examples.rl import apg, sac, shac
@@ -90,10 +91,7 @@ def main() -> None:
     parser.add_argument("--laws", nargs="*", default=LAWS, help=f"of contact, of {', '.join(LAWS)} (all)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
-    record: dict[str, Any] = {"machine": machine(), "rows": []}
-    if options.json.is_file():
-        record = json.loads(options.json.read_text())
-    options.json.parent.mkdir(parents=True, exist_ok=True)
+    record = kept_rows(options.json)
     done = {(*key_of(row), row["seed"]) for row in record["rows"]}
     asked = {"task": options.tasks, "method": options.methods, "law": options.laws}
     chosen = [case for case in CASES if all(getattr(case, name) in values for name, values in asked.items())]

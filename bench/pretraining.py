@@ -26,6 +26,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 from bench.ants_page import WAYS
 from bench.baselines import ALGORITHMS, FOREVER, PPO_SETTINGS, Clock, Deterministic
+from bench.report import kept_rows
 from bench.timing import machine
 from examples.rl.transfer import here, in_mujoco
 from sim.envs import make
@@ -45,10 +46,7 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
-    record: dict[str, Any] = {"machine": machine(), "rows": []}
-    if options.json.is_file():
-        record = json.loads(options.json.read_text())
-    options.json.parent.mkdir(parents=True, exist_ok=True)
+    record = kept_rows(options.json)
     done = {(row["way"], row["seed"], row["minutes"]) for row in record["rows"]}
     for seed in range(options.seeds):
         for ways in ((WAYS[0], WAYS[3]), WAYS[1:3]):

@@ -19,6 +19,7 @@ import torch
 import warp as wp
 from tqdm import tqdm
 
+from bench.report import kept_rows
 from bench.timing import machine
 from examples.resume import Progress
 from examples.rl import sac
@@ -62,10 +63,7 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
-    record: dict[str, Any] = {"machine": machine(), "rows": []}
-    if options.json.is_file():
-        record = json.loads(options.json.read_text())
-    options.json.parent.mkdir(parents=True, exist_ok=True)
+    record = kept_rows(options.json)
     done = {(row["variant"], row["seed"], row["minutes"]) for row in record["rows"]}
     wanted = [(variant, seed) for seed in range(options.seeds) for variant in VARIANTS]
     for variant, seed in tqdm([each for each in wanted if (each[0].name, each[1], options.minutes) not in done]):

@@ -1,5 +1,6 @@
 """What a fit has found: the values, how certain they are, and what the data can't tell."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,16 +138,16 @@ def solve(
     )  # fmt: skip
 
 
-class Residuals:
+class Residuals(ABC):
     """Residuals of a fit, in standard deviations, those of the priors included, and their derivatives."""
 
+    @abstractmethod
     def values(self, x: np.ndarray) -> np.ndarray:
         """Residuals [n] for free numbers [p]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """Their derivatives [n, p]."""
-        raise NotImplementedError
 
 
 def prior_deviations(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:

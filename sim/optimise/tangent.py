@@ -5,6 +5,7 @@ import torch
 
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
+from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 
 TINY = 1e-24  # square of the sine of half an angle, below which the logarithm of a turn is linear
 
@@ -44,7 +45,7 @@ class Tangent:
             half = 0.5 * v[..., first : first + 3]
             turn = torch.cat([half, torch.ones_like(half[..., :1])], dim=-1)
             quaternion = _normalised(q[..., start : start + 4])
-            after = _product(quaternion, turn) if local else _product(turn, quaternion)
+            after = quaternion_product(quaternion, turn) if local else quaternion_product(turn, quaternion)
             pieces += [moved[..., end:start], _normalised(after)]
             end = start + 4
         return torch.cat([*pieces, moved[..., end:]], dim=-1)
@@ -59,7 +60,11 @@ class Tangent:
         pieces, end = [], 0
         for start, first, local in self._turning:
             before, after = (_normalised(q[..., start : start + 4]) for q in (q0, q1))
-            turn = _product(_conjugate(before), after) if local else _product(after, _conjugate(before))
+            turn = (
+                quaternion_product(quaternion_conjugate(before), after)
+                if local
+                else quaternion_product(after, quaternion_conjugate(before))
+            )
             pieces += [difference[..., end:first], rotation_vector(turn)]
             end = first + 3
         return torch.cat([*pieces, difference[..., end:]], dim=-1)
@@ -102,17 +107,7 @@ def rotation_vector(turn: torch.Tensor) -> torch.Tensor:
 
 def turn_between(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
     """The rotation vector along world axes [..., 3] that turns one quaternion xyzw [..., 4] into another."""
-    return rotation_vector(_product(_normalised(after), _conjugate(_normalised(before))))
-
-
-def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    u, v, s, t = a[..., :3], b[..., :3], a[..., 3:], b[..., 3:]
-    vector = s * v + t * u + torch.linalg.cross(*torch.broadcast_tensors(u, v))
-    return torch.cat([vector, s * t - (u * v).sum(-1, keepdim=True)], dim=-1)
-
-
-def _conjugate(a: torch.Tensor) -> torch.Tensor:
-    return torch.cat([-a[..., :3], a[..., 3:]], dim=-1)
+    return rotation_vector(quaternion_product(_normalised(after), quaternion_conjugate(_normalised(before))))
 
 
 def _normalised(a: torch.Tensor) -> torch.Tensor:

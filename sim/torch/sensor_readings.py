@@ -10,6 +10,7 @@ from sim.model.sensors.kinds import FRAME, LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
+from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors import actuator_forces
 
@@ -216,11 +217,7 @@ class _Motion:
                 return identity.expand(*self.q.shape[:2], 4)
             return self._of_frame("orientation", make, frame)
 
-        here, there = of(sensor.target), of(sensor.reference)
-        u, s = -there[..., :3], there[..., 3:]
-        v, t = here[..., :3], here[..., 3:]
-        vector = s * v + t * u + torch.linalg.cross(u, v)
-        return torch.cat([vector, s * t - (u * v).sum(dim=-1, keepdim=True)], dim=-1)
+        return quaternion_product(quaternion_conjugate(of(sensor.reference)), of(sensor.target))
 
     def _angular_velocity(self, sensor: Sensor) -> torch.Tensor:
         difference = self._velocity(sensor.target) - self._velocity(sensor.reference)

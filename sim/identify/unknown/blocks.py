@@ -1,5 +1,6 @@
 """Kinds of unknown quantities: free numbers without or with bounds, and the physical values that they mean."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(ABC):
     """One unknown quantity.
 
     Attributes:
@@ -48,13 +49,13 @@ class Block:
         """About how large changes of the free numbers are [p]."""
         return np.ones(len(self.start))
 
+    @abstractmethod
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The value of each place, for free numbers [..., p]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def readings(self, x: torch.Tensor) -> torch.Tensor:
         """The numbers that are reported [..., m]."""
-        raise NotImplementedError
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
         """How far they are from the prior, in standard deviations [..., k]; no columns without one."""
