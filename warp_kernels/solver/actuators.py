@@ -38,6 +38,30 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
     vec2, vec3 = t.vec2, t.vec3
 
     @wp.func
+    def held_input(control: wp.array2d(dtype=scalar), gains: Gains, world: int, i: int):
+        """The input within its range."""
+        lower = common.value_of(gains.control_lower, world, i)
+        return wp.clamp(control[world, i], lower, common.value_of(gains.control_upper, world, i))
+
+    @wp.func
+    def add_input_bar(
+        u_bar: scalar,
+        control: wp.array2d(dtype=scalar),
+        gains: Gains,
+        world: int,
+        i: int,
+        control_bar: wp.array2d(dtype=scalar),
+        gains_bar: Gains,
+    ):
+        """Pass on the adjoint of the held input: to the input, or to the end of the range at which it is held."""
+        if control[world, i] < common.value_of(gains.control_lower, world, i):
+            common.add_at(gains_bar.control_lower, world, i, u_bar)
+        elif control[world, i] > common.value_of(gains.control_upper, world, i):
+            common.add_at(gains_bar.control_upper, world, i, u_bar)
+        else:
+            control_bar[world, i] += u_bar
+
+    @wp.func
     def force_law(kind: int, u: scalar, position: scalar, gains: Gains, world: int, i: int):
         """F_c, before the velocity at the end of the step takes its part of it; stiffness kp; damping kd."""
         force = u
@@ -117,6 +141,8 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         return wp.dot(as_row(law, gear, centre, limit, dt), bar) + gear * centre * force_bar
 
     return SimpleNamespace(
+        held_input=held_input,
+        add_input_bar=add_input_bar,
         force_law=force_law,
         law_adjoint=law_adjoint,
         as_force=as_force,
@@ -170,9 +196,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             i = joint_actuator[number]
             kind = actuator_kind[i]
             k = actuator_dof[i]
-            lower = common.value_of(gains.control_lower, world, i)
-            upper = common.value_of(gains.control_upper, world, i)
-            u = wp.clamp(control[world, i], lower, upper)
+            u = f.held_input(control, gains, world, i)
             g = common.value_of(gains.gear, world, i)
             centre = common.value_of(gains.force_centre, world, i)
             most = common.value_of(gains.force_limit, world, i)
@@ -227,9 +251,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             i = joint_actuator[number]
             kind = actuator_kind[i]
             k = actuator_dof[i]
-            lower = common.value_of(gains.control_lower, world, i)
-            upper = common.value_of(gains.control_upper, world, i)
-            u = wp.clamp(control[world, i], lower, upper)
+            u = f.held_input(control, gains, world, i)
             g = common.value_of(gains.gear, world, i)
             centre = common.value_of(gains.force_centre, world, i)
             most = common.value_of(gains.force_limit, world, i)
@@ -246,13 +268,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
                     law, qd[world, k], g, centre, most, dt, bar
                 )
             input_bar = f.law_adjoint(kind, u, g * position, law_bar, gains, world, i, gains_bar)
-            u_bar = input_bar[0]
-            if control[world, i] < lower:
-                common.add_at(gains_bar.control_lower, world, i, u_bar)
-            elif control[world, i] > upper:
-                common.add_at(gains_bar.control_upper, world, i, u_bar)
-            else:
-                control_bar[world, i] += u_bar
+            f.add_input_bar(input_bar[0], control, gains, world, i, control_bar, gains_bar)
             q_bar[world, dof_q[k]] += g * input_bar[1]
             qd_bar[world, k] += v_bar
             common.add_at(gains_bar.gear, world, i, gear_bar + position * input_bar[1])

@@ -26,11 +26,6 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
     zero = scalar(0.0)
 
     @wp.func
-    def input_of(gains: Gains, control: wp.array2d(dtype=scalar), world: int, i: int):
-        lower = common.value_of(gains.control_lower, world, i)
-        return wp.clamp(control[world, i], lower, common.value_of(gains.control_upper, world, i))
-
-    @wp.func
     def resistance(kind: int, u: scalar, position: scalar, velocity: scalar, gains: Gains, world: int, i: int):
         """k of an actuator whose joint has this position and velocity times the gear; zero at a limit of its force."""
         if kind == TORQUE:
@@ -66,7 +61,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
             i = joint_actuator[number]
             k = actuator_dof[i]
             g = common.value_of(gains.gear, world, i)
-            u = input_of(gains, control, world, i)
+            u = f.held_input(control, gains, world, i)
             slope = resistance(actuator_kind[i], u, g * q[world, dof_q[k]], g * qd[world, k], gains, world, i)
             servo_damping[k, world] += g * g * slope
 
@@ -99,7 +94,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
             k = actuator_dof[i]
             kind = actuator_kind[i]
             g = common.value_of(gains.gear, world, i)
-            u = input_of(gains, control, world, i)
+            u = f.held_input(control, gains, world, i)
             position = g * q[world, dof_q[k]]
             slope = resistance(kind, u, position, g * qd[world, k], gains, world, i)
             if slope == zero:
@@ -108,12 +103,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
             bar = dt * damping_weight[world, k] * change
             common.add_at(gains_bar.gear, world, i, scalar(2.0) * g * slope * bar)
             input_bar = f.law_adjoint(kind, u, position, vec3(zero, zero, g * g * bar), gains, world, i, gains_bar)
-            if control[world, i] < common.value_of(gains.control_lower, world, i):
-                common.add_at(gains_bar.control_lower, world, i, input_bar[0])
-            elif control[world, i] > common.value_of(gains.control_upper, world, i):
-                common.add_at(gains_bar.control_upper, world, i, input_bar[0])
-            else:
-                control_bar[world, i] += input_bar[0]
+            f.add_input_bar(input_bar[0], control, gains, world, i, control_bar, gains_bar)
 
     return SimpleNamespace(
         module=module, add_servo_damping=add_servo_damping, servo_damping_adjoint=servo_damping_adjoint
