@@ -29,7 +29,8 @@ from sim.simulation.options import ContactOptions, require_regular
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
-from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
+from sim.simulation.stepping.body_grid import collision_model
+from sim.simulation.stepping.collision import default_max_contacts
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
 from sim.simulation.stepping.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.lane_groups import lanes_worth
@@ -369,7 +370,7 @@ class Worlds(ABC):
         lanes = lanes_worth(LANES, self.num_worlds)
         groups = -(-self.num_worlds // lanes)
         bounds = [min(lanes * (groups * i // count), self.num_worlds) for i in range(count + 1)]
-        collision = CollisionModel(self.model, self.device, self.contact_sensors)
+        collision = collision_model(self.model, self.device, self.contact_sensors, self.contact)
         room = self.contact.max_contacts
         room = default_max_contacts(self.model, self.contact.margin) if room is None else room
         contacts = room if collision.num_pairs else 0
@@ -387,8 +388,9 @@ class Worlds(ABC):
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
             world_range = (self.num_worlds, first)
+            found = collision.for_worlds(last - first, contacts)
             return INTEGRATORS[self.integrator](
-                device_model, collision, layout, self.contact, self.dt, world_range, contacts, law
+                device_model, found, layout, self.contact, self.dt, world_range, contacts, law
             )
 
         require_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds))

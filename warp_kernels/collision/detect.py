@@ -98,10 +98,11 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
             codes_a = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
             codes_b = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
             directions = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
-        following = next_near(pairs.first, pairs.end, near, world)
-        while following < pairs.end:
-            pair = int(following)
-            following = next_near(pair + 1, pairs.end, near, world)
+        first = pairs.first + world * pairs.room
+        following = next_near(pairs.first_bit, pairs.end_bit, near, world)
+        while following < pairs.end_bit:
+            pair = first + following - pairs.first_bit
+            following = next_near(following + 1, pairs.end_bit, near, world)
             a = pairs.a[pair]
             b = pairs.b[pair]
             link_a = geometries.link[a]

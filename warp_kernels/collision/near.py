@@ -89,14 +89,54 @@ def bounding_functions(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
+def near_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision: which balls are near each other."""
+    t = warp_types(scalar)
+    vec3, transform = t.vec3, t.transform
+    frame = geometry_frame_functions(scalar)
+    plane = plane_functions(scalar)
+    Geometries = collision_structs(scalar).Geometries
+
+    @wp.func
+    def is_near(
+        a: int,
+        b: int,
+        world: int,
+        geometries: Geometries,
+        geometry_placement: wp.array2d(dtype=transform),
+        pose: wp.array2d(dtype=transform),
+        geometry_centre: wp.array2d(dtype=vec3),
+        geometry_ball: wp.array2d(dtype=vec3),
+    ):
+        """Whether two balls, or a plane and a ball, may come closer than the margin. b is seen from a, which may turn."""
+        delta = geometry_centre[b, world] - geometry_centre[a, world]
+        ball_a = geometry_ball[a, world]
+        ball_b = geometry_ball[b, world]
+        room = ball_a[0] + ball_b[0] + ball_a[2] * ball_b[1]
+        near = True
+        if ball_b[1] >= scalar(0.0):
+            if ball_a[1] >= scalar(0.0):
+                # |delta| <= room + turn |delta|
+                straight = wp.max(scalar(1.0) - ball_a[2], scalar(0.0))
+                near = wp.length_sq(delta) * straight * straight <= room * room
+            elif geometries.type[a] == PLANE:
+                turn = frame.geometry_orientation(a, geometries.link[a], geometry_placement, pose, world)
+                height = wp.dot(plane.plane_normal(transform(vec3(), turn)), delta)
+                near = height <= room + ball_a[2] * wp.length(delta)
+        return near
+
+    return SimpleNamespace(is_near=is_near)
+
+
+@functools.cache
 def near_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that bound the geometries and test the pairs, for one precision."""
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     frame = geometry_frame_functions(scalar)
     bounds = bounding_functions(scalar)
+    near_of = near_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
-    plane = plane_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     module = kernel_module("collision.near", scalar)
     # What sums and differences of positions in the world may lose, relative to these.
@@ -142,34 +182,6 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         geometry_centre[g, world] = place
         geometry_ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
 
-    @wp.func
-    def is_near(
-        a: int,
-        b: int,
-        world: int,
-        geometries: Geometries,
-        geometry_placement: wp.array2d(dtype=transform),
-        pose: wp.array2d(dtype=transform),
-        geometry_centre: wp.array2d(dtype=vec3),
-        geometry_ball: wp.array2d(dtype=vec3),
-    ):
-        """Whether two balls, or a plane and a ball, may come closer than the margin. b is seen from a, which may turn."""
-        delta = geometry_centre[b, world] - geometry_centre[a, world]
-        ball_a = geometry_ball[a, world]
-        ball_b = geometry_ball[b, world]
-        room = ball_a[0] + ball_b[0] + ball_a[2] * ball_b[1]
-        near = True
-        if ball_b[1] >= scalar(0.0):
-            if ball_a[1] >= scalar(0.0):
-                # |delta| <= room + turn |delta|
-                straight = wp.max(scalar(1.0) - ball_a[2], scalar(0.0))
-                near = wp.length_sq(delta) * straight * straight <= room * room
-            elif geometries.type[a] == PLANE:
-                turn = frame.geometry_orientation(a, geometries.link[a], geometry_placement, pose, world)
-                height = wp.dot(plane.plane_normal(transform(vec3(), turn)), delta)
-                near = height <= room + ball_a[2] * wp.length(delta)
-        return near
-
     @wp.kernel(module=module, enable_backward=False)
     def near_pairs(
         # Model
@@ -192,7 +204,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
             a = pair_a[pair]
             b = pair_b[pair]
-            if is_near(a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball):
+            if near_of.is_near(a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball):
                 bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
         near[word, world] = bits
 

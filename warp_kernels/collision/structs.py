@@ -13,9 +13,14 @@ from warp_kernels.types import warp_types
 class Pairs:
     """The candidate pairs, and which of them are those of one family.
 
+    Worlds share a list of pairs, or each has a list of its own; then those of a family follow each other world by world.
+
     Attributes:
         first: the first pair of the family.
         end: the pair after its last one.
+        first_bit: the bit of its first pair among the near bits of a world (:mod:`warp_kernels.collision.near`).
+        end_bit: the bit after that of its last pair.
+        room: pairs of a world's own list; 0 where worlds share one.
         a: first geometry of each pair [num_pairs].
         b: second geometry of each pair [num_pairs].
         rule: how their friction combines, a code of :mod:`warp_kernels.collision.materials` [num_pairs].
@@ -23,6 +28,9 @@ class Pairs:
 
     first: int
     end: int
+    first_bit: int
+    end_bit: int
+    room: int
     a: wp.array(dtype=wp.int32)
     b: wp.array(dtype=wp.int32)
     rule: wp.array(dtype=wp.int32)

@@ -1,7 +1,7 @@
 """Which geometries may touch, and the arrays on a device that the collision kernels share."""
 
 import itertools
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
 
+# Geometries that move, of which all pairs are listed once for a model. Beyond, near ones are found by a grid in every step.
+MOST_LISTED = 128
+
 
 def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The pairs of geometries that may touch, found once for a model.
@@ -37,16 +40,15 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """
     colliding = [index for index, geometry in enumerate(model.geometries) if geometry.collides]
     pairs = [
-        _by_type(model, i, j)
+        by_type(model, i, j)
         for position, i in enumerate(colliding)
         for j in colliding[position + 1 :]
         if may_touch(model, i, j)
     ]
     pairs.sort(key=lambda pair: (*_types(model, *pair), *pair))
     for i, j in pairs:
-        if _types(model, i, j) not in COLLISION_PAIRS:
-            raise ModelError(_unsupported(model, i, j))
-    pairs.sort(key=lambda pair: _family(model, *pair))
+        require_contact_function(model, i, j)
+    pairs.sort(key=lambda pair: family_of(model, *pair))
     array = np.array(pairs, dtype=np.int32).reshape(-1, 2)
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
@@ -54,22 +56,29 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 def default_max_contacts(model: Model, margin: float) -> int:
     """Room for contacts per world that is enough for most scenes.
 
-    The most contacts that all candidate pairs could have together, but no more than 4 for each moving geometry that
+    The most contacts that all candidate pairs could have together, of a crowd not counted, but no more than 4 for each moving geometry that
     collides, 8 for each moving tree beyond the first and 16: of the many pairs of a robot's links only a few touch at
     once, while loose bodies in a pile touch on all sides. Bodies smaller than the margin are within it of many that
     they don't touch: 4 more for each two of them, but no more than 64 for each. Where that is too few,
     ``contact_overflow`` counts what was left out; give the simulator a larger number then.
     """
-    pair_a, pair_b = candidate_pairs(model)
-    most = sum(most_contacts(model, i, j) for i, j in zip(pair_a, pair_b, strict=True))
-    moving = [g for g in model.geometries if g.collides and not _is_static(model, g)]
+    moving = [g for g in model.geometries if g.collides and not is_static(model, g)]
     trees = {model.link_tree[geometry.link] for geometry in moving}
-    small = len(trees - {model.link_tree[geometry.link] for geometry in moving if _radius(geometry) >= margin})
+    small = len(trees - {model.link_tree[geometry.link] for geometry in moving if radius_of(geometry) >= margin})
     crowded = min(4 * small * (small - 1) // 2, 64 * small)
-    return min(most, 4 * len(moving) + 8 * max(len(trees) - 1, 0) + 16 + crowded)
+    enough = 4 * len(moving) + 8 * max(len(trees) - 1, 0) + 16 + crowded
+    if is_crowd(model):
+        return enough
+    pairs = zip(*candidate_pairs(model), strict=True)
+    return min(sum(most_contacts(model, i, j) for i, j in pairs), enough)
 
 
-def _radius(geometry: Geometry) -> float:
+def is_crowd(model: Model) -> bool:
+    """Whether so many geometries move in a world that its pairs are not listed beforehand but found in every step."""
+    return sum(g.collides and not is_static(model, g) for g in model.geometries) > MOST_LISTED
+
+
+def radius_of(geometry: Geometry) -> float:
     """About how far a geometry reaches from its frame [m]; infinite for what has no end."""
     if geometry.type in (codes.PLANE, codes.HEIGHTFIELD):
         return float("inf")
@@ -102,40 +111,60 @@ class CollisionModel:
         geometries, packed: see :func:`warp_kernels.collision.structs.collision_structs`.
         num_sensors: how many geometries have the forces of their contacts measured.
         sensor: the place of each geometry among those, -1 for the others [num_geometries].
+        by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
 
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
             features can't be numbered, naming both.
     """
 
+    by_grid = False
+
     def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int] = ()):
-        self._device = device
-        self.num_sensors = len(sensed)
-        sensor = np.full(model.num_geometries, -1)
-        sensor[list(sensed)] = range(len(sensed))
-        self.sensor = self._integers(sensor)
         pair_a, pair_b = candidate_pairs(model)
+        self._share(model, device, sensed)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
         rules, stated = friction_rules(model, zip(pair_a.tolist(), pair_b.tolist(), strict=True))
         self.pair_rule = self._integers(rules)
         self.pair_friction = self._array(stated, codes.warp_types(model.scalar).vec3)
         self.colliding = self._integers(np.union1d(pair_a, pair_b))
-        self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
-        family = [_family(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
+        family = [family_of(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)]
         starts = [int(start) for start in np.searchsorted(family, range(len(FAMILIES) + 1))]
         self.pairs = {
-            family: fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b, rule=self.pair_rule)
+            family: self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
         }
         closed = slice(self.pairs[CLOSED_FORM].first, self.pairs[CLOSED_FORM].end)
         self._closed_without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a[closed])
-        self.geometries = self._geometries(model)
         convex, on_fields = (
             slice(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, HULL_ON_FIELD)
         )
-        shapes = _packed_shapes(model, {*pair_a[convex], *pair_b[convex], *pair_a[on_fields]})
-        _check_features(model, shapes, pair_a[on_fields], pair_b[on_fields])
+        members = {*pair_a[convex], *pair_b[convex], *pair_a[on_fields]}
+        self._pack_shapes(model, members, zip(pair_a[on_fields], pair_b[on_fields], strict=True))
+
+    def for_worlds(self, num_worlds: int, max_contacts: int) -> "CollisionModel":  # noqa: ARG002
+        """The collision arrays of a shard: these, which all shards share."""
+        return self
+
+    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int]) -> None:
+        """What doesn't depend on the pairs."""
+        self._device = device
+        self.num_sensors = len(sensed)
+        sensor = np.full(model.num_geometries, -1)
+        sensor[list(sensed)] = range(len(sensed))
+        self.sensor = self._integers(sensor)
+        self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
+        self.geometries = self._geometries(model)
+
+    def _pairs_between(self, first: int, end: int, **bits: int) -> Any:
+        """The pairs of one family."""
+        return fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b, rule=self.pair_rule, **bits)
+
+    def _pack_shapes(self, model: Model, members: set[int], on_fields: Iterable[tuple[int, int]]) -> None:
+        """Pack the shapes of geometries in convex pairs or on heightfields; on_fields: pairs of such a body and its field."""
+        shapes = _packed_shapes(model, members)
+        _check_features(model, shapes, on_fields)
         self.packed = self._pack(model, shapes)
 
     def _geometries(self, model: Model) -> Any:
@@ -226,21 +255,28 @@ def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
     return shapes
 
 
-def _is_static(model: Model, geometry: Geometry) -> bool:
+def is_static(model: Model, geometry: Geometry) -> bool:
     return geometry.link < 0 or model.link_tail_dof[geometry.link] < 0
 
 
 def may_touch(model: Model, i: int, j: int) -> bool:
     """Whether two geometries that collide may touch each other, see :func:`candidate_pairs`."""
     a, b = model.geometries[i], model.geometries[j]
-    if a.link == b.link or (_is_static(model, a) and _is_static(model, b)):
+    if a.link == b.link or (is_static(model, a) and is_static(model, b)):
         return False
     if not (a.group & b.mask and b.group & a.mask):
         return False
     return (min(i, j), max(i, j)) not in model.excluded_pairs
 
 
-def _by_type(model: Model, i: int, j: int) -> tuple[int, int]:
+def require_contact_function(model: Model, i: int, j: int) -> None:
+    """Check that contact of two geometries is supported, i of the lower type; raises ModelError."""
+    if _types(model, i, j) not in COLLISION_PAIRS:
+        raise ModelError(_unsupported(model, i, j))
+
+
+def by_type(model: Model, i: int, j: int) -> tuple[int, int]:
+    """A pair with the geometry of the lower type first."""
     return (i, j) if model.geometries[i].type <= model.geometries[j].type else (j, i)
 
 
@@ -248,14 +284,14 @@ def _types(model: Model, i: int, j: int) -> tuple[int, int]:
     return model.geometries[i].type, model.geometries[j].type
 
 
-def _family(model: Model, i: int, j: int) -> int:
+def family_of(model: Model, i: int, j: int) -> int:
     """The place of a pair's family in FAMILIES."""
     return FAMILIES.index(COLLISION_PAIRS[_types(model, i, j)][0])
 
 
-def _check_features(model: Model, shapes: PackedShapes, bodies: np.ndarray, fields: np.ndarray) -> None:
+def _check_features(model: Model, shapes: PackedShapes, on_fields: Iterable[tuple[int, int]]) -> None:
     """That each part of each body on each point of its heightfield has a number of 32 bits."""
-    for body, field in zip(bodies, fields, strict=True):
+    for body, field in on_fields:
         heights = model.geometries[field].heights
         vertices, faces, edges = shapes.extent[body][1], shapes.extent[body][3], shapes.edge_extent[body][1]
         points = 0 if heights is None else heights.size

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.model.model import Model
-from sim.simulation.stepping.collision import candidate_pairs, most_contacts
+from sim.simulation.stepping.collision import candidate_pairs, is_crowd, most_contacts
 from sim.simulation.stepping.tendons.layout import tendon_rows
 from warp_kernels.types import SPHERICAL, TORQUE
 
@@ -88,6 +88,8 @@ def _most_resisting(model: Model, resists: np.ndarray) -> int:
     stated = {(pair.a, pair.b) for pair in model.pair_frictions if pair.torsional_friction or pair.rolling_friction}
     if not (stated or resists.any()):
         return 0
+    if is_crowd(model):
+        return np.iinfo(np.int32).max  # no fewer than there is room for
     pairs = zip(*candidate_pairs(model), strict=True)
     return sum(
         most_contacts(model, i, j) for i, j in pairs if resists[i] or resists[j] or (min(i, j), max(i, j)) in stated

@@ -9,6 +9,8 @@ from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
+from warp_kernels.collision.grid.cells import cell_kernels
+from warp_kernels.collision.grid.near import grid_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
 from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES
@@ -19,7 +21,9 @@ def run_contacts(step: Workspace) -> None:
     """Fill the slots of the contacts and evaluate them; evaluation is recorded on an active tape."""
     if not step.max_contacts:
         return
-    if step.many_pairs:
+    if step.collision.by_grid:
+        _find_near_bodies(step)
+    elif step.many_pairs:
         _find_near_pairs(step)
     _detect(step)
     if step.collision.has_turning_pairs:
@@ -38,10 +42,23 @@ def contact_identity(step: Workspace) -> wp.array:
 
 
 def _find_near_pairs(step: Workspace) -> None:
-    kernels, margin = near_kernels(step.scalar), step.scalar(step.contact_options.margin)
+    _bound_geometries(step)
+    _launch(step, near_kernels(step.scalar).near_pairs, step.near.shape, record_tape=False)
+
+
+def _find_near_bodies(step: Workspace) -> None:
+    """Find the pairs of a crowd, see :class:`sim.simulation.stepping.body_grid.GridCollision`."""
+    _bound_geometries(step)
+    cells, members = cell_kernels(step.scalar), (step.collision.colliding.shape[0], step.num_worlds)
+    _launch(step, cells.clear_cells, step.collision.cells.head.shape, record_tape=False)
+    _launch(step, cells.fill_cells, members, record_tape=False)
+    _launch(step, grid_kernels(step.scalar).near_bodies, members, record_tape=False)
+
+
+def _bound_geometries(step: Workspace) -> None:
     dim = (step.collision.colliding.shape[0], step.num_worlds)
-    _launch(step, kernels.bound_geometries, dim, record_tape=False, margin=margin)
-    _launch(step, kernels.near_pairs, step.near.shape, record_tape=False)
+    margin = step.scalar(step.contact_options.margin)
+    _launch(step, near_kernels(step.scalar).bound_geometries, dim, record_tape=False, margin=margin)
 
 
 def _detect(step: Workspace) -> None:

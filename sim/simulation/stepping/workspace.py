@@ -167,7 +167,7 @@ class Workspace:
             setattr(self, name, array)
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
-        self.near = self.collision.all_near(n)
+        self.near = self.collision.near_pairs.near if self.collision.by_grid else self.collision.all_near(n)
         self.geometry_centre, self.geometry_ball = (
             worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(2)
         )

@@ -1,0 +1,132 @@
+"""Near pairs found by a grid of cells: the contacts are those of all pairs, whatever is large, fast, far away, excluded or ruled."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import sim
+from scenes import crowd
+from sim.simulation.memory import bytes_of
+from sim.simulation.stepping import collision
+from tests.collision.test_near import BRICK, DT, MASK, ROD, bodies
+from warp_kernels.types import BOX, SPHERE
+
+
+def both_ways(monkeypatch, make) -> list[sim.Simulator]:
+    """Simulators that list all pairs, and that find near ones by the grid."""
+    found = []
+    for listed in (10**6, 0):
+        monkeypatch.setattr(collision, "MOST_LISTED", listed)
+        found.append(make())
+    assert [each.shards[0].step.collision.by_grid for each in found] == [False, True]
+    return found
+
+
+def contacts(simulator: sim.Simulator, world: int) -> set[tuple[int, int, int]]:
+    """Geometries and feature of the contacts that a step found."""
+    step = simulator.shards[0].step
+    slots = slice(0, int(step.contact_count.numpy()[world]))
+    pairs = step.slot_pair.numpy()[slots, world]
+    features = step.slot_feature.numpy()[slots, world]
+    a, b = step.collision.pair_a.numpy()[pairs], step.collision.pair_b.numpy()[pairs]
+    return set(zip(a.tolist(), b.tolist(), features.tolist(), strict=True))
+
+
+@pytest.mark.cpu_shapes
+@pytest.mark.parametrize(("dtype", "offset"), [("float64", 0.0), ("float32", 300.0)])
+@pytest.mark.parametrize("speed", [0.0, 1.0, 20.0])
+def test_finds_the_contacts_of_all_pairs(monkeypatch, dtype, offset, speed, device):
+    """Loose bodies of four shapes above a tilted plane, one of them ten times as large: contacts, states and gradients."""
+    worlds = 6
+    model = bodies(dtype, offset)
+    rng = np.random.default_rng(8)
+    model.parameters["geometry_size"][7] *= 10.0  # in the cells nonetheless: sizes may change later
+    q = np.tile(model.q0, (worlds, 1)).reshape(worlds, -1, 7)
+    q[..., :3] += 0.05 * rng.normal(size=q[..., :3].shape)
+    q[..., 3:] = Rotation.random(q[..., 3:].size // 4, rng=rng).as_quat().reshape(q[..., 3:].shape)
+    qd = speed * rng.normal(size=(worlds, q.shape[1], 6))
+    listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, worlds, device, threads=1))
+    seed = rng.normal(size=(2, worlds, model.nq))
+    found = []
+    for simulator in (listed, grid):
+        trajectory = simulator.rollout(simulator.state(q.reshape(worlds, -1), qd.reshape(worlds, -1)), steps=1)
+        assert not simulator.contact_overflow.any()
+        assert dtype == "float32" or simulator.residual.max() < 1e-9
+        back = trajectory.backward(seed, parameters=["friction"])
+        found.append((trajectory.qd.numpy()[-1], back.q.numpy(), back.parameters["friction"]))
+    for world in range(worlds):
+        # Beside each other, bodies that spin are listed with contacts that can't close, which the grid leaves out.
+        assert contacts(grid, world) <= contacts(listed, world)
+        if speed < 20.0:
+            assert contacts(grid, world) == contacts(listed, world)
+    if dtype == "float64":
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-7 * np.abs(one).max())
+
+
+def mixed_rules() -> sim.Model:
+    """Balls and boxes in a clump on a ramp: some excluded, some by group, some with another rule of friction or a stated one."""
+    rng = np.random.default_rng(0)
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.8)
+    builder.add_geometry("world", BOX, size=(2.0, 2.0, 0.1), position=(0.0, 0.0, 0.0), friction=0.3)
+    for number in range(24):
+        shape, size = ((SPHERE, (0.1, 0.0, 0.0)), (BOX, (0.1, 0.08, 0.09)))[number % 2]
+        name = builder.add_link(f"body{number}", mass=1.0, inertia=(0.01, 0.02, 0.015))
+        position = rng.uniform(-0.3, 0.3, 3) + np.array([0.0, 0.0, 0.5])
+        builder.add_joint(f"free{number}", "free", child=name, position=position)
+        rules = {"friction_rule": "maximum"} if number % 3 else {"contact_priority": 1}
+        group = {"group": ROD, "mask": MASK[ROD] | 1} if number % 5 == 0 else {"group": BRICK, "mask": -1}
+        builder.add_geometry(name, shape, size=size, name=f"shape{number}", friction=rng.uniform(), **rules, **group)
+    for number in range(0, 20, 2):
+        builder.exclude_collision(f"body{number}", f"body{number + 3}")
+    for number in range(3, 20, 4):
+        builder.set_pair_friction(f"shape{number}", f"shape{number + 1}", friction=rng.uniform())
+    return builder.finalize("float64")
+
+
+def test_keeps_exclusions_and_rules(monkeypatch):
+    """The same contacts with the same friction as from the list of all pairs."""
+    model = mixed_rules()
+    listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
+    found = []
+    for simulator in (listed, grid):
+        simulator.step(simulator.initial_state())
+        step = simulator.shards[0].step
+        count = int(step.contact_count.numpy()[0])
+        pairs = step.slot_pair.numpy()[:count, 0]
+        a, b = step.collision.pair_a.numpy()[pairs].tolist(), step.collision.pair_b.numpy()[pairs].tolist()
+        features = step.slot_feature.numpy()[:count, 0].tolist()
+        friction = step.contact_friction.numpy()[:count, 0].tolist()
+        found.append(sorted(zip(a, b, features, friction, strict=True)))
+    assert len(found[0]) > 30
+    assert len({friction for *_, friction in found[0]}) > 10
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+def test_what_finds_no_room_is_counted(monkeypatch):
+    """A ball among eighty small ones, all within its reach: there is room for 32 pairs, and a warning about the others."""
+    monkeypatch.setattr(collision, "MOST_LISTED", 0)
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_sphere(radius=0.1, mass=1.0)
+    directions = Rotation.random(80, rng=0).apply((0.0, 0.0, 0.16))
+    for number, position in enumerate(directions):
+        builder.add_sphere(radius=0.05, mass=0.1, position=position, name=f"small{number}")
+        for other in range(number):
+            builder.exclude_collision(f"small{number}", f"small{other}")
+    model = builder.finalize("float64")
+    few = sim.Simulator(model, DT, 2, "cpu", sim.ContactOptions(max_contacts=80))
+    with pytest.warns(sim.ContactOverflowWarning, match="48 contacts"):
+        few.rollout(few.initial_state(), steps=1)
+    np.testing.assert_array_equal(few.contact_overflow, [48, 48])
+    enough = sim.Simulator(model, DT, 2, "cpu", sim.ContactOptions(max_contacts=2000))
+    enough.rollout(enough.initial_state(), steps=1)
+    np.testing.assert_array_equal(enough.contact_overflow, [0, 0])
+
+
+def test_other_solvers_list_all_pairs():
+    """A warm start knows contacts by their place in the list, and MuJoCo's law has parameters for each pair."""
+    model = crowd.loose("ball", 130, spacing=0.2).model
+    assert sim.Simulator(model, DT, 1, "cpu").shards[0].step.collision.by_grid
+    for options in (sim.ContactOptions(solver="pgs"), sim.ContactOptions(law="mujoco")):
+        assert not sim.Simulator(model, DT, 1, "cpu", options).shards[0].step.collision.by_grid
