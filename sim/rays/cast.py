@@ -54,8 +54,8 @@ def cast_rays(
     """What rays meet first, in every world.
 
     Shapes are met exactly as they are: a sphere is no mesh. Convex meshes are met as their hulls, visual meshes as
-    their triangles, from both sides; a plane from above only. A ray that starts inside of a solid meets its surface from
-    within. Distance and normal are differentiable in q, origin and direction and in the parameters
+    their triangles, from both sides; a plane from above only. A ray that starts inside of a solid meets its surface
+    from within. Distance and normal are differentiable in q, origin and direction and in the parameters
     ``geometry_placement``, ``geometry_size`` and ``height``, by the formula of the piece of surface that is met; from
     one piece to the next, and along an outline, they jump.
 

@@ -1,5 +1,6 @@
 """Which geometries rays meet, and their arrays on a device."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +35,12 @@ class RayTargets:
 
     Example:
         >>> import sim
-        >>> sim.RayTargets(exclude=["base"], static=False).exclude
-        ('base',)
+        >>> sim.RayTargets(exclude=["base"], static=False)
+        RayTargets(shapes='collision', exclude=('base',), static=False, groups=-1)
     """
 
     shapes: str = "collision"
-    exclude: tuple[str, ...] = ()
+    exclude: Sequence[str] = ()
     static: bool = True
     groups: int = -1
 
@@ -132,7 +133,7 @@ def _field_shapes(model: Model) -> list[tuple[int, int, int]]:
 
 
 def _warp_mesh(mesh: Mesh, device: wp.Device) -> wp.Mesh:
-    points = wp.array(np.asarray(mesh.vertices, dtype=np.float32), dtype=wp.vec3, device=device)
+    points: wp.array = wp.array(np.asarray(mesh.vertices, dtype=np.float32), dtype=wp.vec3, device=device)
     return wp.Mesh(points, wp.array(np.asarray(mesh.faces, dtype=np.int32).ravel(), dtype=wp.int32, device=device))
 
 

@@ -19,9 +19,8 @@ def test_distance_and_normal_in_everything(tmp_path):
     model, _ = both(tmp_path)
     robot = sim.torch.Robot(model)
     q, origin, direction = (torch.as_tensor(x) for x in random_rays(model, worlds=4, rays=300, seed=2))
-    parameters = {
-        name: torch.as_tensor(model.parameters[name]).clone() for name in ("geometry_placement", "geometry_size", "height")
-    }
+    names = ("geometry_placement", "geometry_size", "height")
+    parameters = {name: torch.as_tensor(model.parameters[name]).clone() for name in names}
     leaves = {"q": q, "origin": origin, "direction": direction, **parameters}
 
     def cast(values):

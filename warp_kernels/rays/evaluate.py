@@ -88,6 +88,4 @@ def evaluate_ray_kernels(scalar: Any) -> SimpleNamespace:
         world, ray = wp.tid()
         geometry[world, ray] = int(seen[world, ray, 4])
 
-    return SimpleNamespace(
-        module=mod, evaluate_rays=evaluate_rays, read_found=read_found, read_geometry=read_geometry
-    )
+    return SimpleNamespace(module=mod, evaluate_rays=evaluate_rays, read_found=read_found, read_geometry=read_geometry)

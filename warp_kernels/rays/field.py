@@ -123,7 +123,9 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                         if down or (before <= scalar(0.0) and after > scalar(0.0)):
                             element = KINDS * (row * shape[2] + column) + kind
                             triangle = grid.element_corners(height, height_row, shape, size, element)
-                            hit = hits.consider(wp.static(codes.HEIGHTFIELD), element, target, o, d, size, triangle, hit)
+                            hit = hits.consider(
+                                wp.static(codes.HEIGHTFIELD), element, target, o, d, size, triangle, hit
+                            )
                             searching = False
                         before = after
                         now = place

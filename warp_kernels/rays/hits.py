@@ -103,5 +103,11 @@ def hit_functions(scalar: Any) -> SimpleNamespace:
         return hit
 
     return SimpleNamespace(
-        Hit=Hit, take=take, consider=consider, round_hit=round_hit, plane_hit=plane_hit, rod_hit=rod_hit, box_hit=box_hit
+        Hit=Hit,
+        take=take,
+        consider=consider,
+        round_hit=round_hit,
+        plane_hit=plane_hit,
+        rod_hit=rod_hit,
+        box_hit=box_hit,
     )

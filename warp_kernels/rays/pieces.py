@@ -34,7 +34,10 @@ def piece_functions(scalar: Any) -> SimpleNamespace:
         if link >= 0:
             place = vec3(link_pose[world, link, 0], link_pose[world, link, 1], link_pose[world, link, 2])
             turn = quat(
-                link_pose[world, link, 3], link_pose[world, link, 4], link_pose[world, link, 5], link_pose[world, link, 6]
+                link_pose[world, link, 3],
+                link_pose[world, link, 4],
+                link_pose[world, link, 5],
+                link_pose[world, link, 6],
             )
             pose = wp.transform_multiply(transform(place, turn), pose)
         return pose

@@ -89,7 +89,14 @@ def search_ray_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def mesh_hit(
-        targets: Targets, target: int, o: vec3, d: vec3, size: vec3, start: scalar, height: wp.array2d(dtype=scalar), hit: Hit
+        targets: Targets,
+        target: int,
+        o: vec3,
+        d: vec3,
+        size: vec3,
+        start: scalar,
+        height: wp.array2d(dtype=scalar),
+        hit: Hit,
     ):
         """The nearer of a hit and the first on a mesh, which the ray doesn't reach before ``start``."""
         # The ball's start keeps the digits of a ray from far away in the single precision of the mesh.
