@@ -54,7 +54,7 @@ def height_scan(
     origin = pose[..., None, :3, 3] + torch.stack([*across, torch.full_like(across[0], above)], dim=-1)
     down = torch.zeros_like(origin)
     down[..., 2] = -1.0
-    return above - robot.cast_rays(q, origin, down, targets, **parameters)[0]
+    return above - robot.cast_rays(q, origin, down, targets, max_distance=math.inf, **parameters)[0]
 
 
 def lidar(
@@ -90,7 +90,7 @@ def lidar(
         >>> robot = sim.torch.Robot(scene.finalize())
         >>> down = sim.rays.fan_pattern(4, elevations=(-torch.pi / 6, 0.0))
         >>> sim.torch.lidar(robot, robot.initial_coordinates(), "ball", down, sim.RayTargets(exclude=["ball"]))
-        (tensor([1.0000, 1.0000, 1.0000, 1.0000]), tensor([0, 0, 0, 0]))
+        (tensor([1., 1., 1., 1.]), tensor([0, 0, 0, 0]))
     """
     pose = robot.forward_kinematics_matrix(q, frame)
     local = torch.as_tensor(directions, dtype=pose.dtype, device=pose.device)
