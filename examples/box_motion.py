@@ -106,6 +106,8 @@ class Sensitivity:
 
     def jacobian(self, x: np.ndarray, seen: Observation) -> np.ndarray:
         """Derivatives of all residuals [n, observed numbers, 4]."""
+        if not len(x):
+            return np.zeros((0, seen.position.shape[0] * 6, x.shape[1]))
         # A simulator for each power of two, not for each number of boxes.
         count = 1 << (len(x) - 1).bit_length()
         fill = np.minimum(np.arange(count), len(x) - 1)

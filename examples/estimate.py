@@ -4,15 +4,16 @@ The box bounces, tumbles and slides while a known force pushes it. Without the f
 the ratio of the masses. The box is observed 20 times a second, with noise of 1 % of the distance it travels and of the
 angle it turns.
 
-Many random guesses are simulated in parallel. Gauss-Newton steps within a trust improve the best of them, all at once.
-The derivatives of all residuals follow from those of the intervals between observations, each of which is a world of
-its own (sim.identify.trajectories.sensitivity). Contact causes several minima; the lowest is used.
+Random guesses are simulated in parallel, which all boxes share. Gauss-Newton steps improve the best of them, all at
+once. The derivatives of all residuals follow from those of the intervals between observations, each of which is a world
+of its own (sim.identify.trajectories.sensitivity); most steps correct the last ones instead. Contact causes several
+minima; the lowest is the best fit.
 
 The uncertainty comes from importance sampling. If the motion were linear near the fit, the covariance of the estimates
 would be (J^T J)^-1, where J is the derivative of all residuals in the unknowns. But an
 impact on the wall or a landing may move from one time step to the next, and minima with similar fits lie side by side.
-That covariance is therefore only the first proposal for sampling the posterior, with rollouts without gradients. The
-estimate is the posterior's mean, and its uncertainty is the posterior's spread.
+That covariance, at each of the minima, is therefore only the first proposal for sampling the posterior, with rollouts
+without gradients. The estimate is the posterior's mean, and its interval holds 95 % of the posterior.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
@@ -200,12 +201,7 @@ def fit(
         nonlocal differentiated
         differentiated += len(which)
         own = which[processes.own_rows(len(which))]
-        found = (
-            sensitivity.jacobian(x[own], repeated.of(own))
-            if len(own)
-            else np.zeros((0, 6 * len(seen.position), x.shape[1]))
-        )
-        return processes.of_all_rows(found)
+        return processes.of_all_rows(sensitivity.jacobian(x[own], repeated.of(own)))
 
     before = processes.from_first(kept.load())
     if before is None:
@@ -296,20 +292,14 @@ def write_plot(
         (Rotation.from_quat(value) * start.inv()).as_matrix()[:, :, 0] for value in (q[:, 3:], seen.orientation[:, 0])
     )
     with plot(path, columns=3) as (position, axis, estimates):
+        bound = norm.isf(0.5 * (1.0 - CONFIDENCE))
         for ax, label, fitted, observed, noise in (
             (position, "position of the centre [m]", q[:, :3], seen.position[:, 0], seen.position_noise[0]),
             (axis, "direction of the axis initially along x [-]", turned, seen_turned, seen.orientation_noise[0]),
         ):
             for k, color in enumerate((BLUE, RED, GREEN)):
                 ax.plot(fine, fitted[:, k], color=color, label="xyz"[k])
-                ax.errorbar(
-                    coarse,
-                    observed[:, k],
-                    norm.isf(0.5 * (1.0 - CONFIDENCE)) * noise,
-                    fmt=".",
-                    color=color,
-                    linewidth=0.8,
-                )
+                ax.errorbar(coarse, observed[:, k], bound * noise, fmt=".", color=color, linewidth=0.8)
             ax.set_xlabel("time [s]")
             ax.set_ylabel(label)
             ax.set_title("first box: observed (95 %) and fitted")

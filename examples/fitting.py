@@ -16,7 +16,7 @@ STUCK = 1e3  # damping above which a search ends
 
 # Residuals [n, m] of unknowns [n, unknowns].
 Residuals = Callable[[np.ndarray], np.ndarray]
-# Derivatives of the residuals [k, m, unknowns] of those searches whose indices [k] are given, at unknowns [n, unknowns].
+# Derivatives of the residuals [k, m, unknowns] of the searches with indices [k], at the unknowns of all [n, unknowns].
 Jacobian = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
