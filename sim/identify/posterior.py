@@ -69,7 +69,7 @@ class Mixture:
         return self.mean[row, which] + np.einsum("nsij,nsj->nsi", self.root[row, which], u)
 
     def parts(self, x: np.ndarray) -> np.ndarray:
-        """Log-densities of the distributions times their shares, up to a constant [n, samples, m], at x [n, samples, k]."""
+        """Log-densities, but for a constant, of distributions times shares [n, samples, m], at x [n, samples, k]."""
         k = x.shape[2]
         u = np.einsum("nmij,nsmj->nsmi", np.linalg.inv(self.root), x[:, :, None] - self.mean[:, None])
         volume = np.log(np.einsum("nmii->nmi", self.root)).sum(axis=2)
