@@ -240,7 +240,7 @@ def _warp(tensor: torch.Tensor) -> wp.array:
     """A Warp array over the memory of a tensor, or of a copy where it isn't contiguous; it keeps that memory."""
     tensor = tensor.detach().contiguous()
     array = as_array(tensor, SCALARS[tensor.dtype])
-    array._tensor = tensor
+    array._tensor = tensor  # type: ignore[attr-defined]
     return array
 
 
