@@ -4,6 +4,7 @@ from sim.torch.actuators import actuator_forces
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
 from sim.torch.joint_forces import JointForceParts, JointForces
+from sim.torch.rays import depth_image, height_scan, lidar
 from sim.torch.robot.parametrisations import (
     Parametrisation,
     PhysicalInertia,
@@ -29,7 +30,10 @@ __all__ = [
     "Unconstrained",
     "actuator_forces",
     "clip_adjoint",
+    "depth_image",
+    "height_scan",
     "imu",
+    "lidar",
     "rollout",
     "rollout_with_contact_forces",
     "step",
