@@ -136,11 +136,13 @@ class Keyframe:
         q: coordinates of its joints, in the model at ``model.q_slice(part)`` [n].
         qd: their velocities, at ``model.qd_slice(part)``.
         control: inputs of its actuators by name; zero where the file states none.
+        act: states of its actuators by name, likewise.
     """
 
     q: np.ndarray
     qd: np.ndarray
     control: Mapping[str, float]
+    act: Mapping[str, float] = field(default_factory=dict)
 
 
 # MuJoCo's own names of the integrators and of the cones.
@@ -219,6 +221,8 @@ class Model:
         actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
         actuator_dof: the degree of freedom that it drives [nu], -1 where it drives a tendon.
         actuator_tendon: the tendon that it drives [nu], -1 where it drives a joint.
+        actuator_dynamics: how the state of each one follows its input, see :mod:`warp_kernels.types` [nu].
+        actuator_early: 1 where its force is that of the state after the step [nu].
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
             of actuators and of tendons are there only if there is one.
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
@@ -258,6 +262,8 @@ class Model:
     actuator_kind: np.ndarray
     actuator_dof: np.ndarray
     actuator_tendon: np.ndarray
+    actuator_dynamics: np.ndarray
+    actuator_early: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     kinematic_links: tuple[str, ...] = ()
     massless_links: tuple[str, ...] = ()
@@ -310,6 +316,17 @@ class Model:
         return len(self.actuator_names)
 
     @property
+    def actuator_state(self) -> np.ndarray:
+        """Where the state of each actuator is in ``act`` [nu], -1 for none."""
+        has_state = self.actuator_dynamics != codes.STATELESS
+        return np.where(has_state, np.cumsum(has_state) - 1, -1).astype(np.int32)
+
+    @property
+    def na(self) -> int:
+        """Number of states of actuators."""
+        return int((self.actuator_dynamics != codes.STATELESS).sum())
+
+    @property
     def num_geometries(self) -> int:
         """Number of geometries, visual ones included."""
         return len(self.geometries)
@@ -341,6 +358,15 @@ class Model:
     def scalar(self) -> Any:
         """The Warp scalar type of the model's dtype."""
         return codes.DTYPES[self.dtype]
+
+    def require_stateless_actuators(self, where: str) -> None:
+        """Raise ModelError if actuators have states, for what carries q and qd alone."""
+        if self.na:
+            name = self.actuator_names[int(np.argmax(self.actuator_state >= 0))]
+            raise ModelError(
+                f"{where}: actuator '{name}' has a state, which isn't carried here; use Simulator or "
+                "sim.torch.rollout, or filter its input instead"
+            )
 
     def link(self, name: str) -> int:
         """Index of a link by name. Raises ModelError if there is none."""

@@ -43,6 +43,11 @@ POSITIVE_SIZES = {
 ACTUATOR_CODES = {
     "torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY, "affine": codes.AFFINE,
 }  # fmt: skip
+# How the state of an actuator follows its input.
+DYNAMICS_CODES = {
+    "none": codes.STATELESS, "integrator": codes.INTEGRATOR, "filter": codes.FILTER,
+    "filterexact": codes.EXACT_FILTER,
+}  # fmt: skip
 # The kinds of actuator that have a gain.
 ACTUATOR_GAINS = {
     "kp": (codes.POSITION, codes.AFFINE),
@@ -127,6 +132,10 @@ class ActuatorSpec:
     force_centre: float
     force_limit: float
     control_range: tuple[float, float]
+    dynamics: int
+    time_constant: float
+    act_range: tuple[float, float]
+    act_early: bool
 
 
 @dataclass(kw_only=True)

@@ -114,7 +114,7 @@ class Worlds(ABC):
         return self.shards[0].step.bouncing
 
     @abstractmethod
-    def state(self, q: ArrayLike, qd: ArrayLike | None = None) -> State:
+    def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
         """A state from arrays; see :meth:`sim.Simulator.state`."""
 
     @abstractmethod
@@ -433,6 +433,9 @@ class Worlds(ABC):
             )
         if name.startswith("actuator_") and (value[..., unused] != 0.0).any():
             index = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, self.model.nu).any(axis=0))[0])
+            if name == "actuator_time_constant":
+                owner = self.model.actuator_names[index]
+                raise ModelError(f"parameter '{name}' is not zero for actuator '{owner}', which is no filter")
             kind = ACTUATOR_KIND_NAMES[int(self.model.actuator_kind[index])]
             raise ModelError(
                 f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "

@@ -61,6 +61,7 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
             "state, one more than inputs"
         )
     model = simulator.model
+    model.require_stateless_actuators("actuator_forces")
     for name, tendon in zip(model.actuator_names, model.actuator_tendon.tolist(), strict=True):
         if tendon >= 0:
             raise ModelError(

@@ -49,6 +49,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "solver.rows": ("collision", "solver.structs"),
     "contact_force": ("checkpoint", "solver.rows"),
     "solver": ("solver.rows", "dynamics"),
+    "activation": ("checkpoint", "solver.rows"),
     "render": ("algebra", "variants"),
     "registry": ("warp_kernels",),  # finds all the others at run time
 }

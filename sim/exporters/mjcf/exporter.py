@@ -114,9 +114,10 @@ def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
             q, qd = model.q0.copy(), np.zeros(model.nv)
             q[model.q_slice(part)], qd[model.qd_slice(part)] = state.q, state.qd
             control = np.array([state.control.get(actuator, 0.0) for actuator in model.actuator_names])
+            states = np.array([state.act.get(actuator, 0.0) for actuator in model.actuator_names])
             own = name if name not in taken else f"{part.name}/{name}"
             taken.add(own)
-            _add_key(keyframes, model, own, q, qd, control)
+            _add_key(keyframes, model, own, q, qd, control, states[model.actuator_state >= 0])
     turned = [
         model.joint_names[link]
         for link in np.flatnonzero(model.joint_type == codes.SPHERICAL)
@@ -124,14 +125,22 @@ def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
     ]
     if turned:
         name = free_name("initial", taken)
-        _add_key(keyframes, model, name, model.q0, np.zeros(model.nv), np.zeros(model.nu))
+        _add_key(keyframes, model, name, model.q0, *(np.zeros(size) for size in (model.nv, model.nu, model.na)))
         losses.leaves_out("initial orientations of spherical joints", turned, f"keyframe '{name}' holds them")
 
 
 def _add_key(
-    keyframes: ET.Element, model: Model, name: str, q: np.ndarray, qd: np.ndarray, control: np.ndarray
+    keyframes: ET.Element,
+    model: Model,
+    name: str,
+    q: np.ndarray,
+    qd: np.ndarray,
+    control: np.ndarray,
+    act: np.ndarray,
 ) -> None:
     qpos, qvel = to_mujoco(model, q, qd)
     key = ET.SubElement(keyframes, "key", name=name, qpos=numbers(qpos), qvel=numbers(qvel))
     if model.nu:
         key.set("ctrl", numbers(control))
+    if model.na:
+        key.set("act", numbers(act))

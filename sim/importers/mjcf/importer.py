@@ -119,6 +119,11 @@ def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
         reader.file.name("key", key) or str(key): Keyframe(
             *_state(reader, model.key_qpos[key], model.key_qvel[key]),
             {name: float(model.key_ctrl[key, at]) for name, at in inputs.items()},
+            {
+                name: float(model.key_act[key, model.actuator_actadr[actuator]])
+                for actuator, name in reader.actuators.items()
+                if reader.builder.actuators[name].dynamics
+            },
         )
         for key in range(model.nkey)
     }

@@ -93,7 +93,7 @@ def refuse_states(file: MJCFFile) -> None:
 
 def _refuse_keyframe(file: MJCFFile, key: int) -> None:
     model, given = file.model, np.array(file.elements["key"][key].qpos if key in file.elements["key"] else [])
-    for name in ("qpos", "qvel", "ctrl"):
+    for name in ("qpos", "qvel", "ctrl", "act"):
         wrong = np.flatnonzero(~(np.abs(getattr(model, f"key_{name}")[key]) <= LARGEST))
         if len(wrong):
             value = getattr(model, f"key_{name}")[key][wrong[0]]

@@ -24,7 +24,7 @@ from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
-from sim.model.specs import WORLD
+from sim.model.specs import DYNAMICS_CODES, WORLD
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.sensors import kept_sensors
@@ -115,6 +115,7 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
     ]
     for actuator, joint, path in mujoco_actuators(reader.scene, carriers):
         found.append((actuator, joint_names[carriers[joint].child][0], path))
+    dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
     for actuator, name, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
             path, reader.builder.add_actuator, name, ACTUATOR_KIND_NAMES[actuator.kind],
@@ -122,6 +123,8 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, gain=actuator.gain, offset=actuator.offset,
             kp_per_input=actuator.kp_per_input, kd_per_input=actuator.kd_per_input,
             force_limit=actuator.force_range, control_range=actuator.control_range,
+            dynamics=dynamics[actuator.dynamics], time_constant=actuator.time_constant, act_range=actuator.act_range,
+            act_early=actuator.act_early,
         )  # fmt: skip
 
 
@@ -254,8 +257,11 @@ def _keyframes(
                 q[at : at + 7] = compose(reader.base, q[at : at + 7])
                 qd[dof : dof + 6] = turn.apply(qd[dof : dof + 6].reshape(2, 3)).ravel()
             at, dof = at + type.coordinates, dof + type.dofs
-        inputs = {reader.prefix + actuator: value for actuator, value in state.control.items()}
-        moved[name] = Keyframe(q, qd, inputs)
+        inputs, act = (
+            {reader.prefix + actuator: value for actuator, value in given.items()}
+            for given in (state.control, state.act)
+        )
+        moved[name] = Keyframe(q, qd, inputs, act)
     lost = [name for name in kept_texts(root, "keyframes") if name not in moved]
     if lost:
         reader.scene.notes.append(

@@ -133,6 +133,8 @@ def _model(
             [-1 if actuator.tendon is None else tendons.names.index(actuator.tendon) for actuator in actuators],
             dtype=np.int32,
         ),
+        actuator_dynamics=np.array([actuator.dynamics for actuator in actuators], dtype=np.int32),
+        actuator_early=np.array([actuator.act_early for actuator in actuators], dtype=np.int32),
         parameters={**collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b), **of_tendons},
         massless_links=massless,
         sensors=_sensors(world, bodies),

@@ -43,6 +43,7 @@ def collect_parameters(
         "coupling_offset": np.array([spec.offset for spec in couplings], dtype=np.float64),
         "gravity": world.gravity.copy(),
         **(_of_actuators(actuators) if actuators else {}),
+        **(_of_actuator_states(actuators) if any(actuator.dynamics for actuator in actuators) else {}),
     }
 
 
@@ -104,4 +105,12 @@ def _of_actuators(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
         "actuator_force_limit": np.array([actuator.force_limit for actuator in actuators]),
         "actuator_control_lower": np.array([actuator.control_range[0] for actuator in actuators]),
         "actuator_control_upper": np.array([actuator.control_range[1] for actuator in actuators]),
+    }
+
+
+def _of_actuator_states(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    return {
+        "actuator_time_constant": np.array([actuator.time_constant for actuator in actuators]),
+        "actuator_act_lower": np.array([actuator.act_range[0] for actuator in actuators]),
+        "actuator_act_upper": np.array([actuator.act_range[1] for actuator in actuators]),
     }

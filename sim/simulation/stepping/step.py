@@ -48,7 +48,8 @@ class Step(Workspace):
     def load(self) -> None:
         """Read the state and the control at the cursor."""
         kernels = checkpoint_kernels(self.scalar)
-        self._launch(kernels.load_state, self.num_worlds)
+        self._launch(kernels.load_state, self.num_worlds, control=self.given_control)
+        self.activations.load(self)
         if self.warm:
             self._launch(kernels.load_impulses, self._every_constraint)
 
@@ -61,6 +62,7 @@ class Step(Workspace):
         """
         kernels = checkpoint_kernels(self.scalar)
         self._launch(kernels.store_state, self.num_worlds, **reports)
+        self.activations.store(self)
         if self.warm:
             self._launch(kernels.store_impulses, self._every_constraint)
         if self.num_sensors:
@@ -74,6 +76,7 @@ class Step(Workspace):
 
     def to_next_velocity(self) -> None:
         """The stages up to qd_next. Kernels with Warp's own adjoint are recorded on an active tape."""
+        self.activations.activate(self)
         self._kinematics()
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)

@@ -10,6 +10,7 @@ from sim.arrays.launch import launch
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
+from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
@@ -148,7 +149,10 @@ class Workspace:
         self.qd, self.qd_next, self.tau, self.qdd = (
             wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
         )
+        # What goes into the laws of actuators: their inputs, or their states.
         self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
+        self.activations = Activations(self.device_model, self.control)
+        self.given_control = self.activations.given_control
         # What the midpoint rule makes of gyroscopic forces, zero for other links, and the forces against gravity. By
         # MuJoCo's law gyroscopic forces are explicit.
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
@@ -344,7 +348,8 @@ class Workspace:
     @property
     def gains(self) -> Any:
         """Parameters of the actuators."""
-        return fill(self.structs.Gains, **{field: self.parameters[name] for field, name in GAINS.items()})
+        arrays = {field: self.parameters[name] for field, name in GAINS.items()}
+        return fill(self.structs.Gains, **{**arrays, **self.activations.unbounded})
 
     @property
     def parameters(self) -> dict[str, wp.array]:
