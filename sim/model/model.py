@@ -129,6 +129,23 @@ class PairFriction:
 
 
 @dataclass(frozen=True)
+class PairSoftness:
+    """A softness that two geometries have together, see :meth:`sim.ModelBuilder.set_pair_softness`.
+
+    Attributes:
+        a: index of one geometry.
+        b: index of the other; a < b.
+        softness: of their contacts under MuJoCo's law.
+        contact_margin: the distance at which these begin to act [m].
+    """
+
+    a: int
+    b: int
+    softness: Softness
+    contact_margin: float
+
+
+@dataclass(frozen=True)
 class Keyframe:
     """A state of a part.
 
@@ -228,6 +245,7 @@ class Model:
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
         massless_links: names of moving links without mass, which can't be simulated.
         pair_frictions: of pairs of geometries that have one of their own.
+        pair_softness: likewise.
         limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
         friction_softness: of its dry friction, likewise [nv].
         sensors: what :class:`sim.torch.Sensors` reads.
@@ -268,6 +286,7 @@ class Model:
     kinematic_links: tuple[str, ...] = ()
     massless_links: tuple[str, ...] = ()
     pair_frictions: tuple[PairFriction, ...] = ()
+    pair_softness: tuple[PairSoftness, ...] = ()
     limit_softness: tuple[Softness, ...] = ()
     friction_softness: tuple[Softness, ...] = ()
     sensors: tuple[Sensor, ...] = ()

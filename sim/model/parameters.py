@@ -53,6 +53,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "twist_limit": ParameterSpec(
         "link", (), "rad", "largest twist of a spherical joint about its axis, either way; infinite: none"
     ),
+    "rotation_limit": ParameterSpec(
+        "link", (), "rad", "largest rotation of a spherical joint, about whichever axis; infinite: none"
+    ),
     "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit at which it becomes active"),
     "limit_stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "stiffness of a limit; infinite: hard"),
     "limit_damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "damping of a compliant limit"),
@@ -147,11 +150,13 @@ NOT_NEGATIVE = (
     "actuator_kd", "actuator_force_limit", "actuator_time_constant", "recovery_time", "tendon_stiffness",
     "tendon_damping", "tendon_friction_loss", "tendon_limit_margin",
 )  # fmt: skip
-POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "regularisation")
+POSITIVE = (
+    "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",
+)  # fmt: skip
 MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
-    "actuator_act_lower", "actuator_act_upper", "swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness",
-    "tendon_lower_limit", "tendon_upper_limit",
+    "actuator_act_lower", "actuator_act_upper", "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness",
+    "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
 # Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01

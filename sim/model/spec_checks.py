@@ -73,7 +73,7 @@ def check_joint(spec: JointSpec, type: str) -> None:
         raise ModelError(
             f"{where}: limit_stiffness is {spec.limit_stiffness}; it must be positive, infinite for hard limits"
         )
-    for label in ("swing_limit", "twist_limit"):
+    for label in ("swing_limit", "twist_limit", "rotation_limit"):
         value = getattr(spec, label)
         if np.isfinite(value) and spec.type != codes.SPHERICAL:
             raise ModelError(f"{where}: {label} is for spherical joints, not {type}")

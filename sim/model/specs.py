@@ -94,6 +94,7 @@ class JointSpec:
     limit_damping: float = 0.0
     swing_limit: float = np.inf
     twist_limit: float = np.inf
+    rotation_limit: float = np.inf
     limit_softness: Softness = DEFAULT_SOFTNESS
     friction_softness: Softness = DEFAULT_SOFTNESS
     kinematic: bool = False
@@ -186,6 +187,7 @@ class WorldSpec:
         excluded_groups: groups of links of which no two touch.
         excluded_geometries: pairs of geometries that never touch.
         pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
+        pair_softness: softness and margin of pairs of geometries.
         sensors: by name.
     """
 
@@ -206,4 +208,5 @@ class WorldSpec:
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
     pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)
+    pair_softness: dict[frozenset[str], tuple[Softness, float]] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)

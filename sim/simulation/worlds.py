@@ -30,7 +30,7 @@ from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
 from sim.simulation.stepping.collision import CollisionModel, default_max_contacts
-from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
+from sim.simulation.stepping.constraint_layout import CONE_LIMITS, DECISIVE, constraint_layout
 from sim.simulation.stepping.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
@@ -441,7 +441,7 @@ class Worlds(ABC):
                 f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "
                 f"a {kind} actuator doesn't have this gain"
             )
-        if name in ("swing_limit", "twist_limit"):
+        if name in CONE_LIMITS:
             others = np.isfinite(value[..., self.model.joint_type != SPHERICAL])
             if others.any():
                 raise ModelError(

@@ -181,7 +181,7 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
     if model.joint_type[link] != codes.FREE:
         keep(prim, "joint_placement", model.parameters["joint_placement"][link])
         keep(prim, "axis", model.joint_axis[link])
-    for name in ("swing_limit", "twist_limit"):
+    for name in ("swing_limit", "twist_limit", "rotation_limit"):
         if np.isfinite(model.parameters[name][link]):
             keep(prim, name, model.parameters[name][link])
     dof = int(model.joint_qd_start[link])

@@ -193,6 +193,11 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         values = [(pair.friction, pair.torsional_friction, pair.rolling_friction) for pair in own]
         keep_texts(collider, "pair_friction_with", [model.geometries[pair.b].name for pair in own])
         keep(collider, "pair_friction", values)
+    soft = [pair for pair in model.pair_softness if pair.a == index]
+    if soft:
+        numbers = [(*pair.softness.solref, *pair.softness.solimp, pair.contact_margin) for pair in soft]
+        keep_texts(collider, "pair_softness_with", [model.geometries[pair.b].name for pair in soft])
+        keep(collider, "pair_softness", numbers)
 
 
 def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Trail], materials: Materials) -> None:

@@ -41,8 +41,8 @@ COMPUTED = {
     "joint": ("pos", "axis"),
 }
 LARGEST = 1e30
-# Elements whose softness is read, and those for which it isn't.
-SOFT, UNREAD = ("geom", "jnt", "dof", "eq"), ("pair",)
+# Elements whose softness is read.
+SOFT = ("geom", "jnt", "dof", "eq", "pair")
 # The most elements of one kind that a note names.
 MOST_NAMES = 6
 OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
@@ -161,8 +161,6 @@ def _forces(file: MJCFFile) -> list[str]:
         ("armature of tendons", "tendon", np.flatnonzero(file.array("tendon_armature", [])), ""),
         ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
          "give each actuator its own"),
-        ("limits of ball joints", "joint", np.flatnonzero(~scalar & model.jnt_limited.astype(bool)),
-         "see swing_limit and twist_limit of add_joint"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
         ("polynomial or yielding springs", "joint", np.flatnonzero(joint_poly), "their linear part is kept"),
         ("force limits of joints for gravity compensation", "joint",
@@ -195,8 +193,6 @@ def _settings(file: MJCFFile) -> list[str]:
         ignored.append("actuatorgroupdisable")
     if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
         ignored.append("o_margin, o_solref, o_solimp, o_friction")
-    if _is_soft(file, UNREAD):
-        ignored.append("solref and solimp of pairs")
     for what in ("plugin", "skin"):
         count = int(file.array(f"n{what}", 0))
         if count:

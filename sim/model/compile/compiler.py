@@ -16,7 +16,7 @@ from sim.model.compile.bodies import (
 )
 from sim.model.compile.constraints import centre_of_mass, coupled_dofs, fit_followers, place_anchors
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
-from sim.model.compile.exclusions import excluded_pairs, pair_frictions
+from sim.model.compile.exclusions import excluded_pairs, pair_frictions, pair_softness
 from sim.model.compile.parameters import collect_parameters
 from sim.model.compile.ranges import check_range
 from sim.model.compile.tendons import lay_out_tendons
@@ -103,6 +103,7 @@ def _model(
         parts=tuple(world.parts),
         excluded_pairs=excluded,
         pair_frictions=pair_frictions(world),
+        pair_softness=pair_softness(world),
         limit_softness=tuple(joints[link].limit_softness for link in layout.dof_link),
         friction_softness=tuple(joints[link].friction_softness for link in layout.dof_link),
         equalities=equalities,

@@ -66,6 +66,7 @@ def _of_joints(joints: list[JointSpec], layout: DofLayout) -> dict[str, np.ndarr
         "upper_limit": per_dof([joint.upper for joint in joints]),
         "swing_limit": np.array([joint.swing_limit for joint in joints], dtype=np.float64),
         "twist_limit": np.array([joint.twist_limit for joint in joints], dtype=np.float64),
+        "rotation_limit": np.array([joint.rotation_limit for joint in joints], dtype=np.float64),
         "limit_margin": per_dof([joint.limit_margin for joint in joints]),
         "limit_stiffness": per_dof([joint.limit_stiffness for joint in joints]),
         "limit_damping": per_dof([joint.limit_damping for joint in joints]),

@@ -157,6 +157,10 @@ class Step(Workspace):
             if self.pyramids_resist:
                 self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
         self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
+        if len(self.layout.cones):
+            dim = (len(self.layout.cones), self.num_worlds)
+            cone_dof = self.constrained.cone_dof
+            self._launch(kernels.cone_references, dim, tape=True, cone_dof=cone_dof, **given)
         kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
             motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}

@@ -108,8 +108,8 @@ class DifferentiableStep(Step):
             *([self.impulse] if self.bouncing or self.num_sensors else []),
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
-            self.anchor_reference, self.coupling_reference, self.bias_velocity, self.bias_acceleration,
-            self.resistance_reference, *self.groups.differentiated(), *self.tendons.differentiated,
+            self.anchor_reference, self.coupling_reference, self.cone_reference, self.resistance_reference,
+            self.bias_velocity, self.bias_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
             *self.activations.differentiated,
         ]  # fmt: skip
 

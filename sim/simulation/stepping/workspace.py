@@ -106,7 +106,7 @@ class Workspace:
         self.structs = solver_structs(self.scalar)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
         self.iterations = options.iterations
-        self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
+        self.cone_link, self.cone_kind = (self._integers(column) for column in layout.cones.T)
         self.tendons = TendonStage(device_model, layout.tendons)
         self.constrained = self._constrained()
         self.paths = fill(
@@ -290,6 +290,7 @@ class Workspace:
         self.bias_velocity, self.bias_acceleration = (worlds_last(moving, t.spatial) for _ in range(2))
         self.no_acceleration = wp.zeros_like(self.qd) if anchors else self.device_model.none(self.scalar)
         self.coupling_reference = worlds_last(couplings, t.vec3)
+        self.cone_reference = worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
 
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
@@ -370,6 +371,7 @@ class Workspace:
             loss=self.loss_reference,
             anchor=self.anchor_reference,
             coupling=self.coupling_reference,
+            cone=self.cone_reference,
             tendon=self.tendons.tendon_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
