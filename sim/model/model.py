@@ -15,6 +15,7 @@ from sim.errors import ModelError
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
+from sim.model.medium.medium import DragBoxes
 from sim.model.names import counted
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -249,6 +250,7 @@ class Model:
         limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
         friction_softness: of its dry friction, likewise [nv].
         sensors: what :class:`sim.torch.Sensors` reads.
+        drag_boxes: what the medium drags, if there is one.
     """
 
     dtype: str
@@ -290,6 +292,7 @@ class Model:
     limit_softness: tuple[Softness, ...] = ()
     friction_softness: tuple[Softness, ...] = ()
     sensors: tuple[Sensor, ...] = ()
+    drag_boxes: DragBoxes = field(default_factory=DragBoxes)
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):

@@ -129,6 +129,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_act_lower": ParameterSpec("actuator", (), "that of the state", "least state"),
     "actuator_act_upper": ParameterSpec("actuator", (), "that of the state", "greatest state"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
+    "medium_density": ParameterSpec("world", (), "kg/m^3", "density of the medium; only where there is one"),
+    "medium_viscosity": ParameterSpec("world", (), "Pa s", "its viscosity, likewise"),
+    "wind": ParameterSpec("world", (3,), "m/s", "its velocity in the world frame, likewise"),
     "regularisation": ParameterSpec(
         "world", (), "-", 'softness of a row, as a share of the mean inverse mass of its constraint; "newton" alone'
     ),
@@ -147,8 +150,8 @@ PARAMETERS: dict[str, ParameterSpec] = {
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
-    "actuator_kd", "actuator_force_limit", "actuator_time_constant", "recovery_time", "tendon_stiffness",
-    "tendon_damping", "tendon_friction_loss", "tendon_limit_margin",
+    "actuator_kd", "actuator_force_limit", "actuator_time_constant", "medium_density", "medium_viscosity",
+    "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_friction_loss", "tendon_limit_margin",
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sim.model.medium.medium import DragBox, Medium
 from sim.model.model import Geometry, Part
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -189,6 +190,8 @@ class WorldSpec:
         pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
         pair_softness: softness and margin of pairs of geometries.
         sensors: by name.
+        medium: what all links move through; None for nothing.
+        drag_boxes: what it drags.
     """
 
     gravity: np.ndarray
@@ -210,3 +213,5 @@ class WorldSpec:
     pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)
     pair_softness: dict[frozenset[str], tuple[Softness, float]] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
+    medium: Medium | None = None
+    drag_boxes: list[DragBox] = field(default_factory=list)

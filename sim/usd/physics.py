@@ -24,6 +24,9 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     names = ("mass", "com", "inertia", *(("gravity_compensation",) if model.compensated else ()))
     for name in names:
         keep(prim, name, model.parameters[name][link])
+    dragged = model.drag_boxes.link == link
+    if dragged.any():
+        keep(prim, "drag_boxes", np.hstack([model.drag_boxes.size[dragged], model.drag_boxes.placement[dragged]]))
     mass = float(model.parameters["mass"][link])
     if mass <= 0.0:
         return

@@ -108,6 +108,9 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
     direction = gravity / strength if strength > 0.0 else np.array([0.0, 0.0, -1.0])
     scene.CreateGravityDirectionAttr(Gf.Vec3f(*map(float, direction)))
     keep(scene.GetPrim(), "gravity", gravity)
+    if "wind" in model.parameters:
+        names = ("medium_density", "medium_viscosity", "wind")
+        keep(scene.GetPrim(), "medium", np.hstack([model.parameters[name] for name in names]))
     fixed = [k for k, geometry in enumerate(model.geometries) if geometry.link < 0]
     if fixed:
         UsdGeom.Xform.Define(stage, "/World/Static")

@@ -14,6 +14,7 @@ from sim.exporters.mjcf.contacts import add_contacts
 from sim.exporters.mjcf.forces import add_actuators, add_equalities
 from sim.exporters.mjcf.geoms import add_geoms
 from sim.exporters.mjcf.losses import lose_values
+from sim.exporters.mjcf.medium import add_medium
 from sim.exporters.mjcf.sensors import add_sensors
 from sim.exporters.mjcf.tendons import add_tendons
 from sim.exporters.text import numbers
@@ -89,6 +90,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
         option.set("integrator", MUJOCO_INTEGRATORS[stated.integrator])
         option.set("cone", stated.cone)
         option.set("impratio", repr(stated.impratio))
+    add_medium(option, model, losses)
     asset = ET.SubElement(root, "asset")
     bodies = Bodies(ET.SubElement(root, "worldbody"), model, losses)
     add_geoms(asset, bodies, losses, meshes)

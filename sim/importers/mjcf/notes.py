@@ -150,7 +150,6 @@ def _forces(file: MJCFFile) -> list[str]:
     joint_poly = _rows(file.array("jnt_stiffnesspoly", [])) | _rows(file.array("jnt_springyield", []))
     dof_poly = _rows(file.array("dof_dampingpoly", []))
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
-    fluid = [key for key in ("density", "viscosity", "wind") if np.any(getattr(model.opt, key))]
     found = (
         ("mocap poses of keyframes", "key", np.flatnonzero(_moves_mocap(file)), "set joint_placement"),
         ("polynomial or yielding springs of tendons", "tendon",
@@ -175,8 +174,6 @@ def _forces(file: MJCFFile) -> list[str]:
         for what, kind, which, more in found
         if len(which)
     ]
-    if fluid:
-        notes.append(f"left out: forces of the surrounding medium (option {', '.join(fluid)})")
     return notes
 
 

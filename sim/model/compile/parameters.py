@@ -42,6 +42,7 @@ def collect_parameters(
         "coupling_ratio": np.array([spec.ratio for spec in couplings], dtype=np.float64),
         "coupling_offset": np.array([spec.offset for spec in couplings], dtype=np.float64),
         "gravity": world.gravity.copy(),
+        **_of_medium(world),
         **(_of_actuators(actuators) if actuators else {}),
         **(_of_actuator_states(actuators) if any(actuator.dynamics for actuator in actuators) else {}),
     }
@@ -114,4 +115,15 @@ def _of_actuator_states(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
         "actuator_time_constant": np.array([actuator.time_constant for actuator in actuators]),
         "actuator_act_lower": np.array([actuator.act_range[0] for actuator in actuators]),
         "actuator_act_upper": np.array([actuator.act_range[1] for actuator in actuators]),
+    }
+
+
+def _of_medium(world: WorldSpec) -> dict[str, np.ndarray]:
+    """Density, viscosity and wind, if there is a medium."""
+    if world.medium is None:
+        return {}
+    return {
+        "medium_density": np.array(world.medium.density),
+        "medium_viscosity": np.array(world.medium.viscosity),
+        "wind": world.medium.wind.copy(),
     }

@@ -14,6 +14,7 @@ from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.aba import aba_kernels
+from warp_kernels.dynamics.drag import drag_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
@@ -114,7 +115,7 @@ class Step(Workspace):
     def _free_dynamics(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
         turning = self.turning_link.shape[0]
-        if self.model.compensated:
+        if self.model.compensated or self.num_drag_boxes:
             self.common_wrench.zero_()
         if turning:
             kernel = gyroscopic_kernels(self.scalar).gyroscopic_wrench
@@ -122,6 +123,9 @@ class Step(Workspace):
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity
             self._launch(kernel, (self.model.num_links, self.num_worlds))
+        if self.num_drag_boxes:
+            kernel = drag_kernels(self.scalar).drag_wrench
+            self._launch(kernel, (self.num_drag_boxes, self.num_worlds), tape=True)
         groups = self.groups
         if self.common_wrench.shape[0]:
             groups.copy_from_worlds("common_wrench")

@@ -104,7 +104,7 @@ class DifferentiableStep(Step):
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
-            self.spin, self.common_wrench, *([self.qd_path] if self.bouncing else []),
+            self.spin, self.drag_velocity, self.common_wrench, *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self.bouncing or self.num_sensors else []),
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,

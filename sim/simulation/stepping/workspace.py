@@ -158,7 +158,13 @@ class Workspace:
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
-        wrenches = bool(turning.any() or m.compensated)
+        boxes = m.drag_boxes
+        self.num_drag_boxes = len(boxes.link)
+        self.drag_link = self._integers(boxes.link)
+        self.drag_size: wp.array = wp.array(boxes.size, dtype=t.vec3, device=self.device)
+        self.drag_placement: wp.array = wp.array(boxes.placement, dtype=t.transform, device=self.device)
+        self.drag_velocity = worlds_last(self.num_drag_boxes, t.spatial)
+        wrenches = bool(turning.any() or m.compensated or self.num_drag_boxes)
         lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
         groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device)
         # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
