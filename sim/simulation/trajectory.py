@@ -270,8 +270,8 @@ class Trajectory:
 
     def _fingerprint_now(self) -> np.ndarray:
         impulses = None if self.impulses is None else self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
-        arrays = (self.q, self.qd, self.tau, self.control, impulses, self.act)
-        given = [array for array in arrays if array is not None]
+        every = (self.q, self.qd, self.tau, self.control, impulses, self.act)
+        given = [array for array in every if array is not None]
         kernel = trajectory_kernels(self.q.dtype).fingerprint
         found = wp.empty((len(given), self.simulator.num_worlds), dtype=wp.uint64, device=self.q.device)
         for number, values in enumerate(given):

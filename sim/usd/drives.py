@@ -90,7 +90,8 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
             for name in ("gear", "kp", "kd", "force_limit", "force_centre", *AFFINE)
         }
         name, kind = model.actuator_names[k], int(model.actuator_kind[k])
-        found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **numbers, **_state(model, k)))
+        options: dict[str, Any] = {**numbers, **_state(model, int(k))}
+        found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **options))
     return found
 
 

@@ -25,10 +25,9 @@ class Activations:
         model = device_model.model
         self._device, self._scalar, self._num_worlds = device_model.device, model.scalar, device_model.num_worlds
         self.na, self._nu = model.na, model.nu
-        self.actuator_state, self.actuator_dynamics, self.actuator_early = (
-            wp.array(values, dtype=wp.int32, device=self._device)
-            for values in (model.actuator_state, model.actuator_dynamics, model.actuator_early)
-        )
+        self.actuator_state = self._integers(model.actuator_state)
+        self.actuator_dynamics = self._integers(model.actuator_dynamics)
+        self.actuator_early = self._integers(model.actuator_early)
         self.act, self.act_next, self.act_rate = (
             wp.zeros((self._num_worlds, self.na), dtype=self._scalar, device=self._device) for _ in range(3)
         )
@@ -67,11 +66,8 @@ class Activations:
     def finish(self, step: Any, act: wp.array, rate: wp.array, control: wp.array) -> None:
         """The next states from those before and a mean rate [num_worlds, na]; control: room for what nobody reads."""
         if self.na:
-            kernel, arrays = (
-                activation_kernels(self._scalar).activate,
-                {"act": act, "act_rate": rate, "control": control},
-            )
-            self._launch(step, kernel, (self._nu, self._num_worlds), **arrays)
+            kernel, dim = activation_kernels(self._scalar).activate, (self._nu, self._num_worlds)
+            self._launch(step, kernel, dim, act=act, act_rate=rate, control=control)
 
     def prepare_backward(self) -> None:
         """Allocate what only the way back needs."""
@@ -93,3 +89,6 @@ class Activations:
     def _launch(self, step: Any, kernel: wp.Kernel, dim: Any, *, tape: bool = True, **named: Any) -> None:
         sources = (self, step, step.device_model, step.parameters)
         launch(kernel, dim, *sources, device=self._device, record_tape=tape, **named)
+
+    def _integers(self, values: np.ndarray) -> wp.array:
+        return wp.array(values, dtype=wp.int32, device=self._device)
