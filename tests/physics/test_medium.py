@@ -8,6 +8,7 @@ import pytest
 
 import sim
 import sim.exporters
+import sim.torch
 from sim.usd import write_usd
 from tests.exporters.models import quietly
 from tests.importers.mjcf_zoo import load_quietly
@@ -122,3 +123,9 @@ def test_another_shape_of_a_body_is_named(tmp_path):
     (tmp_path / "fish.xml").write_text(text)
     with pytest.warns(sim.MJCFWarning, match=r"left out: fluidshape of geoms of body 'body_2|body 2"):
         sim.load(tmp_path / "fish.xml")
+
+
+def test_forces_of_joints_are_not_told_apart_in_a_medium(tmp_path):
+    simulator = sim.Simulator(load(tmp_path), 0.005, device="cpu")
+    with pytest.raises(sim.ModelError, match="JointForces: the model has a medium"):
+        sim.torch.JointForces(simulator)
