@@ -39,7 +39,7 @@ ENOUGH = 0.5
 ROUND = 8
 # Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before, and the sweeps of the first.
 PASSES = 11
-SWEEPS = 12
+SWEEPS = 24
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
 NEAR = 0.01
 # A step below this many roundings of the momenta at hand counts as no step.
@@ -91,7 +91,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Data out
         grip: wp.array2d(dtype=vec2),
     ):
-        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, or the softness of a spring if that is more."""
+        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more."""
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             total = zero
@@ -106,14 +106,15 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                         total += wp.dot(entry, whole) * factor_d[k, world]
             kind = constraints.kind[i, world]
             hard = common.value_of(regularisation, world, 0) * total / f.laws.row_count(kind)
+            shares = f.laws.softness_shares(kind)
             first = softness[i, world]
             if kind != ACTUATOR:
-                first = wp.max(first, hard)
+                first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:
                 pair[0] = one / first
             if hard > zero:
-                pair[1] = one / hard
+                pair[1] = one / (shares[1] * hard)
             grip[i, world] = pair
 
     @wp.func

@@ -1,7 +1,9 @@
 """Sweeps of Gauss-Seidel over the regularised problem: far from the solution they find which constraints hold and slide.
 
 They keep impulses, and z with them. The Newton step after them gives them new ones to go on from, which saves most of the sweeps
-(projected Gauss-Seidel with subspace minimisation: Silcowitz, Niebe and Erleben 2010). An impulse tells more of a constraint than its row value does: near the solution the values
+(projected Gauss-Seidel with subspace minimisation: Silcowitz, Niebe and Erleben 2010). Between sweeps the impulses go on along conjugate
+directions, which halves the number of sweeps in a heap (Silcowitz, Niebe and Erleben, *A nonsmooth nonlinear conjugate gradient method for
+interactive contact force problems*, The Visual Computer, 2010). An impulse tells more of a constraint than its row value does: near the solution the values
 are the impulses times a small R. So that Newton step starts from the values at which the constraints would answer with these
 impulses.
 """
@@ -33,7 +35,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
     products = product_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
-    zero = scalar(0.0)
+    zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
     def softness(grip: vec2):
@@ -122,9 +124,14 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """One sweep over ``every`` constraint, or over those that have impulses."""
+        """One sweep over ``every`` constraint, or over those that have impulses. Keeps the changes of these as ``impulse``.
+
+        Returns the sum of what each change alone would put into motion: twice that energy.
+        """
+        square = zero
         for i in range(count):
             old = iterate.swept[i, world]
+            iterate.impulse[i, world] = vec3()
             if not every and wp.dot(old, old) == zero:
                 continue
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
@@ -132,10 +139,29 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             new = updated(i, world, value, constraints, problem, iterate)
             change = new - old
             if wp.dot(change, change) > zero:
+                square += wp.dot(change, iterate.own[i, world] * change)
+                iterate.impulse[i, world] = change
                 iterate.swept[i, world] = new
                 products.add_scaled_push(
                     i, change, world, paths, constraints, problem.row, problem.inverse_mass, iterate.z
                 )
+        return square
+
+    @wp.func
+    def go_on(world: int, count: int, nv: int, beta: scalar, share: scalar, iterate: Iterate):
+        """Go ``beta`` along the direction. The next one is as much of it, and a ``share`` of the last sweep's changes.
+
+        The direction is the ``slip`` of the impulses and the ``step`` of z, which was ``work`` before the sweep.
+        """
+        for i in range(count):
+            along = beta * iterate.slip[i, world]
+            iterate.swept[i, world] += along
+            iterate.slip[i, world] = along + share * iterate.impulse[i, world]
+        for k in range(nv):
+            change = iterate.z[k, world] - iterate.work[k, world]
+            further = beta * iterate.step[k, world]
+            iterate.z[k, world] += further
+            iterate.step[k, world] = further + share * change
 
     @wp.func
     def resume(
@@ -149,13 +175,29 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """More sweeps from the swept impulses, or ``afresh`` from nothing."""
+        """More sweeps from the swept impulses, or ``afresh`` from nothing. Scratch of ``iterate`` is used, its ``impulse`` too."""
         if afresh:
             start(world, count, nv, paths, constraints, problem, iterate)
         else:
             find_motion(world, count, nv, paths, constraints, problem, iterate)
+        for i in range(count):
+            iterate.slip[i, world] = vec3()
+        for k in range(nv):
+            iterate.step[k, world] = zero
+        before = scalar(wp.inf)
         for turn in range(number):
-            sweep(world, count, turn % EVERY == 0, paths, constraints, problem, iterate)
+            for k in range(nv):
+                iterate.work[k, world] = iterate.z[k, world]
+            square = sweep(world, count, turn % EVERY == 0, paths, constraints, problem, iterate)
+            if turn < number - 1:
+                # Fletcher and Reeves; where changes grow, from the present place anew.
+                beta = zero
+                share = zero
+                if square <= before and before > zero:
+                    beta = square / before
+                    share = one
+                go_on(world, count, nv, beta, share, iterate)
+            before = square
 
     @wp.func
     def implied_value(

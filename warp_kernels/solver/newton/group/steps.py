@@ -264,7 +264,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         )  # fmt: skip
         sweeps.sweep_constraints(
             group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
-            problem.inverse_mass, iterate.z,
+            problem.inverse_mass, iterate.z, shared.velocity,
         )  # fmt: skip
         for i in range(most):
             at = (i * kept.FIELDS + kept.SWEPT) * lanes
