@@ -103,7 +103,7 @@ def test_a_heavy_box_hardly_creeps_down_a_slope():
 
 @pytest.mark.parametrize("friction", ["cone", "pyramid"])
 def test_a_point_on_a_slope_creeps_as_friction_is_soft(friction):
-    """It sinks in by R times its impulse, and slides by half of that R, which is friction's: eps / m, as for any point of mass m."""
+    """It sinks in by R = eps / m times its impulse, and slides by half of that R, which is friction's."""
     angle, mass, eps, recovery = np.deg2rad(10.0), 3.0, 1e-3, 0.02
     builder = sim.ModelBuilder(gravity=(G * np.sin(angle), 0.0, -G * np.cos(angle)))
     builder.add_ground(friction=1.0)

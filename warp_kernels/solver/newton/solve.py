@@ -40,6 +40,8 @@ ROUND = 8
 # Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before, and the sweeps of the first.
 PASSES = 11
 SWEEPS = 24
+# Passes after which sweeps go on from what the Newton step made of their impulses; where it has led nowhere, later ones go on from their own.
+GUIDED = 1
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
 NEAR = 0.01
 # A step below this many roundings of the momenta at hand counts as no step.
@@ -230,7 +232,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             if mode == SWEPT:
                 f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
             found = descent.find_step(world, nv, symmetric, system, iterate)
-            if mode == SWEPT and found:
+            if mode == SWEPT and found and failures <= GUIDED:
                 f.keep_impulses(world, count, paths, constraints, problem, iterate)
             solved += 1
             in_round += 1

@@ -1,11 +1,10 @@
 """Sweeps of Gauss-Seidel over the regularised problem: far from the solution they find which constraints hold and slide.
 
-They keep impulses, and z with them. The Newton step after them gives them new ones to go on from, which saves most of the sweeps
-(projected Gauss-Seidel with subspace minimisation: Silcowitz, Niebe and Erleben 2010). Between sweeps the impulses go on along conjugate
-directions, which halves the number of sweeps in a heap (Silcowitz, Niebe and Erleben, *A nonsmooth nonlinear conjugate gradient method for
-interactive contact force problems*, The Visual Computer, 2010). An impulse tells more of a constraint than its row value does: near the solution the values
-are the impulses times a small R. So that Newton step starts from the values at which the constraints would answer with these
-impulses.
+They keep impulses, and z with them. The Newton step after the first of them gives them new ones to go on from, which saves most of the
+sweeps (projected Gauss-Seidel with subspace minimisation: Silcowitz, Niebe and Erleben 2010). From sweep to sweep the impulses go on along
+conjugate directions, which saves half of the others (*A nonsmooth nonlinear conjugate gradient method for interactive contact
+force problems*, by the same, 2010). An impulse tells more of a constraint than its row value does: near the solution the values are the
+impulses times a small R. So the Newton step starts from the values at which the constraints would answer with these impulses.
 """
 
 import functools
