@@ -40,6 +40,10 @@ ROUND = 8
 # Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before, and the sweeps of the first.
 PASSES = 11
 SWEEPS = 24
+# Sweeps come before the first Newton step in a world with more constraints than this, where the square of the residual is above a share
+# AFAR of those at hand: some of so many answer otherwise than they seem to, and lead the step astray.
+TANGLE = 64
+AFAR = 0.1
 # Passes after which sweeps go on from what the Newton step made of their impulses; where it has led nowhere, later ones go on from their own.
 GUIDED = 1
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
@@ -225,7 +229,15 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         enough = zero
         in_round = int(0)
         converged = bool(False)
+        sweeps_first = count > TANGLE and square > scalar(AFAR) * at_hand
         while solved < iterations and not converged:
+            if sweeps_first:
+                sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
+                sweeps.implied_values(world, count, paths, constraints, problem, iterate)
+                failures += 1
+                number += number
+                mode = int(SWEPT)
+                sweeps_first = bool(False)
             symmetric = f.assemble(
                 world, count, nv, mode, trees, paths, constraints, couplings, problem, iterate, system
             )
@@ -251,11 +263,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             elif outcome == STAYED and descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
                 converged = True  # what is left is rounding
             elif outcome != CLOSER and failures < PASSES:
-                sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
-                sweeps.implied_values(world, count, paths, constraints, problem, iterate)
-                failures += 1
-                number += number
-                mode = int(SWEPT)
+                sweeps_first = bool(True)
             elif outcome != CLOSER:
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)
                 enough = wp.max(scalar(1.0e-4) * square, goal)

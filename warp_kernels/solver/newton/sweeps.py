@@ -20,6 +20,31 @@ from warp_kernels.solver.projection import friction_projection_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
 
+# Where a world is alone, its numbers follow each other, and a CPU's compiler takes many at a time. Warp's own access to an array looks at
+# the sign of every index.
+_GO_ON = """
+    using number = wp::{scalar};
+    const wp::int64 size = sizeof(number);
+    const int width = {width};
+    auto go = [&](char* x, char* direction, char* other, wp::int64 step_x, wp::int64 step_direction, wp::int64 step_other, int numbers) {{
+        for (int k = 0; k < numbers; ++k) {{
+            number& here = *reinterpret_cast<number*>(x + k * step_x);
+            number& way = *reinterpret_cast<number*>(direction + k * step_direction);
+            number& kept = *reinterpret_cast<number*>(other + k * step_other);
+            const number change = {change}, along = beta * way;
+            here += along;
+            way = along + share * change;
+            kept = {left};
+        }}
+    }};
+    char* at_x = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
+    char* at_direction = reinterpret_cast<char*>(direction.data) + world * wp::int64(direction.strides[1]);
+    char* at_other = reinterpret_cast<char*>(other.data) + world * wp::int64(other.strides[1]);
+    if (x.strides[0] == width * size && direction.strides[0] == width * size && other.strides[0] == width * size)
+        return go(at_x, at_direction, at_other, size, size, size, count * width);
+    for (int i = 0; i < count; ++i, at_x += x.strides[0], at_direction += direction.strides[0], at_other += other.strides[0])
+        go(at_x, at_direction, at_other, size, size, size, width);
+"""
 # One sweep of as many looks at constraints without impulses too: most of those that come near in a heap never touch.
 EVERY = 8
 
@@ -123,14 +148,13 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         problem: Problem,
         iterate: Iterate,
     ):
-        """One sweep over ``every`` constraint, or over those that have impulses. Keeps the changes of these as ``impulse``.
+        """One sweep over ``every`` constraint, or over those that have impulses. What changes is kept as ``impulse``.
 
         Returns the sum of what each change alone would put into motion: twice that energy.
         """
         square = zero
         for i in range(count):
             old = iterate.swept[i, world]
-            iterate.impulse[i, world] = vec3()
             if not every and wp.dot(old, old) == zero:
                 continue
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
@@ -146,21 +170,29 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 )
         return square
 
-    @wp.func
-    def go_on(world: int, count: int, nv: int, beta: scalar, share: scalar, iterate: Iterate):
-        """Go ``beta`` along the direction. The next one is as much of it, and a ``share`` of the last sweep's changes.
+    @wp.func_native(_GO_ON.format(scalar=scalar.__name__, width=3, change="kept", left="0"))
+    def impulses_go_on(
+        count: int,
+        beta: scalar,
+        share: scalar,
+        x: wp.array2d(dtype=vec3),
+        direction: wp.array2d(dtype=vec3),
+        other: wp.array2d(dtype=vec3),
+        world: int,
+    ):
+        """Go ``beta`` along the direction. The next one is as much of it and a ``share`` of the changes, ``other``, which become zero."""
 
-        The direction is the ``slip`` of the impulses and the ``step`` of z, which was ``work`` before the sweep.
-        """
-        for i in range(count):
-            along = beta * iterate.slip[i, world]
-            iterate.swept[i, world] += along
-            iterate.slip[i, world] = along + share * iterate.impulse[i, world]
-        for k in range(nv):
-            change = iterate.z[k, world] - iterate.work[k, world]
-            further = beta * iterate.step[k, world]
-            iterate.z[k, world] += further
-            iterate.step[k, world] = further + share * change
+    @wp.func_native(_GO_ON.format(scalar=scalar.__name__, width=1, change="here - kept", left="here"))
+    def motion_goes_on(
+        count: int,
+        beta: scalar,
+        share: scalar,
+        x: wp.array2d(dtype=scalar),
+        direction: wp.array2d(dtype=scalar),
+        other: wp.array2d(dtype=scalar),
+        world: int,
+    ):
+        """The same, with the changes since ``other``, which becomes x."""
 
     @wp.func
     def resume(
@@ -181,21 +213,22 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             find_motion(world, count, nv, paths, constraints, problem, iterate)
         for i in range(count):
             iterate.slip[i, world] = vec3()
+            iterate.impulse[i, world] = vec3()
         for k in range(nv):
             iterate.step[k, world] = zero
+            iterate.work[k, world] = iterate.z[k, world]
         before = scalar(wp.inf)
         for turn in range(number):
-            for k in range(nv):
-                iterate.work[k, world] = iterate.z[k, world]
             square = sweep(world, count, turn % EVERY == 0, paths, constraints, problem, iterate)
             if turn < number - 1:
-                # Fletcher and Reeves; where changes grow, from the present place anew.
+                # Fletcher and Reeves; where changes grow, anew from where it is.
                 beta = zero
                 share = zero
                 if square <= before and before > zero:
                     beta = square / before
                     share = one
-                go_on(world, count, nv, beta, share, iterate)
+                impulses_go_on(count, beta, share, iterate.swept, iterate.slip, iterate.impulse, world)
+                motion_goes_on(nv, beta, share, iterate.z, iterate.step, iterate.work, world)
             before = square
 
     @wp.func
