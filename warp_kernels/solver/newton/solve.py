@@ -47,7 +47,7 @@ AFAR = 0.1
 # Passes after which sweeps go on from what the Newton step made of their impulses; where it has led nowhere, later ones go on from their own.
 GUIDED = 1
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
-NEAR = 0.01
+NEAR = 0.05
 # A step below this many roundings of the momenta at hand counts as no step.
 ROUNDINGS = 100.0
 # A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
