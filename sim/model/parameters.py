@@ -122,7 +122,11 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_control_upper": ParameterSpec("actuator", (), "that of u", "greatest input"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
     "regularisation": ParameterSpec(
-        "world", (), "-", 'softness of a row, as a share of the mean inverse mass of its constraint; "newton" alone'
+        "world",
+        (),
+        "-",
+        "softness of a row, as a share of the mean inverse mass of its constraint; half for friction of contacts; "
+        '"newton" alone',
     ),
     "recovery_time": ParameterSpec(
         "world", (), "s", 'time in which an overlap fades, beside the time step; "newton" alone'
