@@ -125,17 +125,29 @@ def processors(rows: Sequence[dict[str, Any]]) -> str:
 def times(records: Sequence[dict[str, Any]]) -> str:
     """Times of a step of the environments, beside gymnasium's and MuJoCo's."""
     lines = [
-        "| task | forward [µs] | of it kernels | with gradient | gymnasium's step | MuJoCo's steps in it |",
-        "|---|---|---|---|---|---|",
+        "| task | forward [µs] | of it kernels, PyTorch, Python | with gradient | gymnasium's step "
+        "| MuJoCo's steps in it | MJX: forward, with gradient |",
+        "|---|---|---|---|---|---|---|",
     ]
     for record in records:
         if "mujoco_us" not in record:
             continue
-        names = ("forward_us", "kernels_us", "gradient_us", "gymnasium_us", "mujoco_us")
-        lines.append(f"| {record['task']} | {' | '.join(f'{record[name]:.0f}' for name in names)} |")
+        names = ("forward_us", "kernels_us", "torch_us", "gradient_us", "gymnasium_us", "mujoco_us")
+        forward, kernels, own, gradient, gymnasium, mujoco = (record[name] for name in names)
+        shares = ", ".join(f"{part / forward:.0%}" for part in (kernels, own, forward - kernels - own))
+        mjx = f"{record['mjx_us']:.0f}, {record['mjx_gradient_us']:.0f}" if "mjx_us" in record else "-"
+        cells = (f"{forward:.0f}", shares, f"{gradient:.0f}", f"{gymnasium:.0f}", f"{mujoco:.0f}", mjx)
+        lines.append(f"| {record['task']} | {' | '.join(cells)} |")
     machine = records[0]["machine"]
-    lines += ["", f"On one core of {machine['processor']}, load average {machine['load']} beforehand."]
+    versions = "".join(f" {record['mjx']}." for record in records if "mjx" in record)
+    lines += ["", f"On one core of {machine['processor']}, load average {machine['load']} beforehand.{versions}"]
     return "\n".join(lines)
+
+
+def single_step(records: Sequence[dict[str, Any]]) -> str:
+    """What a call for one world with one link takes."""
+    (record,) = (each for each in records if each["task"] == "one link")
+    return f"{record['forward_us']:.0f} µs, {record['gradient_us']:.0f} with a loss and its gradient"
 
 
 def arm_times(records: Sequence[dict[str, Any]]) -> str:

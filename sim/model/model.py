@@ -358,6 +358,10 @@ class Model:
         """Index of a geometry by name. Raises ModelError if there is none."""
         return _find(self._geometry_index, name, "geometry")
 
+    def is_static(self, geometry: Geometry) -> bool:
+        """Whether no joint moves a geometry."""
+        return geometry.link < 0 or bool(self.link_tail_dof[geometry.link] < 0)
+
     def actuator(self, name: str) -> int:
         """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
         return _find(_numbered(self.actuator_names), name, "actuator")
