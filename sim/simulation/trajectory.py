@@ -456,6 +456,9 @@ def add_to(total: wp.array, value: wp.array) -> None:
 
 def _clear_worlds(left_out: wp.array, *gradients: wp.array) -> None:
     """Set gradients [num_worlds, ...] of the worlds that are left out to zero."""
+    assert left_out.device is not None
+    if left_out.device.is_cpu and (left_out.numpy() < 0).all():  # mostly; to ask on CUDA would wait for the device
+        return
     for gradient in gradients:
         arrays = {"left_out": left_out, "values": gradient.reshape((gradient.shape[0], -1))}
         kernel = trajectory_kernels(gradient.dtype).clear_worlds

@@ -16,7 +16,7 @@ import warp as wp
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
-from sim.torch.arrays import TORCH_DTYPES, on_torch_stream
+from sim.torch.arrays import SCALARS, TORCH_DTYPES, as_array, on_torch_stream
 
 NO_SECOND = (
     "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
@@ -247,8 +247,10 @@ def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) 
 
 
 def _warp(tensor: torch.Tensor) -> wp.array:
-    array = wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
-    assert isinstance(array, wp.array)
+    """A Warp array over the memory of a tensor, or of a copy where it isn't contiguous; it keeps that memory."""
+    tensor = tensor.detach().contiguous()
+    array = as_array(tensor, SCALARS[tensor.dtype])
+    array._tensor = tensor  # type: ignore[attr-defined]
     return array
 
 
