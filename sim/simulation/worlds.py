@@ -377,7 +377,7 @@ class Worlds(ABC):
         layout = constraint_layout(self.model, values)
         law = None
         if self.contact.law == "mujoco":
-            require_mujoco_law(self.model, layout, self.contact.friction)
+            require_mujoco_law(self.model, layout)
             law = MujocoLaw(self.model, collision)
         if self.integrator == "implicitfast":
             require_explicit_tendons(self.model, values)

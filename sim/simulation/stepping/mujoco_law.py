@@ -109,19 +109,18 @@ def pair_softness(a: Geometry, b: Geometry) -> Softness:
     return Softness(solref, mixed(a.softness.solimp, b.softness.solimp))
 
 
-def require_mujoco_law(model: Model, layout: ConstraintLayout, friction: str) -> None:
+def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
     """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
     left = {
         "restitution of geometries": layout.bouncing,
         "contact_stiffness of geometries": layout.compliant,
-        "torsional and rolling friction with friction='cone'": layout.resisting and friction == "cone",
         "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
     }
     for what, present in left.items():
         if present:
             raise ModelError(
-                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; "
-                "leave that out, or choose " + ("friction='pyramid'" if "cone" in what else "law='hard'")
+                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; leave that out, or choose "
+                "law='hard'"
             )
 
 

@@ -29,7 +29,6 @@ from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
-from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -214,7 +213,7 @@ class Step(Workspace):
         self._launch(kernels.newton_solve, self.num_worlds)
 
     def _solve_by_mujoco(self) -> None:
-        kernels = mujoco_kernels(self.scalar, CONES[self.contact_options.friction])
+        kernels = mujoco_kernels(self.scalar, self.cone)
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
         self._launch(kernels.convex_solve, self.num_worlds)

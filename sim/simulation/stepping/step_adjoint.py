@@ -24,7 +24,6 @@ from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
-from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -290,7 +289,7 @@ class DifferentiableStep(Step):
     def _newton_adjoint(self) -> None:
         smoothed = self.contact_options.gradient_smoothing > 0.0
         friction = self.contact_options.friction
-        solver = newton_adjoint_kernels(self.scalar, CONES[friction] if self.by_mujoco else friction, smoothed)
+        solver = newton_adjoint_kernels(self.scalar, self.cone if self.by_mujoco else friction, smoothed)
         if smoothed:
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         (bar,) = self.device_model.parameter_bars("regularisation")

@@ -19,6 +19,7 @@ from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
+from warp_kernels.solver.mujoco.laws import CONES, RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
@@ -285,7 +286,8 @@ class Workspace:
             "innovation": worlds_last(nv, self.scalar),
         }
         self.contact_reference = worlds_last(contacts, t.vec3)
-        resisting = contacts if self.layout.resisting else 0
+        pyramids = self.contact_options.friction == "pyramid"
+        resisting = contacts if self.layout.resisting and pyramids else 0
         self.resistance_reference = worlds_last(2 * resisting, t.vec3)
         self.pyramids_resist = int(resisting > 0)
         self.limit_reference, self.loss_reference = worlds_last(2 * nv, t.vec3), worlds_last(nv, t.vec3)
@@ -341,6 +343,12 @@ class Workspace:
     def by_mujoco(self) -> bool:
         """Whether the law is MuJoCo's."""
         return self.law is not None
+
+    @property
+    def cone(self) -> str:
+        """Which cone of MuJoCo's law contacts have."""
+        friction = self.contact_options.friction
+        return RESISTING if friction == "cone" and self.layout.resisting else CONES[friction]
 
     @property
     def warm(self) -> bool:

@@ -16,6 +16,9 @@ from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, SPIN, warp_type
 
 # The cone of each of the friction models that users choose from.
 CONES = {"cone": "elliptic", "pyramid": "pyramidal"}
+# The elliptic cone where contacts resist spinning and rolling too (:mod:`warp_kernels.solver.mujoco.resisting_cone`).
+RESISTING = "elliptic.resisting"
+ALL_CONES = (*CONES.values(), RESISTING)
 
 
 @functools.cache
@@ -23,7 +26,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     """Warp functions as those of :mod:`warp_kernels.solver.newton.laws`. The bounds of a contact are (friction coefficient, 0)."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    f = _elliptic_functions(scalar) if cone == "elliptic" else _pyramidal_functions(scalar)
+    f = _pyramidal_functions(scalar) if cone == "pyramidal" else _elliptic_functions(scalar)
     zero = scalar(0.0)
 
     @wp.func

@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import CONTACT
+from warp_kernels.types import CONTACT, TORSION
 
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
@@ -83,6 +83,19 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
             total += s * (iterate.z[k, world] + length * s) / problem.inverse_mass[k, world]
         for i in range(count):
             kind = constraints.kind[i, world]
+            if wp.static(f.paired):
+                contact = constraints.item[i, world]
+                if f.is_paired(kind, contact, world, problem):
+                    continue
+                if kind == TORSION:
+                    own, other = f.cone.answer(
+                        iterate.value[contact, world] + length * iterate.slip[contact, world],
+                        iterate.value[i, world] + length * iterate.slip[i, world],
+                        problem.grip[contact, world],
+                        f.coefficients(contact, world, problem),
+                    )
+                    total -= wp.dot(own, iterate.slip[contact, world]) + wp.dot(other, iterate.slip[i, world])
+                    continue
             bounds = f.impulse_bounds(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
             value = iterate.value[i, world] + length * iterate.slip[i, world]
             total -= wp.dot(laws.answer(kind, value, problem.grip[i, world], bounds), iterate.slip[i, world])

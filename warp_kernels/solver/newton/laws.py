@@ -13,7 +13,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.mujoco.laws import CONES, mujoco_law_functions
+from warp_kernels.solver.mujoco.laws import ALL_CONES, mujoco_law_functions
 from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
 
 # R of friction as a share of that of what pushes. Held friction creeps by R times its impulse: less than what sinks in.
@@ -26,7 +26,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     ``grip`` is 1 / R of the first row and of the others.
     """
-    if friction in CONES.values():
+    if friction in ALL_CONES:
         return mujoco_law_functions(scalar, friction)
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33

@@ -17,6 +17,7 @@ from warp_kernels.types import (
     SPIN,
     TENDON,
     TENDON_LIMIT,
+    TORSION,
     UPPER_LIMIT,
     warp_types,
 )
@@ -57,8 +58,11 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if is_of_tendon(kind):
             return references.tendon[item, world]
-        if kind == CONTACT:
-            return references.contact[item, world]
+        if kind == CONTACT or kind == TORSION:
+            own = references.contact[item, world]
+            if kind == TORSION:
+                own[0] = scalar(0.0)
+            return own
         if kind == FRICTION_LOSS:
             return references.loss[item, world]
         if kind == COUPLING:
@@ -78,6 +82,8 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             references_bar.tendon[item, world] += bar
         elif kind == CONTACT:
             references_bar.contact[item, world] += bar
+        elif kind == TORSION:
+            references_bar.contact[item, world] += vec3(scalar(0.0), bar[1], bar[2])
         elif kind == FRICTION_LOSS:
             references_bar.loss[item, world] += bar
         elif kind == COUPLING:
