@@ -9,6 +9,7 @@ import warp as wp
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import (
     ACTUATOR,
+    CONE_LIMIT,
     CONTACT,
     COUPLING,
     FRICTION_LOSS,
@@ -62,6 +63,8 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return references.loss[item, world]
         if kind == COUPLING:
             return references.coupling[item, world]
+        if kind == CONE_LIMIT:
+            return references.cone[item, world]
         if kind >= POINT:
             return references.anchor[2 * item + kind - POINT, world]
         return references.limit[limit_place(kind, item), world]
@@ -79,6 +82,8 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             references_bar.loss[item, world] += bar
         elif kind == COUPLING:
             references_bar.coupling[item, world] += bar
+        elif kind == CONE_LIMIT:
+            references_bar.cone[item, world] += bar
         elif kind >= POINT:
             references_bar.anchor[2 * item + kind - POINT, world] += bar
         else:
