@@ -73,7 +73,8 @@ class Motion:
     def states(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] for the logarithms [n, 4]."""
         given: dict[str, Any] = box.parameters(self.scene, x.exp())
-        return sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
+        q, qd = sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
+        return q, qd
 
     def residuals(self, x: np.ndarray, seen: Observation) -> np.ndarray:
         """All residuals [n, observed numbers], without gradients."""
