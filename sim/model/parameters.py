@@ -133,7 +133,11 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "medium_viscosity": ParameterSpec("world", (), "Pa s", "its viscosity, likewise"),
     "wind": ParameterSpec("world", (3,), "m/s", "its velocity in the world frame, likewise"),
     "regularisation": ParameterSpec(
-        "world", (), "-", 'softness of a row, as a share of the mean inverse mass of its constraint; "newton" alone'
+        "world",
+        (),
+        "-",
+        "softness of a row, as a share of the mean inverse mass of its constraint; half for friction of contacts; "
+        '"newton" alone',
     ),
     "recovery_time": ParameterSpec(
         "world", (), "s", 'time in which an overlap fades, beside the time step; "newton" alone'

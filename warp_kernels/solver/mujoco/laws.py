@@ -30,6 +30,11 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     zero = scalar(0.0)
 
     @wp.func
+    def softness_shares(kind: int):
+        """All rows have the softness that the law gives them."""
+        return vec2(scalar(1.0), scalar(1.0))
+
+    @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Impulses of a constraint."""
         if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
@@ -66,7 +71,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
             result[0] = -wp.sign(r[0]) * share[0]
         return result
 
-    return SimpleNamespace(answer=answer, slope=slope, bound_slope=bound_slope)
+    return SimpleNamespace(softness_shares=softness_shares, answer=answer, slope=slope, bound_slope=bound_slope)
 
 
 def _elliptic_functions(scalar: Any) -> SimpleNamespace:

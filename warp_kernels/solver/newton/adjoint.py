@@ -223,9 +223,10 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             held = smoothing.held_rows(kind, value, grip, bounds)
             first = first * held[0]
             others = others * held[1]
+        shares = laws.softness_shares(kind)
         if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
-            return first, others
-        return zero, first + others
+            return first, shares[1] * others
+        return zero, shares[0] * first + shares[1] * others
 
     @wp.kernel(module=module, enable_backward=False)
     def solution_adjoint(
@@ -314,8 +315,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 epsilon = common.value_of(regularisation, world, 0)
                 mean = epsilon * hard_bar / laws.row_count(kind)
                 own_bar[i, world] = vec3(mean, mean, mean)
-                # 1 / grip is what R is where no spring is softer: epsilon times W.
+                # 1 / grip is what R is where no spring is softer: a share of epsilon times W.
                 if problem.grip[i, world][1] > zero:
-                    common.add_at(regularisation_bar, world, 0, hard_bar / (problem.grip[i, world][1] * epsilon))
+                    mass_share = problem.grip[i, world][1] * laws.softness_shares(kind)[1]
+                    common.add_at(regularisation_bar, world, 0, hard_bar / (mass_share * epsilon))
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -178,7 +178,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """
         total = zero
         for i in range(count):
-            size = problem.size[i, world]
+            shares = laws.softness_shares(constraints.kind[i, world])
+            size = wp.cw_div(problem.size[i, world], shares)
             impulse = iterate.impulse[i, world]
             square = zero
             if impulse[0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size[0]:
@@ -187,7 +188,7 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 bound = slides_from * problem.bound[i, world] * impulse[0]
                 if constraints.kind[i, world] != CONTACT or others < bound * bound:
                     square += size[1] * size[1]
-            total += square * problem.grip[i, world][1]
+            total += square * problem.grip[i, world][1] * shares[1]
         return epsilon * total
 
     @wp.func
