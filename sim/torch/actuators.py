@@ -53,6 +53,7 @@ def forces_of_actuators(
     Args:
         tendons: lengths and slopes; may be None where no actuator acts on a tendon.
     """
+    simulator.model.require_stateless_actuators("actuator_forces")
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
         torch.as_tensor(simulator.parameter(f"actuator_{name}"), dtype=q.dtype, device=q.device)
         for name in (

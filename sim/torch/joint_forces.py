@@ -50,7 +50,8 @@ class JointForces(torch.nn.Module):
         simulator: that makes the rollouts. Its parameters are used as they are at a call, without gradient.
 
     Raises:
-        ModelError: for the integrators "implicitfast" and "rk4", whose steps have other forces.
+        ModelError: for the integrators "implicitfast" and "rk4", whose steps have other forces, for actuators with
+            states, and for a medium.
 
     Example:
         >>> import torch
@@ -72,6 +73,11 @@ class JointForces(torch.nn.Module):
             raise ModelError(
                 f"JointForces: the simulator has integrator='{simulator.integrator}'; there are forces of steps by "
                 "'euler' alone"
+            )
+        simulator.model.require_stateless_actuators("JointForces")
+        if len(simulator.model.drag_boxes.link):
+            raise ModelError(
+                "JointForces: the model has a medium, whose forces aren't told apart; leave set_medium out"
             )
         self._simulator, self._robot = simulator, Robot(simulator.model)
 

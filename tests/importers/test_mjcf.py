@@ -269,22 +269,18 @@ NOTES = {
     ),
     "several things": (
         {
-            "world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>',
-            "before": '<option density="1000"/>',
+            "world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1" adhesion="1"/></body>',
+            "before": '<option noslip_iterations="3"/>',
         },
-        r"3 things are not as in MuJoCo:\n  - left out: limits .*\n  - left out: springs .*\n  - left out: forces of",
+        r"3 things are not as in MuJoCo:\n  - left out: springs .*\n  - left out: adhesion .*\n  - ignored: noslip",
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
         "on a free joint; drive it with joint forces",
     ),
-    "state": (
-        {"after": '<actuator><intvelocity joint="j" actrange="0 1"/></actuator>'},
-        "has an internal state",
-    ),
     "muscle": (
         {"after": '<actuator><muscle joint="j" lengthrange="0 1"/></actuator>'},
-        "has an internal state",
+        r"whose state follows its input by a law \(dyntype muscle\)",
     ),
     "gain": (
         {"after": '<actuator><general joint="j" gainprm="2" biastype="affine" biasprm="0 3 0"/></actuator>'},
@@ -294,7 +290,6 @@ NOTES = {
         {"after": '<actuator><general joint="j" gaintype="user"/></actuator>'},
         r"whose force law \(gaintype user\) has no counterpart",
     ),
-    "medium": ({"before": '<option density="1.2"/>'}, r"forces of the surrounding medium .*density"),
     "integrator": ({"before": '<option integrator="implicit"/>'}, "ignored: integrator implicit"),
     "integrator of the law": ({"before": '<option integrator="RK4"/>'}, r"mujoco_settings\(model\)\): integrator RK4"),
     "softness": ({"geom": 'solref="0.01 1"'}, "used with MuJoCo's law alone.*: solref and solimp"),
@@ -334,8 +329,8 @@ NOTES = {
         r"pair 0 \(line \d+\): its friction differs along its two tangents; the first is used for both",
     ),
     "spring of a ball": (
-        {"world": '<body><joint name="q" type="ball" stiffness="2" range="0 1"/><geom size="1"/></body>'},
-        r"left out: limits of ball joints \('q' \(line \d+\)\)",
+        {"world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1"/></body>'},
+        r"left out: springs of ball and free joints \('q' \(line \d+\)\)",
     ),
     "limited gravity compensation": (
         {

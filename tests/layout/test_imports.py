@@ -50,6 +50,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "solver.rows": ("collision", "solver.structs"),
     "contact_force": ("checkpoint", "solver.rows"),
     "solver": ("solver.rows", "dynamics"),
+    "activation": ("checkpoint", "solver.rows"),
     "render": ("algebra", "variants"),
     "rays": ("collision.field",),
     "registry": ("warp_kernels",),  # finds all the others at run time
