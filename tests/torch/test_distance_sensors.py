@@ -22,7 +22,7 @@ ROBOT = """<mujoco>
         <joint name="elbow" axis=".1 1 0"/>
         <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".02" mass=".2"/>
         <site name="down" pos="0 0 -.32" euler="180 0 0"/>
-        <site name="away" pos="0 0 -.1" euler="0 0 0"/>
+        <site name="away" pos="0 0 -.1" euler="0 -90 0"/>
       </body>
     </body>
   </worldbody>
@@ -60,7 +60,7 @@ def test_readings_beside_mujoco(robot):
     path, model = robot
     peer = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(peer)
-    data.qpos[:], data.qvel[:] = (0.1, -0.2), (2.0, -1.0)
+    data.qpos[:], data.qvel[:] = (0.1, -0.2), (5.0, -3.0)
     control = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 3))
     states, readings = [(data.qpos.copy(), data.qvel.copy())], []
     for each in control:
@@ -79,7 +79,7 @@ def test_readings_beside_mujoco(robot):
     # The motion meets its limits and leaves them; the ball is seen now and then, and the sky is empty.
     for name in ("stop", "end"):
         assert 0 < np.count_nonzero(at[name]) < len(expected)
-    assert (at["sky"] != -1.0).sum() == 0 or (at["sky"] == -1.0).any()
+    assert (at["sky"] == -0.7).all()  # MuJoCo holds the -1 of a ray that meets nothing within the cutoff too
     assert np.ptp(at["front"]) > 0.1
     assert at["near"].max() <= 0.5
 

@@ -27,7 +27,7 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
             continue
         sensors.append(element)
         if np.isfinite([sensor.lower, sensor.upper]).any():
-            if sensor.upper == -sensor.lower or (sensor.kind == "rangefinder" and sensor.lower == -np.inf):
+            if sensor.upper == -sensor.lower:
                 element.set("cutoff", number(sensor.upper))
             else:
                 bounded.append(sensor.name)

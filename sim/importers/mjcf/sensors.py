@@ -30,12 +30,10 @@ def add_sensors(reader: Reader) -> None:
             continue
         name = reader.name("sensor", number, f"{kind}_{number}", reader.builder.sensors)
         cutoff = float(reader.file.model.sensor_cutoff[number]) or np.inf
-        # MuJoCo bounds what isn't negative from above only, so that a rangefinder still says -1.
-        lower = -np.inf if kind == "rangefinder" else -cutoff
         field = tuple(map(float, reader.file.model.opt.magnetic)) if kind == "magnetometer" else None
         with reader.file.located("sensor", number, f"sensor '{name}'"):
             reader.builder.add_sensor(
-                name, kind, target, reference=_reference(reader, number), lower=lower, upper=cutoff,
+                name, kind, target, reference=_reference(reader, number), lower=-cutoff, upper=cutoff,
                 magnetic_field=field,
             )  # fmt: skip
     for type, labels in left.items():

@@ -11,8 +11,8 @@ class SensorKind:
     """What a kind of sensor measures.
 
     Attributes:
-        of: what its target is: a joint with one coordinate, a ball joint, an actuator, a tendon, a frame, a link, or the
-            whole world.
+        of: what its target is: a joint with one coordinate, a ball joint, an actuator, a tendon, a frame, a link, or
+            the whole world.
         numbers: how many numbers it gives.
         relative: whether it may measure in another frame.
         mjcf: its name in MJCF files.
