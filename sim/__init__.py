@@ -41,6 +41,7 @@ from sim.model.builder import ModelBuilder
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
 from sim.model.softness import Softness
+from sim.model.tendons.specs import TendonWrap
 from sim.simulation.contacts import Contacts
 from sim.simulation.gradient_norms import GradientNorms
 from sim.simulation.linearisation import Linearisation
@@ -74,6 +75,7 @@ __all__ = [
     "State",
     "SweepResult",
     "SweepStudy",
+    "TendonWrap",
     "Trajectory",
     "URDFWarning",
     "USDWarning",

@@ -65,7 +65,7 @@ def add_mjcf(
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
       ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
 
-    Tendons that wrap around geoms, fluid forces, actuators with a state and other features without a counterpart here
+    Fluid forces, actuators with a state and other features without a counterpart here
     are skipped, with a :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
