@@ -253,6 +253,7 @@ FIGURES = [
     Figures("docs/optimise.md", "methods", "motions_cpu.json", motions.table),
     Figures("docs/optimise.md", "horizon", "motions_cpu.json", motions.horizon),
     Figures("docs/learning.md", "times", "learning_cpu.json", policies_page.times),
+    Figures("docs/learning.md", "single", "learning_cpu.json", policies_page.single_step),
     Figures("docs/learning.md", "arm", "learning_cpu.json", policies_page.arm_times),
     Figures("docs/learning.md", "solvers", "learning_cpu.json", policies_page.solver_times),
 ]

@@ -53,10 +53,11 @@ def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator
     if given.worlds < 1:
         raise UsageError(f"--worlds {given.worlds} must be at least 1")
     q, qd, control = start(model, given.keyframe)
+    act = start_act(model, given.keyframe)
     velocities = np.tile(qd, (given.worlds, 1))
     velocities += given.noise * np.random.default_rng(given.seed).normal(size=velocities.shape)
     simulator = Simulator(model, dt, num_worlds=given.worlds, device=given.device)
-    return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities), control
+    return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities, act), control
 
 
 def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,6 +103,15 @@ def start(model: Model, name: str | None) -> tuple[np.ndarray, np.ndarray, np.nd
     q[model.q_slice(part)], qd[model.qd_slice(part)] = key.q, key.qd
     control = np.array([key.control.get(actuator, 0.0) for actuator in model.actuator_names])
     return q, qd, control if model.nu else None
+
+
+def start_act(model: Model, name: str | None) -> np.ndarray | None:
+    """States of actuators at the start [na]; None where no actuator has one. Raises as :func:`start`."""
+    if not model.na:
+        return None
+    given = {} if name is None else _keyframe(model, name)[1].act
+    has_state = zip(model.actuator_names, model.actuator_state, strict=True)
+    return np.array([given.get(actuator, 0.0) for actuator, place in has_state if place >= 0])
 
 
 def _keyframe(model: Model, name: str) -> tuple[Part, Keyframe]:

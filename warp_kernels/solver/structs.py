@@ -334,6 +334,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             loss: of dry friction [nv, world].
             anchor: of points that coincide at 2 i, of orientations at 2 i + 1 [2 anchors, world]; their biases are among the equalities.
             coupling: of joints that move together [couplings, world].
+            cone: of limits of spherical joints [cones, world].
             tendon: of the constraints of tendons, by either law [tendon constraints, world].
         """
 
@@ -342,6 +343,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         loss: wp.array2d(dtype=t.vec3)
         anchor: wp.array2d(dtype=t.vec3)
         coupling: wp.array2d(dtype=t.vec3)
+        cone: wp.array2d(dtype=t.vec3)
         tendon: wp.array2d(dtype=t.vec3)
 
     @wp.struct

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
+from sim.importers.usd.stage import Kind
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
-from sim.model.specs import WORLD
-from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
+from sim.model.specs import DYNAMICS_CODES, WORLD
+from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_text, kept_texts
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.sensors import kept_sensors
 from warp_kernels import types as codes
@@ -64,6 +65,23 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
         body, reader.builder.add_link, name, mass=mass, com=com - reader.link_in_body[body][:3], inertia=inertia,
         gravity_compensation=_gravity_compensation(reader, scene.prim(body)), allow_unphysical=True,
     )  # fmt: skip
+
+
+def add_medium(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
+    """Fill the world with the medium that was written, and add the boxes of its links that it drags."""
+    scenes = reader.scene.of(Kind.Scene)
+    medium = kept(reader.scene.prim(scenes[0].primPath), "medium", 5) if scenes else None
+    if medium is None:
+        return
+    reader.builder.set_medium(float(medium[0]), float(medium[1]), medium[2:])
+    for body in bodies:
+        prim = reader.scene.prim(body)
+        boxes = kept_rows(prim, "drag_boxes", 10)
+        for row in boxes:
+            reader.add(
+                body, reader.builder.add_drag_box, reader.names[body], size=row[:3],
+                position=row[3:6] - reader.link_in_body[body][:3], orientation=row[6:],
+            )  # fmt: skip
 
 
 def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
@@ -115,6 +133,7 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
     ]
     for actuator, joint, path in mujoco_actuators(reader.scene, carriers):
         found.append((actuator, joint_names[carriers[joint].child][0], path))
+    dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
     for actuator, name, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
             path, reader.builder.add_actuator, name, ACTUATOR_KIND_NAMES[actuator.kind],
@@ -122,6 +141,8 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, gain=actuator.gain, offset=actuator.offset,
             kp_per_input=actuator.kp_per_input, kd_per_input=actuator.kd_per_input,
             force_limit=actuator.force_range, control_range=actuator.control_range,
+            dynamics=dynamics[actuator.dynamics], time_constant=actuator.time_constant, act_range=actuator.act_range,
+            act_early=actuator.act_early,
         )  # fmt: skip
 
 
@@ -254,8 +275,11 @@ def _keyframes(
                 q[at : at + 7] = compose(reader.base, q[at : at + 7])
                 qd[dof : dof + 6] = turn.apply(qd[dof : dof + 6].reshape(2, 3)).ravel()
             at, dof = at + type.coordinates, dof + type.dofs
-        inputs = {reader.prefix + actuator: value for actuator, value in state.control.items()}
-        moved[name] = Keyframe(q, qd, inputs)
+        inputs, act = (
+            {reader.prefix + actuator: value for actuator, value in given.items()}
+            for given in (state.control, state.act)
+        )
+        moved[name] = Keyframe(q, qd, inputs, act)
     lost = [name for name in kept_texts(root, "keyframes") if name not in moved]
     if lost:
         reader.scene.notes.append(

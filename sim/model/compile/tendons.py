@@ -128,6 +128,7 @@ class _Runs:
         for divisor, run in spec.branches:
             self._add_branch(spec, divisor, run)
         links = [link for link, _ in self.points[before:]]
+        links += [self.home[wrap.link][0] for wrap, ends in self.wraps if ends[0] >= before]
         if links and not any(link >= 0 and layout.link_tail_dof[link] >= 0 for link in links):
             raise ModelError(f"tendon '{spec.name}': none of its points moves")
 

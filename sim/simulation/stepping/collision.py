@@ -62,7 +62,7 @@ def default_max_contacts(model: Model, margin: float) -> int:
     """
     pair_a, pair_b = candidate_pairs(model)
     most = sum(most_contacts(model, i, j) for i, j in zip(pair_a, pair_b, strict=True))
-    moving = [g for g in model.geometries if g.collides and not _is_static(model, g)]
+    moving = [g for g in model.geometries if g.collides and not model.is_static(g)]
     trees = {model.link_tree[geometry.link] for geometry in moving}
     small = len(trees - {model.link_tree[geometry.link] for geometry in moving if _radius(geometry) >= margin})
     crowded = min(4 * small * (small - 1) // 2, 64 * small)
@@ -226,14 +226,10 @@ def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
     return shapes
 
 
-def _is_static(model: Model, geometry: Geometry) -> bool:
-    return geometry.link < 0 or model.link_tail_dof[geometry.link] < 0
-
-
 def may_touch(model: Model, i: int, j: int) -> bool:
     """Whether two geometries that collide may touch each other, see :func:`candidate_pairs`."""
     a, b = model.geometries[i], model.geometries[j]
-    if a.link == b.link or (_is_static(model, a) and _is_static(model, b)):
+    if a.link == b.link or (model.is_static(a) and model.is_static(b)):
         return False
     if not (a.group & b.mask and b.group & a.mask):
         return False

@@ -64,9 +64,21 @@ class MujocoLaw:
             [model.geometries[index] for index in side.numpy().tolist()]
             for side in (collision.pair_a, collision.pair_b)
         )
-        pairs = list(zip(a, b, strict=True))
-        self.pair_solref, self.pair_solimp = upload([pair_softness(*pair) for pair in pairs])
-        margins = np.array([one.contact_margin + other.contact_margin for one, other in pairs])
+        numbers = (np.minimum, np.maximum)
+        sides = collision.pair_a.numpy(), collision.pair_b.numpy()
+        first, second = (of(*sides).tolist() for of in numbers)
+        own = {(pair.a, pair.b): pair for pair in model.pair_softness}
+        stated = [own.get(pair) for pair in zip(first, second, strict=True)]
+        pairs = list(zip(a, b, stated, strict=True))
+        self.pair_solref, self.pair_solimp = upload(
+            [pair_softness(one, other) if pair is None else pair.softness for one, other, pair in pairs]
+        )
+        margins = np.array(
+            [
+                one.contact_margin + other.contact_margin if pair is None else pair.contact_margin
+                for one, other, pair in pairs
+            ]
+        )
         self.pair_margin: wp.array = wp.array(margins, dtype=model.scalar, device=device)
         self.largest_margin = float(margins.max(initial=0.0))
         self.limit_solref, self.limit_solimp = upload(model.limit_softness)
@@ -98,20 +110,18 @@ def pair_softness(a: Geometry, b: Geometry) -> Softness:
     return Softness(solref, mixed(a.softness.solimp, b.softness.solimp))
 
 
-def require_mujoco_law(model: Model, layout: ConstraintLayout, friction: str) -> None:
+def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
     """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
     left = {
         "restitution of geometries": layout.bouncing,
         "contact_stiffness of geometries": layout.compliant,
-        "torsional and rolling friction with friction='cone'": layout.resisting and friction == "cone",
-        "swing and twist limits of spherical joints": len(layout.cones),
         "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
     }
     for what, present in left.items():
         if present:
             raise ModelError(
-                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; "
-                "leave that out, or choose " + ("friction='pyramid'" if "cone" in what else "law='hard'")
+                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; leave that out, or choose "
+                "law='hard'"
             )
 
 

@@ -11,6 +11,8 @@ import sim
 from sim.dynamics.tendons import tendon_lengths
 from sim.exporters import write_mjcf
 from sim.model.tendons.wrapping import touching_places
+from sim.torch.robot.robot import Robot
+from sim.torch.tendon_paths import TendonPaths
 from tests.importers.mjcf_zoo import load_quietly
 from tests.simulation.differences import case, check
 from warp_kernels.solver.tendons.wrapping import CLOCKWISE, COUNTER_CLOCKWISE, INSIDE, STRAIGHT
@@ -215,3 +217,29 @@ def test_float32(path):
         tendons = [shard.step.tendons for shard in simulator.shards]
         found.append(np.concatenate([one.tendon_length.numpy() for one in tendons], axis=-1))
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=2e-5)
+
+
+def test_forces_of_sensors_are_refused(path):
+    """They would take such a tendon for a straight one."""
+    model = load_quietly(path)
+    simulator = sim.Simulator(model, 0.002, 1, "cpu", CONTACT)
+    with pytest.raises(sim.ModelError, match="tendon 'post' lies around something"):
+        TendonPaths(simulator, Robot(model))
+
+
+def test_what_a_tendon_lies_around_may_be_all_that_moves():
+    """A pin that is pushed against a cord between two points of the world."""
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    builder.add_link("pin", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint("x", "prismatic", parent="world", child="pin", axis=(1, 0, 0), q0=(0.3,))
+    pin = sim.TendonWrap(link="pin", radius=0.1, axis=(0, 1, 0), side=("world", (9, 0, 0)))
+    builder.add_spatial_tendon("cord", [("world", (0, 0, 1)), pin, ("world", (0, 0, -1))], stiffness=5.0, rest_length=2)
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, 1e-3)
+    end = simulator.step(simulator.initial_state())
+    # Both straight parts pull at the same angle to the motion.
+    distance = np.hypot(0.3, 1.0)
+    lean = np.arctan2(0.3, 1.0) + np.arcsin(0.1 / distance)
+    length = 2.0 * np.sqrt(distance**2 - 0.01) + 2.0 * 0.1 * lean
+    np.testing.assert_allclose(tendon_lengths(model, model.q0), [length], rtol=1e-12)
+    np.testing.assert_allclose(end.qd.numpy()[0], -1e-3 * 5.0 * (length - 2.0) * 2.0 * np.sin(lean), rtol=1e-9)

@@ -24,6 +24,11 @@ def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarra
 
 def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> None:
     """Refuse what the integrator "implicitfast" has implicit in MuJoCo and not here; raises ModelError naming it."""
+    if len(model.drag_boxes.link):
+        raise ModelError(
+            "Simulator: integrator='implicitfast' has no forces of a medium, which the model has; choose "
+            "integrator='euler' or 'rk4'"
+        )
     tendons = model.tendons.names
     if not tendons:
         return
