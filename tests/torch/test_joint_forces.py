@@ -46,6 +46,7 @@ def test_beside_mujoco(pulled):
         passive = data.qfrc_passive - theirs.dof_damping * (data.qvel - before)
         forces.append([data.qfrc_actuator.copy(), passive, data.qfrc_constraint.copy()])
         states.append((data.qpos.copy(), data.qvel.copy()))
+    assert data.ncon, "in the end something touches"
     expected = np.array(forces)
     # Moments on a free body, along the body's axes there and the world's here.
     about = slice(loose + 3, loose + 6)
