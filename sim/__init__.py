@@ -41,6 +41,7 @@ from sim.model.builder import ModelBuilder
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
 from sim.model.softness import Softness
+from sim.model.tendons.specs import TendonWrap
 from sim.rays.cast import RayHits, cast_rays
 from sim.rays.targets import RayTargets
 from sim.simulation.contacts import Contacts
@@ -78,6 +79,7 @@ __all__ = [
     "State",
     "SweepResult",
     "SweepStudy",
+    "TendonWrap",
     "Trajectory",
     "URDFWarning",
     "USDWarning",

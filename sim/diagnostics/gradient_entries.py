@@ -192,6 +192,6 @@ def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
         "actuator": ("actuator", model.actuator_names),
         "tendon": ("tendon", model.tendons.names),
         "tendon_coupling": ("constraint", model.tendons.coupling_names),
-        **{f"tendon_{part}": ("tendon", owners_of(model.tendons, part)) for part in ("term", "point")},
+        **{f"tendon_{part}": ("tendon", owners_of(model.tendons, part)) for part in ("term", "point", "wrap")},
     }[per]
     return f"{what} '{names[item]}'", ""

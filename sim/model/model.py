@@ -373,6 +373,7 @@ class Model:
             "tendon": len(self.tendons.names),
             "tendon_term": len(self.tendons.term_dof),
             "tendon_point": len(self.tendons.point_link),
+            "tendon_wrap": len(self.tendons.wrap_link),
             "tendon_coupling": len(self.tendons.coupling_names),
         }
 

@@ -19,7 +19,7 @@ class ParameterSpec:
     Attributes:
         per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.equalities.Equalities`),
-            "actuator", "tendon", "tendon_term", "tendon_point" or "tendon_coupling" (see
+            "actuator", "tendon", "tendon_term", "tendon_point", "tendon_wrap" or "tendon_coupling" (see
             :class:`sim.model.tendons.tendons.Tendons`), or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
@@ -89,6 +89,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
     ),
     "tendon_point": ParameterSpec("tendon_point", (3,), "m", "a point of a spatial tendon in its link"),
+    "tendon_wrap_centre": ParameterSpec("tendon_wrap", (3,), "m", "centre of what a tendon lies around, in its link"),
+    "tendon_wrap_axis": ParameterSpec("tendon_wrap", (3,), "-", "axis of a cylinder, of any length; sphere: zero"),
+    "tendon_wrap_radius": ParameterSpec("tendon_wrap", (), "m", "radius of what a tendon lies around"),
     "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
     "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
     "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
@@ -159,6 +162,7 @@ NOT_NEGATIVE = (
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",
+    "tendon_wrap_radius",
 )  # fmt: skip
 MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",

@@ -2,6 +2,8 @@
 
 import torch
 
+from sim.errors import ModelError
+from sim.model.tendons.tendons import owners_of
 from sim.simulation.simulator import Simulator
 from sim.torch.robot.robot import Robot
 
@@ -12,12 +14,20 @@ class TendonPaths:
     Args:
         simulator: points and coefficients of tendons are its present ones, without gradient.
         robot: gives the poses of links; it belongs to the same model.
+
+    Raises:
+        ModelError: naming a tendon that lies around a sphere or a cylinder.
     """
 
     def __init__(self, simulator: Simulator, robot: Robot):
         self._simulator, self._robot = simulator, robot
         model = simulator.model
         tendons = model.tendons
+        if len(tendons.wrap_link):
+            raise ModelError(
+                f"tendon '{owners_of(tendons, 'wrap')[0]}' lies around something, and sensors of forces have straight "
+                "tendons only; leave these sensors out"
+            )
         self._count, self._nv = len(tendons.names), model.nv
         self._links = [int(link) for link in sorted(set(tendons.point_link.tolist()) - {-1})]
         self._names = [model.link_names[link] for link in self._links]
@@ -53,8 +63,9 @@ class TendonPaths:
         points = self._points(q)
         for tendon in range(self._count):
             for segment in tendons.segments(tendon):
-                at, share = int(tendons.segment_point[segment]), float(tendons.segment_share[segment])
-                (first, first_rate), (second, second_rate) = points[at], points[at + 1]
+                at, behind = tendons.segment_ends[segment].tolist()
+                share = float(tendons.segment_share[segment])
+                (first, first_rate), (second, second_rate) = points[at], points[behind]
                 apart = second - first
                 length = torch.linalg.vector_norm(apart, dim=-1)
                 along = apart / length.clamp(min=torch.finfo(q.dtype).tiny)[..., None]

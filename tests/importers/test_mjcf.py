@@ -259,14 +259,7 @@ def test_disabled_features_are_zero(read):
     assert not pairs_of(model)
 
 
-TENDON = '<tendon><spatial name="cable"><site site="one"/><geom geom="i"/><site site="two"/></spatial></tendon>'
-SITES = '<site name="one" pos="1 0 1"/><site name="two" pos="1 0.1 -1"/>'
 NOTES = {
-    "tendon": ({"world": SITES, "after": TENDON}, "left out: tendon 'cable'"),
-    "actuator of a tendon": (
-        {"world": SITES, "after": f'{TENDON}<actuator><motor name="m" tendon="cable"/></actuator>'},
-        r"left out: actuator 'm' \(line 4\), whose tendon is left out",
-    ),
     "several things": (
         {
             "world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1" adhesion="1"/></body>',
@@ -316,10 +309,6 @@ NOTES = {
         "its polynomial is of higher order",
     ),
     "held joint": ({"after": '<equality><joint joint1="j"/></equality>'}, "hold the joint by its limits"),
-    "distant": (
-        {"world": SITES, "after": '<equality><tendon tendon1="cable"/></equality>' + TENDON},
-        "its tendon is left out",
-    ),
     "pair of neighbours": (
         {"after": '<contact><pair geom1="g" geom2="h"/></contact>'},
         "links joined by a joint never collide",

@@ -48,10 +48,7 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
             "here"
         )
     driven = int(model.actuator_trnid[actuator, 0])
-    if transmission == "mjTRN_TENDON":
-        if driven not in reader.tendons:
-            raise NoForceLawError("whose tendon is left out")
-    else:
+    if transmission != "mjTRN_TENDON":
         kind = joint_type(reader, driven)
         if kind not in ("revolute", "prismatic"):
             raise NoForceLawError(f"on a {kind} joint; drive it with joint forces, tau")
