@@ -13,6 +13,7 @@ from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
+from sim.torch.sensor_limits import joint_limit, rangefinder, tendon_limit
 from sim.torch.tendon_paths import TendonPaths
 
 AXES = {f"frame_{axis}_axis": column for column, axis in enumerate("xyz")}
@@ -107,6 +108,15 @@ class _Motion:
             "actuator_velocity": lambda sensor: self._of_actuator(1, sensor.target),
             "actuator_force": self._actuator_force,
             "joint_actuator_force": self._joint_actuator_force,
+            "joint_limit_position": lambda sensor: joint_limit(*self._before(), sensor.target)[0],
+            "joint_limit_velocity": lambda sensor: joint_limit(*self._before(), sensor.target)[1],
+            "tendon_position": lambda sensor: self._of_tendon(sensor)[0],
+            "tendon_velocity": lambda sensor: self._of_tendon(sensor)[1],
+            "tendon_actuator_force": self._tendon_actuator_force,
+            "tendon_limit_position": lambda sensor: self._tendon_limit(sensor)[0],
+            "tendon_limit_velocity": lambda sensor: self._tendon_limit(sensor)[1],
+            "magnetometer": self._magnetometer,
+            "rangefinder": lambda sensor: rangefinder(self.simulator, self.robot, self.q, sensor.target),
             "frame_position": lambda sensor: self._seen(sensor.reference, self._position(sensor)),
             "frame_orientation": self._orientation,
             "frame_linear_velocity": self._linear_velocity,
@@ -164,6 +174,31 @@ class _Motion:
     def _joint_actuator_force(self, sensor: Sensor) -> torch.Tensor:
         make = lambda: on_joints(self.simulator, self._forces(), self._tendons())  # noqa: E731
         return self._of_joint(self._once("on joints", make), self.model.joint_qd_start, sensor.target, 1)
+
+    def _before(self) -> tuple[Simulator, torch.Tensor, torch.Tensor]:
+        return self.simulator, self.q, self.qd
+
+    def _of_tendon(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Length and rate."""
+        if self._paths is None:
+            self._paths = TendonPaths(self.simulator, self.robot)(self.q)
+        number = self.model.tendons.names.index(sensor.target)
+        length, slope = (each[:, :, number] for each in self._paths)
+        return length[..., None], (slope * self.qd).sum(dim=-1, keepdim=True)
+
+    def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)
+
+    def _tendon_actuator_force(self, sensor: Sensor) -> torch.Tensor:
+        tendon = self.model.tendons.names.index(sensor.target)
+        acting = torch.as_tensor(self.model.actuator_tendon == tendon, device=self.q.device)
+        if not acting.any():
+            return torch.zeros_like(self.qd[..., :1])
+        return (self._forces() * acting).sum(dim=-1, keepdim=True)  # without gears, as MuJoCo
+
+    def _magnetometer(self, sensor: Sensor) -> torch.Tensor:
+        field = torch.tensor(sensor.magnetic_field, dtype=self.q.dtype, device=self.q.device)
+        return self._seen(sensor.target, field.expand(*self.q.shape[:2], 3))
 
     def _clock(self, sensor: Sensor) -> torch.Tensor:
         times = self.simulator.dt * torch.arange(len(self.q), dtype=self.q.dtype, device=self.q.device)

@@ -234,7 +234,7 @@ def add_sensors(reader: Reader) -> None:
         try:
             reader.builder.add_sensor(
                 reader.prefix + sensor.name, sensor.kind, target, reference=reference, lower=sensor.lower,
-                upper=sensor.upper,
+                upper=sensor.upper, magnetic_field=sensor.magnetic_field,
             )  # fmt: skip
         except ModelError as error:
             reader.scene.notes.append(f"left out: {error}")
