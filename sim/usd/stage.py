@@ -126,7 +126,9 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
     for link, path in enumerate(paths):
         xform = UsdGeom.Xform.Define(stage, path)
         motions.append((link, XformMotion(xform)))
-        UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
+        body = UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
+        if model.link_names[link] in model.kinematic_links:
+            body.CreateKinematicEnabledAttr(True)
         add_mass(xform.GetPrim(), model, link)
         owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
         _add_geometries(stage, path, model, owned, materials)

@@ -100,9 +100,13 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     if carrier is None:
         prim = reader.scene.prim(body)
         name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_free")
-        options: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
-        options |= damping_and_friction(reader.scene, prim, None)
-        return [reader.add(body, reader.builder.add_joint, name, "free", child=child, **options)]
+        pose: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
+        if body in reader.scene.kinematic:
+            name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_kinematic")
+            reader.add(body, reader.builder.add_joint, name, "fixed", child=child, kinematic=True, **pose)
+            return [name]
+        pose |= damping_and_friction(reader.scene, prim, None)
+        return [reader.add(body, reader.builder.add_joint, name, "free", child=child, **pose)]
     prim = reader.scene.prim(carrier.path)
     placement, axis = _placement(reader, prim, carrier)
     if carrier.collides:
@@ -111,9 +115,14 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     name = _joint_name(reader, prim, carrier.path.name)
     if carrier.chain:
         return add_chain(reader, carrier, placement, motion)
-    options = {"q0": _coordinates(reader, carrier, axis, motion)} if carrier.type != "fixed" else {}
+    options: dict[str, Any] = {}
+    if carrier.type != "fixed":
+        options["q0"] = _coordinates(reader, carrier, axis, motion)
     if carrier.type == "fixed":
         note_misfit(reader, carrier, motion)
+        options["kinematic"] = body in reader.scene.kinematic
+    elif body in reader.scene.kinematic:
+        reader.scene.notes.append(f"prim '{body}' is a kinematic body on joint '{carrier.path}', which moves it here")
     reader.add(
         carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
         parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
